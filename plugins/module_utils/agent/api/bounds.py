@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What clients may cost the agent: connections, incomplete requests, unread answers, streams; by uid and in all."""
+"""Limits on what clients may cost the agent: connections, incomplete requests, unread answers and streams.
+
+Root has limits of its own. All other callers have limits for each uid and for all of them together.
+"""
 
 from __future__ import annotations
 
@@ -13,45 +16,47 @@ from .protocol import AgentError
 
 
 class ApiLimits(t.NamedTuple):
-    """Bytes, seconds, numbers. "Others" are all callers but root, whose share is its own."""
+    """The limits of the API. "Others" are all callers except root, which has a share of its own."""
 
-    line: int = protocol.LINE_LIMIT
-    line_others: int = protocol.READER_LINE_LIMIT
-    deadline: float = protocol.DEADLINE
-    idle: float = protocol.IDLE
-    connections: int = 512  # of root
-    others: int = 128
-    each: int = 32  # of one other uid
-    refused: int = 64  # connections of root beyond that hear why as they ask; more than these are closed
-    waiting: int = 16 << 20  # bytes of requests that are not complete, of all connections of root
-    waiting_others: int = 4 << 20
-    unread: int = 16 << 20  # bytes of answers that others have not read; above it they get none
-    unread_each: int = 4 << 20
-    streams: int = 16  # of others
-    streams_each: int = 4
+    line: int = protocol.LINE_LIMIT  # bytes of one request of root
+    line_others: int = protocol.READER_LINE_LIMIT  # bytes of one request of another caller
+    deadline: float = protocol.DEADLINE  # seconds for the answer to a request
+    idle: float = protocol.IDLE  # seconds until the next request is complete, or an answer is read
+    connections: int = 512  # connections of root
+    others: int = 128  # connections of all others
+    each: int = 32  # connections of one other uid
+    refused: int = 64  # refused connections that stay open to receive the reason; any more are closed at once
+    waiting: int = 16 << 20  # bytes of incomplete requests on all connections of root
+    waiting_others: int = 4 << 20  # bytes of incomplete requests on all connections of others
+    unread: int = 16 << 20  # bytes of answers that all others have not read; above it they receive no more
+    unread_each: int = 4 << 20  # the same for one other uid
+    streams: int = 16  # streams that all others watch
+    streams_each: int = 4  # streams that one other uid watches
 
 
 class BoundedConnection(t.Protocol):
-    """A connection as far as its bounds depend on it."""
+    """The part of a connection that its limits depend on."""
 
     peer: Peer
     streaming: bool
 
     @property
     def unread(self) -> int:
-        """Bytes of answers that the client has not read."""
+        """The number of bytes of answers that wait in the agent because the client does not read them."""
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection at once, and discard what was not sent."""
 
 
 _C = t.TypeVar("_C", bound=BoundedConnection)
 
 
 class Bounds(t.Generic[_C]):
-    """The connections of one server, held to `limits`. `root` is the uid whose share is its own.
+    """The connections of one server, held to `limits`.
 
-    `path` is the socket's. `waiting` are bytes of incomplete requests, {whether they are root's: count}.
+    `root` is the uid that counts as root. `path` is the path of the server's socket, for messages. `waiting` is a
+    mapping from whether a request is root's (True or False) to the number of bytes of incomplete requests.
+    `connections` are the admitted connections; `refused` are connections that only receive a refusal.
     """
 
     def __init__(self, limits: ApiLimits, root: int, path: str) -> None:
@@ -63,15 +68,19 @@ class Bounds(t.Generic[_C]):
         self._path = path
 
     def is_root(self, peer: Peer) -> bool:
-        """Return whether `peer` is root."""
+        """Return whether the uid of `peer` is the one that counts as root."""
         return peer.uid == self.root
 
     def line_limit(self, peer: Peer) -> int:
-        """Return how many bytes a request of `peer` may have."""
+        """Return the maximum size of one request of `peer` in bytes, its newline included."""
         return self.limits.line if self.is_root(peer) else self.limits.line_others
 
     def admit(self, connection: _C) -> t.Optional[AgentError]:
-        """Count a connection in. Returns the only answer that it gets if there are too many, else None."""
+        """Register a connection. Return None, or the refusal that is its only answer if there are too many.
+
+        The refusal is an AgentError (try_again), which is returned and not raised. The connection is aborted as well if
+        more than `limits.refused` connections are refused at the moment.
+        """
         refusal = self.too_many(connection.peer)
         if refusal is None:
             self.connections.add(connection)
@@ -82,7 +91,7 @@ class Bounds(t.Generic[_C]):
         return refusal
 
     def too_many(self, peer: Peer) -> t.Optional[AgentError]:
-        """Return the refusal of one more connection of `peer`, None if it may have one."""
+        """Return None if `peer` may have one more connection, or else its refusal, an AgentError (try_again)."""
         uids = [connection.peer.uid for connection in self.connections]
         roots = uids.count(self.root)
         bounds = [(roots, self.limits.connections, " of root")]
@@ -101,12 +110,15 @@ class Bounds(t.Generic[_C]):
         return None
 
     def gone(self, connection: _C) -> None:
-        """Count a connection out."""
+        """Remove a connection that ended, whether it was admitted or refused."""
         self.connections.discard(connection)
         self.refused.discard(connection)
 
     def admit_bytes(self, peer: Peer, count: int) -> bool:
-        """Count bytes of an incomplete request in, if there is room; return whether there is."""
+        """Add `count` bytes to those of `peer`'s incomplete requests; return False and add nothing if there is no room.
+
+        Root has one limit for all its connections; all other callers share another one.
+        """
         root = self.is_root(peer)
         if self.waiting[root] + count > (self.limits.waiting if root else self.limits.waiting_others):
             return False
@@ -114,11 +126,14 @@ class Bounds(t.Generic[_C]):
         return True
 
     def drop_bytes(self, peer: Peer, count: int) -> None:
-        """Count bytes of a request out, which is complete or given up."""
+        """Subtract `count` bytes that `admit_bytes` counted, because the request was taken or discarded."""
         self.waiting[self.is_root(peer)] -= count
 
     def check_unread(self, peer: Peer) -> None:
-        """Raise AgentError if `peer`, or all but root, have as many bytes of answers unread as are kept for them."""
+        """Raise AgentError (try_again) if `peer`'s uid, or all uids but root, leave too many bytes of answers unread.
+
+        Root is never refused.
+        """
         if self.is_root(peer):
             return
         own = others = 0
@@ -135,7 +150,10 @@ class Bounds(t.Generic[_C]):
             )
 
     def check_streams(self, peer: Peer) -> None:
-        """Raise AgentError if `peer`, or all but root, watch as many streams as they may."""
+        """Raise AgentError (try_again) if `peer`'s uid, or all uids but root, watch as many streams as they may.
+
+        Root is never refused.
+        """
         if self.is_root(peer):
             return
         watching = [other.peer.uid for other in self.connections if other.streaming and other.peer.uid != self.root]

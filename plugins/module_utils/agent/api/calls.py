@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The answer to one request: which method may be called by whom, its deadline, and its failures as protocol errors."""
+"""The answer to one request: who may call which method, the deadline, and failures as errors of the protocol."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ CniHandler = t.Callable[[dict[str, str], bytes], t.Awaitable[tuple[int, bytes]]]
 
 
 class Method(t.NamedTuple):
-    """`handler` is `async def (params, peer) -> dict`; of one that streams, an async generator of dicts.
+    """A method of the API: its handler, and what callers may do with it.
 
-    It raises AgentError to refuse. At the deadline, and when the agent stops, it is cancelled: it then takes back what
-    it did or sees to it that it is completed later. Whether the client is still there does not matter to it, except
-    that a stream is cancelled when its client goes or shuts down its side of the connection.
+    `handler` is `async def (params, peer) -> dict`. The handler of a method with `stream` is an async generator of
+    dicts. A handler raises AgentError to refuse. It is cancelled at the deadline and when the agent stops. It then
+    undoes its work, or makes sure that the work is completed later. When the client disconnects, requests of root run
+    to their end, but streams and requests of other callers are cancelled.
     """
 
     handler: Handler
-    changes: bool = False
+    changes: bool = False  # only root may call it
     stream: bool = False
-    reserved: tuple[str, ...] = ()  # parameters that only root may give, of a method that others may use
-    slow: bool = False  # waits for a thread: readers who ask the same have one answer, one at a time
+    reserved: tuple[str, ...] = ()  # parameters that only root may give; others may call the method without them
+    slow: bool = False  # occupies a thread: equal requests of callers other than root share one answer
 
 
 class Calls:
-    """Methods of the API and the CNI plugin, called within `deadline` seconds.
+    """The methods of the API and the CNI plugin, each called within `deadline` seconds.
 
-    `methods` may be filled until the first call. `root` is the uid that may call every method; members of the group
-    `readers` (a gid, None for no such group; `group` is its name) may call those that change nothing.
-    `observed(method, outcome, seconds)` is called for every answer; `outcome` is "ok" or the code of the error.
+    `methods` is a mapping from name to Method and may be filled until the first call. `root` is the uid that may call
+    every method. Members of the group `group` may call the methods that change nothing. `readers` is the gid of that
+    group, None if there is no such group. `observed(method, outcome, seconds)` is called for every answer; `outcome` is
+    "ok" or the code of the error.
     """
 
     def __init__(
@@ -66,7 +68,11 @@ class Calls:
         self._coalesced = Coalesced(self._threads)
 
     def method(self, name: str, peer: Peer, params: t.Container[str] = ()) -> Method:
-        """Return a method. Raises AgentError for one that does not exist, or that `peer` may not call."""
+        """Return the method `name`, which `peer` wants to call with the parameters named in `params`.
+
+        Raise AgentError: unknown_method if there is no such method; forbidden if `peer` may not use the agent, call the
+        method or give one of the parameters.
+        """
         method = self._methods.get(name)
         if peer.uid != self.root and self.readers not in peer.groups:
             raise AgentError(
@@ -91,7 +97,11 @@ class Calls:
         return method
 
     async def call(self, request: protocol.Request, peer: Peer) -> dict[str, t.Any]:
-        """Return the result of a method. Raises AgentError and nothing else."""
+        """Call the method of `request`, which `method` has checked for `peer`, and return its result, a JSON object.
+
+        Raise AgentError, and nothing else: the handler's own refusal, timeout at the deadline, unavailable if the task
+        is cancelled because the agent stops, or internal for any other error, which is logged.
+        """
         deadline = _Deadline(self._deadline)
         method = self._methods[request.method]
         try:
@@ -112,12 +122,16 @@ class Calls:
                 f"{request.method} was not done within {self._deadline:g} s and was given up. Ask again; "
                 "`journalctl -u calico-agent` says what kept it.",
             ) from None
-        except Exception:  # noqa: BLE001  whatever it is, the client is told and the agent lives
+        except Exception:  # noqa: BLE001  any error becomes an answer, and the agent goes on
             _log.exception("method %s failed", request.method)
             raise internal(request.method) from None
 
     async def call_cni(self, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
-        """Return exit status and output of the CNI plugin. Raises CniRefusal and nothing else."""
+        """Run one CNI command and return (exit status, output): 0 or 1, and the bytes for the runtime.
+
+        Raise CniRefusal, and nothing else, if there is no CNI handler, the deadline passes, the task is cancelled, or
+        the handler fails unexpectedly, which is logged.
+        """
         if self._cni is None:
             raise CniRefusal(cni_framing.TRY_AGAIN, "the agent is not ready to attach workloads", "Try again.")
         deadline = _Deadline(self._deadline)
@@ -139,26 +153,29 @@ class Calls:
             raise CniRefusal(cni_framing.INTERNAL, internal("CNI").message) from None
 
     def begin_urgent(self) -> None:
-        """Have slow methods of callers other than root wait until `end_urgent`."""
+        """Delay slow methods of callers other than root until `end_urgent`: at most one begins in a second.
+
+        Calls are counted: each needs an `end_urgent` of its own.
+        """
         self._threads.begin_urgent()
 
     def end_urgent(self) -> None:
-        """End what `begin_urgent` began."""
+        """End one `begin_urgent`."""
         self._threads.end_urgent()
 
     def observe(self, method: str, outcome: str, seconds: float) -> None:
-        """Report an answer."""
+        """Report an answer to the function `observed`, if there is one; `seconds` is how long the answer took."""
         if self._observed is not None:
             self._observed(method, outcome, seconds)
 
 
 def stopping() -> AgentError:
-    """Return the refusal of requests while the agent stops."""
+    """Return the AgentError (unavailable) that refuses requests while the agent stops."""
     return AgentError(protocol.UNAVAILABLE, "the agent is being stopped. Try again when it has started.")
 
 
 def internal(name: str) -> AgentError:
-    """Return the error of a method that failed for an unforeseen reason, which is logged and not sent."""
+    """Return the AgentError (internal) for the method `name`, which failed unexpectedly, without the reason."""
     return AgentError(
         protocol.INTERNAL,
         f"{name} failed for a reason that the agent did not expect. `journalctl -u calico-agent` has the details; "
@@ -167,7 +184,10 @@ def internal(name: str) -> AgentError:
 
 
 class _Deadline:
-    """A time limit for the task inside: it is cancelled once, and notices that at its next await."""
+    """A context manager that cancels the current task after `seconds`, unless it is left before.
+
+    `passed` is True once it has cancelled the task, which notices that at its next await.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.passed = False

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client of the agent's socket. Blocking, standard library alone, cheap to import.
+"""A blocking client of the agent's socket.
 
-with AgentClient() as agent:
-    agent.call("workload.get", id="default/web")
+It needs the standard library alone and is cheap to import:
+
+    with AgentClient() as agent:
+        agent.call("workload.get", id="default/web")
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from ...sockets.line_socket import Hangup, LineSocket, LineTooLong
 from . import protocol
 from .protocol import AgentError
 
-#: An answer larger than this is not one of the agent's. Of requests the agent takes protocol.LINE_LIMIT.
+#: Bytes of the longest answer that is accepted; the agent sends no longer one. Requests have protocol.LINE_LIMIT.
 ANSWER_LIMIT = 256 << 20
 
 
 class NotRunning(AgentError):
-    """Nobody answers at the socket."""
+    """The error that no agent answers at the socket `path`, or that its answer cannot be used, for the given reason."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -39,9 +41,10 @@ class NotRunning(AgentError):
 
 
 class AgentClient:
-    """One connection, made by the first call. `timeout` is in seconds and holds for each answer as a whole.
+    """A connection to the agent, opened by the first call, and a context manager that closes it.
 
-    A context manager. After any error other than one that the agent answered, the next call connects anew.
+    `timeout` is in seconds and limits each request with its whole answer. An error that the agent answers leaves the
+    connection open. After any other error the next call opens a new connection, which has the same limit of its own.
     """
 
     def __init__(self, path: str = protocol.SOCKET, timeout: float = protocol.DEADLINE) -> None:
@@ -62,11 +65,17 @@ class AgentClient:
         self.close()
 
     def close(self) -> None:
-        """End the connection, if there is one."""
+        """Close the connection, if there is one."""
         self._lines.close()
 
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
-        """The result of a method. Raises AgentError as the agent answers it, NotRunning where nobody does."""
+        """Call a method with `params`, block until its answer is complete, and return its result, a JSON object.
+
+        Raise AgentError if the agent refuses (with the agent's code), does not answer within `timeout` seconds
+        (timeout), or its socket may not be opened (forbidden). Raise NotRunning, which is an AgentError as well, if no
+        agent answers or its answer is not the protocol's. Raise TypeError or ValueError if JSON cannot express
+        `params`.
+        """
         end = time.monotonic() + self.timeout
         self._send(method, params, end)
         kind, value = self._answer(end)
@@ -75,9 +84,10 @@ class AgentClient:
         return value
 
     def stream(self, method: str, /, **params: t.Any) -> t.Iterator[dict[str, t.Any]]:
-        """The events of a method that streams, for as long as they come; between two there is no time limit.
+        """Call a streaming method and yield its events, each a JSON object, until the agent ends the stream.
 
-        The connection is this stream's alone and closed when the iterator is. Raises as call() does.
+        The request is sent by the first iteration, on a new connection that is closed at the end or with the iterator.
+        The wait for an event has no time limit. Raise what `call` raises.
         """
         self.close()
         self._send(method, params, time.monotonic() + self.timeout)
@@ -103,7 +113,7 @@ class AgentClient:
         except socket.timeout:
             raise self._late() from None
         except (BrokenPipeError, ConnectionResetError):
-            pass  # the agent refused before it had read all: its answer is there to be read
+            pass  # The agent refused the request before it had read all of it; the refusal can be read.
         except OSError as error:
             raise self._broken(error.strerror or str(error)) from error
 
@@ -126,7 +136,11 @@ class AgentClient:
             raise NotRunning(self.path, reason) from error
 
     def _answer(self, end: t.Optional[float]) -> tuple[str, dict[str, t.Any]]:
-        """("result" or "event", its value). Raises the error that is answered."""
+        """Read the next answer and return (kind, value): "result" or "event", and the JSON object that it carries.
+
+        `end` is a time of time.monotonic() in seconds, None for no limit. Raise AgentError with the error that the
+        agent answered or with timeout after `end`, and NotRunning if there is no answer of the protocol.
+        """
         line = self._line(end)
         try:
             answer = json.loads(line)
@@ -139,7 +153,7 @@ class AgentClient:
                 value: dict[str, t.Any] = answer[kind]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self._broken(f"it answers with {line[:60]!r}, which is not its protocol") from None
-        # Refusals of a request that could not be read, or was not, have no id.
+        # The refusal of a request that the agent could not parse, or did not read, has no id.
         if id != self._last and not (error is not None and id is None):
             raise self._broken(f"it answers request {id!r} instead of {self._last}")
         if error is not None:
@@ -163,7 +177,7 @@ class AgentClient:
         return NotRunning(self.path, reason)
 
     def _late(self) -> AgentError:
-        self.close()  # the answer may still come, and would be taken for that of the next request
+        self.close()  # A late answer would be taken for the answer to the next request.
         return AgentError(
             protocol.TIMEOUT,
             f"the agent has not answered within {self.timeout:g} s. Its socket is {self.path}. What was asked for may "

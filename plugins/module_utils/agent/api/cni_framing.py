@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the CNI plugin's shim speaks on the agent's socket, so simple that a shell can:
+"""The framing of CNI requests on the agent's socket, simple enough for a shell script.
 
     > CNI 1
     > CNI_COMMAND=ADD            the environment, NAME=value per line
@@ -11,7 +11,7 @@
     < 0                          the exit status, 0 or 1
     < {"cniVersion": ...}        what the plugin prints, until the agent closes
 
-Errors are those of the CNI specification (1.1.0, section "Error"), never the API's own. Pure.
+Errors are those of the CNI specification (1.1.0, section "Error"), never the API's own. The module is pure.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from __future__ import annotations
 import json
 import re
 
-#: How a connection begins that is to be served in this framing. Later ones may have another number.
+#: The first line of a connection in this framing. Another version of the framing has another number.
 GREETING = b"CNI 1\n"
 PREFIX = b"CNI "
 
-# Codes of the specification; 100 and more are a plugin's own, and 999 is what libcni takes for an internal error.
+# Error codes of the CNI specification. Codes from 100 are the plugin's own; libcni uses 999 for an internal error.
 INVALID_ENVIRONMENT = 4
 NOT_DECODED = 6
 TRY_AGAIN = 11
@@ -35,7 +35,10 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=.*", re.DOTALL)
 
 
 class CniRefusal(Exception):
-    """Why the request never came as far as the plugin."""
+    """The refusal of a CNI request by the API, instead of an answer of the plugin.
+
+    `code` is a CNI error code, `message` says what is wrong, `details` gives the remedy or is empty.
+    """
 
     def __init__(self, code: int, message: str, details: str = "") -> None:
         super().__init__(message)
@@ -45,7 +48,10 @@ class CniRefusal(Exception):
 
 
 def parse(data: bytes) -> tuple[dict[str, str], bytes]:
-    """(environment, stdin) of a request, all of it without the greeting. Raises CniRefusal, whatever the bytes."""
+    """Return (environment, stdin) of a request without its greeting: a mapping from variable to value, and bytes.
+
+    Raise CniRefusal if the environment does not end in an empty line, or has a line that is not NAME=value in UTF-8.
+    """
     end = 0 if data.startswith(b"\n") else data.find(b"\n\n") + 1
     if end == 0 and not data.startswith(b"\n"):
         raise CniRefusal(
@@ -76,11 +82,15 @@ def parse(data: bytes) -> tuple[dict[str, str], bytes]:
 
 
 def answer(status: int, output: bytes) -> bytes:
+    """Return the bytes to send for an output with its exit status; any status except 0 is sent as 1."""
     return (b"1\n" if status else b"0\n") + output
 
 
 def refusal(error: CniRefusal, stdin: bytes = b"") -> bytes:
-    """The answer for a request that the plugin never saw; in the version of its configuration if that can be read."""
+    """Return the bytes to send for a refused request: exit status 1 and the error as a CNI error object.
+
+    The error has the CNI version that the network configuration in `stdin` names, or 1.1.0 if none can be read.
+    """
     told = {"cniVersion": _version(stdin), "code": error.code, "msg": error.message, "details": error.details}
     return answer(1, json.dumps(told).encode() + b"\n")
 

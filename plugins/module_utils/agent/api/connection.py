@@ -1,14 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One client's connection to the agent: its bytes are cut into requests, which are answered one after the other.
+"""One client's connection to the agent: it cuts bytes into requests and answers one after the other.
 
-What a client can cost is bounded: a request's size, the time until it is complete, what lies unread in either
-direction, and over all connections the bytes that wait (Bounds.admit_bytes). A connection that breaks a bound is told
-so and then only read until it ends or a moment has passed, so that the client is not cut off from the answer.
+What a client can cost is limited: the size of a request, the time until it is complete, unread bytes in either
+direction, and the bytes of incomplete requests over all connections (Bounds.admit_bytes). A connection that exceeds a
+limit receives a refusal. It is then only read until the client closes it or a moment has passed: closing it at once
+could lose the refusal.
 
-Root's requests are read and answered as they come. Those of others cost a turn each (fair_share.py): after each piece
-that was read the connection waits for one before it is read on, and a request waits for one before it is parsed.
+Root's requests are read and answered as they come. The requests of others wait for turns (fair_share.py): the
+connection waits for a turn after each piece that it has read, and once more before it parses a request.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ from .protocol import AgentError
 
 _log = logging.getLogger("calico.api")
 
-_LINGER = 2.0  # seconds that a refused client is still read from
+_LINGER = 2.0  # seconds for which a refused connection is still read
 _CHUNK = 64 << 10  # bytes that are read at once from root
-_CHUNK_OTHERS = 16 << 10
+_CHUNK_OTHERS = 16 << 10  # bytes that are read at once from other callers
 
-#: What was read last, until it is appended to a connection's own buffer. One serves all: the loop reads one at a time.
+#: The bytes read last, until they are in a connection's own buffer. All connections share it: the loop reads one at a
+#: time.
 _scratch = bytearray(_CHUNK)
 
 
 class ApiConnection(asyncio.BufferedProtocol):
-    """One client's connection: says when a request is answered and how; `calls` says what the answer is."""
+    """One client's connection: it decides when a request is answered; `calls` gives the answer."""
 
     def __init__(self, calls: Calls, bounds: Bounds[ApiConnection], share: FairShare) -> None:
         self._calls = calls
@@ -51,25 +53,25 @@ class ApiConnection(asyncio.BufferedProtocol):
         self.task: t.Optional[asyncio.Task[None]] = None
         self._transport: asyncio.Transport
         self._buffer = bytearray()
-        self._seen = 0  # bytes of the buffer that hold no end of a line
-        self._cni: t.Optional[bool] = None  # which framing; None until the first line tells
-        self._deaf = False  # what still comes is thrown away
-        self._ended = False  # the client has sent all that it will
+        self._seen = 0  # bytes at the beginning of the buffer that contain no end of a line
+        self._cni: t.Optional[bool] = None  # whether it has the CNI framing; None until the first bytes show it
+        self._deaf = False  # further bytes are discarded
+        self._ended = False  # the client sends no more
         self._stuck = False  # the client does not read its answers
         self._root = False
-        self._urgent = False  # others wait for the request that is being answered
+        self._urgent = False  # callers other than root wait for the request that is being answered
         self._writable: t.Optional[asyncio.Future[None]] = None
         self._timer: t.Optional[asyncio.TimerHandle] = None
-        self._refusal: t.Optional[AgentError] = None  # one connection too many
-        self._to_tell: t.Optional[AgentError] = None
+        self._refusal: t.Optional[AgentError] = None  # why this connection is one too many
+        self._to_tell: t.Optional[AgentError] = None  # the refusal to send after the answer under way
 
-    # --- what asyncio tells
+    # --- callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = t.cast(asyncio.Transport, transport)
         try:
             self.peer = Peer.from_socket(transport.get_extra_info("socket"))
-        except OSError:  # gone already
+        except OSError:  # the client has disconnected already
             self._transport.abort()
         self._root = self._bounds.is_root(self.peer)
         self._refusal = self._bounds.admit(self)
@@ -99,7 +101,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         if self._deaf and not self.busy:
             self._transport.close()
         self._serve()
-        return True  # there may be something to answer; _serve() closes when there is not
+        return True  # A request may be left to answer; _serve() closes the connection if none is.
 
     def pause_writing(self) -> None:
         self._stuck = True
@@ -123,17 +125,21 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._writable.set_result(None)
         if self.task is not None and (self.streaming or not self._root):
             self.task.cancel()
-        # A request of root's that has begun is finished: what is half done is of no use to anybody.
+        # A request of root that has begun runs to its end: half of its work would be of no use.
         if not self.busy:
             self._bounds.gone(self)
 
-    # --- what the server tells
+    # --- methods for the server
 
     def abort(self) -> None:
+        """Close the connection at once, and discard what was not sent."""
         self._transport.abort()
 
     def stop(self) -> None:
-        """Once what is being answered has been, this connection ends."""
+        """Discard requests that have not begun, and close the connection once the answer under way is sent.
+
+        A stream is cancelled. The function does not wait for the end.
+        """
         self._ended = True
         if self.streaming and self.task is not None:
             self.task.cancel()
@@ -142,13 +148,16 @@ class ApiConnection(asyncio.BufferedProtocol):
 
     @property
     def unread(self) -> int:
-        """Bytes of answers that this client has not read."""
+        """The number of bytes of answers that wait in the agent because the client does not read them."""
         return self._transport.get_write_buffer_size()
 
     # --- requests
 
     def _serve(self) -> None:
-        """Starts on the next request if there is a whole one and none is being answered."""
+        """Start to answer the next request, if it is complete and no other request is being answered.
+
+        If nothing is left to answer and the client sends no more, close the connection instead.
+        """
         if not self._root:
             self._serve_in_turn()
             return
@@ -174,9 +183,9 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _serve_in_turn(self) -> None:
-        """The same for a client who waits for a turn with everything."""
+        """Do for a client other than root what `_serve` does, with each step in a turn of its own."""
         if self.busy and not self._ended:
-            # Read on, to learn when the client goes; but no more than the next request may have.
+            # Reading on shows when the client disconnects. The limit is the size of the next request.
             if len(self._buffer) <= self._limit:
                 self._read_on()
             elif self.streaming:
@@ -194,7 +203,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._await_more()
 
     def _await_more(self) -> None:
-        """Nothing can be answered as yet."""
+        """Read on if no request is complete; close the connection if the client sends no more and nothing is left."""
         if self._deaf:
             return
         if not self._ended:
@@ -203,7 +212,7 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def _has_line(self) -> bool:
-        """Whether there is a whole line, or more than one may have, or the last one without its end."""
+        """Return whether the buffer has a whole line, more bytes than a line may have, or an unfinished last line."""
         if self._buffer.find(b"\n", self._seen) >= 0 or len(self._buffer) > self._limit:
             return True
         self._seen = len(self._buffer)
@@ -243,7 +252,7 @@ class ApiConnection(asyncio.BufferedProtocol):
             if not self._ended:
                 self._seen = len(self._buffer)
                 return None
-            end = len(self._buffer)  # JSON says where it ends: the last line may go without its newline
+            end = len(self._buffer)  # JSON shows where it ends, so the last line needs no newline.
             if not end:
                 return None
         line = bytes(self._buffer[:end])
@@ -263,7 +272,7 @@ class ApiConnection(asyncio.BufferedProtocol):
                 self._begin(self._answer(request), urgent=True)
 
     def _understood(self, line: bytes) -> t.Optional[tuple[protocol.Request, Method]]:
-        """Return what is asked for, or None where the refusal is written."""
+        """Parse a request and check its caller: return (request, method), or None after writing the refusal."""
         id: protocol.Id = None
         try:
             request = protocol.parse(line)
@@ -299,7 +308,7 @@ class ApiConnection(asyncio.BufferedProtocol):
                 await self._stream(found[0], found[1].handler)
             elif found is not None:
                 await self._answer(found[0], in_turn=True)
-        except asyncio.CancelledError:  # while it waited for its turn
+        except asyncio.CancelledError:  # cancelled while it waited for its turn
             self._write(protocol.failure(None if found is None else found[0].id, stopping()))
             raise
 
@@ -332,7 +341,11 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._serve()
 
     async def _answer(self, request: protocol.Request, in_turn: bool = False) -> None:
-        """`in_turn`: what is done on the loop once the result is there needs a turn."""
+        """Call the method of a request, report the outcome to `Calls.observe`, and write the result or the error.
+
+        `in_turn` makes the encoding of the result wait for a turn. A result that is not JSON is logged and becomes the
+        error `internal`.
+        """
         began = time.perf_counter()
         outcome = "ok"
         try:
@@ -365,12 +378,12 @@ class ApiConnection(asyncio.BufferedProtocol):
                     self._writable = asyncio.get_running_loop().create_future()
                     await self._writable
             last = protocol.result(request.id, {})
-        except asyncio.CancelledError:  # the client has gone, or the agent stops
+        except asyncio.CancelledError:  # the client has disconnected, or the agent stops
             last = protocol.failure(request.id, stopping())
         except AgentError as error:
             outcome = error.code
             last = protocol.failure(request.id, error)
-        except Exception:  # noqa: BLE001  whatever it is, the client is told and the agent lives
+        except Exception:  # noqa: BLE001  any error becomes an answer, and the agent goes on
             _log.exception("method %s failed", request.method)
             outcome = protocol.INTERNAL
             last = protocol.failure(request.id, internal(request.method))
@@ -437,11 +450,14 @@ class ApiConnection(asyncio.BufferedProtocol):
     # --- bytes and time
 
     def _refuse(self, error: AgentError, beyond: bytes = b"") -> None:
-        """Answer in the form of the request, which its beginning tells. `beyond` was read and is not in the buffer."""
+        """Send a refusal after the answer under way, and take no more requests.
+
+        The first bytes of the request show the framing. `beyond` are bytes that were read and are not in the buffer.
+        """
         begin = bytes(self._buffer[: len(cni_framing.PREFIX)]) + beyond[: len(cni_framing.PREFIX)]
         if self._cni or (self._cni is None and begin and begin.startswith(cni_framing.PREFIX[: len(begin)])):
             self._refuse_cni(CniRefusal(cni_framing.TRY_AGAIN, error.message))
-        elif self.busy:  # the answer under way comes first
+        elif self.busy:  # The answer under way has to be sent first.
             self._deaf = True
             self._to_tell = error
         else:
@@ -449,7 +465,10 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._turn_away()
 
     def _turn_away(self) -> None:
-        """No more is taken from this client. Closing with bytes unread would lose it the answer: unix(7) resets."""
+        """Discard all that the client still sends; close the connection when the client does, after 2 seconds at most.
+
+        Closing it at once, with bytes unread, would reset it, and the client would lose the answer (unix(7)).
+        """
         self._deaf = True
         self._drop(len(self._buffer))
         if self.lost or self._transport.is_closing():
@@ -457,7 +476,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         if self._ended:
             self._transport.close()
             return
-        with contextlib.suppress(OSError):  # the client has gone, which asyncio has yet to learn
+        with contextlib.suppress(OSError):  # The client has disconnected, and asyncio has not noticed yet.
             self._transport.write_eof()
         self._read_on()
         self._disarm()

@@ -3,17 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A bounded share of the event loop for callers other than root.
 
-Whatever readers and unknown local users can cause on the loop, from accepting a connection to reading a piece of a
-request, is done in turns of a FairShare. Root's requests never wait for a turn:
+All work that other users can cause on the loop, from accepting a connection to reading a piece of a request, is done in
+turns of a FairShare. Root's requests never wait for a turn:
 
     share = FairShare()
     async with share.turn(uid):        # waits until it is this caller's turn
         answer()
-    share.soon(uid, resume)            # the same for one plain call
+    share.soon(uid, resume)            # calls one plain function in a turn
 
-Turns are given one at a time, to the caller who has used the least time of those that wait. A turn begins only while no
-urgent work is under way (`begin_urgent`), or when the last one began `patience` seconds ago; and after each turn the
-next one waits until turns have used no more than `share` of the time.
+One turn is given at a time, to the waiting caller that has used the least time. A turn begins only while no urgent work
+is under way (`begin_urgent`), or when the last turn began `patience` seconds ago. After each turn the next one waits
+until turns have used no more than `share` of the time.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ import typing as t
 _T = t.TypeVar("_T")
 
 Key = t.Hashable
-_Begin = t.Callable[[], bool]  # False: the turn is over already
+_Begin = t.Callable[[], bool]  # begins a turn; returns False if the turn is over already
 
-_OVERHEAD = 0.0001  # seconds of the loop around each turn, which the turn itself does not see
-_REMEMBERED = 512  # callers
-_LONG = 0.002  # seconds after which a turn with more to do gives way
+_OVERHEAD = 0.0001  # seconds that the loop spends around each turn and the turn cannot measure
+_REMEMBERED = 512  # callers whose used time is kept
+_LONG = 0.002  # seconds after which a turn with more to do pauses
 
 #: The turn that the running task holds.
 _current: contextvars.ContextVar[t.Optional[Turn]] = contextvars.ContextVar("turn", default=None)
 
 
 class FairShare:
-    """`share` is a part of 1, `patience` and `pause` are seconds: no turn waits longer than `pause` for the last one.
+    """Turns on the event loop, one at a time, that use at most a given share of its time.
 
-    Belongs to the event loop that runs when it is first used.
+    `share` is a fraction of 1. `patience` is in seconds: urgent work delays turns by no more than that each. `pause` is
+    in seconds: no turn waits longer for the time that the last one used. `clock` returns seconds. A FairShare belongs
+    to the event loop that runs when it is first used.
     """
 
     def __init__(
@@ -55,10 +57,10 @@ class FairShare:
         self._patience = patience
         self._pause = pause
         self._clock = clock
-        self._lines: dict[Key, collections.deque[_Begin]] = {}  # of those who wait
-        self._spent: dict[Key, float] = {}  # seconds; whoever comes anew begins with what the last one to be served has
+        self._lines: dict[Key, collections.deque[_Begin]] = {}  # the waiting steps of each caller
+        self._spent: dict[Key, float] = {}  # seconds used; a new caller begins with those of the last one served
         self._floor = 0.0
-        self._key: Key = None  # who has the turn
+        self._key: Key = None  # the caller that has the turn
         self._urgent = 0
         self._held = False
         self._began = 0.0
@@ -66,10 +68,14 @@ class FairShare:
         self._timer: t.Optional[asyncio.TimerHandle] = None
 
     def turn(self, key: Key) -> Turn:
+        """Return a turn of the caller `key`; `async with` waits for it and holds it."""
         return Turn(self, key)
 
     def soon(self, key: Key, step: t.Callable[[], None]) -> None:
-        """Call `step` when it is this key's turn."""
+        """Schedule a call of `step` in a turn of the caller `key`, and return at once.
+
+        An error of `step` goes to the event loop's exception handler.
+        """
 
         def begin() -> bool:
             step()
@@ -78,9 +84,11 @@ class FairShare:
         self._put(key, begin)
 
     def begin_urgent(self) -> None:
+        """Delay turns until `end_urgent`, by at most `patience` seconds each. Calls are counted."""
         self._urgent += 1
 
     def end_urgent(self) -> None:
+        """End one `begin_urgent`."""
         self._urgent -= 1
         if not self._urgent and self._lines and not self._held:
             self._plan()
@@ -88,10 +96,11 @@ class FairShare:
     # --- for Turn
 
     async def acquire(self, key: Key) -> None:
+        """Wait for a turn of the caller `key`; it is held until `release`."""
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def begin() -> bool:
-            if granted.done():  # cancelled while it waited
+            if granted.done():  # the caller was cancelled while it waited
                 return False
             granted.set_result(None)
             return True
@@ -103,17 +112,21 @@ class FairShare:
             if granted.done() and not granted.cancelled():
                 self.release()
             raise
-        self._began = self._clock()  # what the loop did in between was not this turn's
+        self._began = self._clock()  # What the loop did since the grant is not charged to this turn.
 
     def release(self) -> None:
+        """End the turn that is held, and plan the next one."""
         self._charge()
         self._held = False
         self._forget()
         self._plan()
 
     async def rest(self) -> None:
-        """Go on with the turn that is held when the next one might begin. It is not given to another caller, who would
-        hold what his own request needs while this one's is held as well."""
+        """Pause until the next turn may begin, and keep the turn meanwhile.
+
+        Another caller cannot have it, because two half-finished requests would then hold their resources at the same
+        time.
+        """
         self._charge()
         while True:
             delay = self._due() - self._clock()
@@ -124,7 +137,7 @@ class FairShare:
 
     @property
     def used(self) -> float:
-        """Seconds since the turn that is held began."""
+        """The seconds since the turn that is held began, or went on after a pause."""
         return self._clock() - self._began
 
     # ---
@@ -145,7 +158,7 @@ class FairShare:
             self._plan()
 
     def _forget(self) -> None:
-        """Where nobody waits all are equal again; where very many do, those who wait are."""
+        """Forget the used times: all of them if no caller waits; those of absent callers if too many are kept."""
         if not self._lines:
             self._spent.clear()
             self._floor = 0.0
@@ -187,7 +200,7 @@ class FairShare:
 
 
 class Turn:
-    """One turn of one caller: `async with` waits for it and holds it."""
+    """One turn of one caller, as an async context manager: entering waits for the turn, leaving ends it."""
 
     def __init__(self, share: FairShare, key: Key) -> None:
         self._share = share
@@ -209,15 +222,15 @@ class Turn:
             self._share.release()
 
     async def give_way(self) -> None:
-        """Rest if this turn has lasted long."""
+        """Pause and keep the turn, if the turn has lasted for 2 milliseconds or more."""
         if self._share.used >= _LONG:
             await self._share.rest()
 
 
 async def give_way() -> None:
-    """Let root's requests and the agent's other work run, in a long loop of a handler.
+    """Let root's requests and the agent's other work run; for long loops in a handler.
 
-    A request of root's has no turn and never gives way.
+    It pauses only in a turn that has lasted for 2 milliseconds or more. A request of root has no turn and never pauses.
     """
     turn = _current.get()
     if turn is not None:
@@ -225,22 +238,28 @@ async def give_way() -> None:
 
 
 class Coalesced:
-    """Work that keeps a thread busy: one piece at a time, and one for all callers who ask the same before it begins.
+    """Work that keeps a thread busy: one piece runs at a time, and callers that ask the same share a piece.
 
-    Whoever asks later gets an answer that is made later. Work that nobody waits for any more is not begun.
+    A caller shares a piece only until the piece begins; after that it gets a new one. A piece is not begun if all its
+    callers were cancelled before.
     """
 
     def __init__(self, share: FairShare) -> None:
         self._share = share
-        self._waiting: dict[str, _Piece] = {}  # by what is asked; not begun yet
+        self._waiting: dict[str, _Piece] = {}  # pieces that have not begun, by method and parameters
 
     def __len__(self) -> int:
-        """Return how many pieces of work have not begun."""
+        """Return the number of pieces of work that have not begun."""
         return len(self._waiting)
 
     async def __call__(
         self, key: Key, method: str, params: t.Mapping[str, t.Any], work: t.Callable[[], t.Awaitable[_T]]
     ) -> _T:
+        """Return the result of `work`, or of equal work of another caller that has not begun.
+
+        Work is equal if `method` and `params`, which has to be JSON, are equal. It runs in a turn of the caller `key`
+        that asked first. Raise what the work raises.
+        """
         asked = f"{method} {json.dumps(params, sort_keys=True)}"
         piece = self._waiting.get(asked)
         if piece is None:
@@ -268,6 +287,6 @@ class _Piece:
 
 
 def _seen(task: asyncio.Future[t.Any]) -> None:
-    """Take notice of an error, also where every caller has gone: asyncio would log a traceback for each."""
+    """Fetch the error of a finished task, because asyncio logs a traceback for an error that no caller fetched."""
     if not task.cancelled():
         task.exception()

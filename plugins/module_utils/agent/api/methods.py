@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The methods of the agent's API by name: parameters in, calls of the Agent, plain data out."""
+"""The methods of the agent's API: each checks its parameters, calls the Agent and returns plain data."""
 
 from __future__ import annotations
 
@@ -28,12 +28,16 @@ from .request import AddRequest
 Data = dict[str, t.Any]
 
 API = 1
-_CHUNK = 16  # workloads that are looked at between two chances for others
+_CHUNK = 16  # workloads that are handled between two calls of give_way
 
 
 class Methods:
-    """`table` is what the server takes. `settings` is the digest of those that the agent was started with. `root` is
-    the uid that may have adds wait."""
+    """The methods of the API.
+
+    `table` is a mapping from the name of a method to the Method for the server. `settings` is the digest of the
+    settings that the agent was started with. `root` is the uid whose plans may delay adds; the plans of other callers
+    wait until no workload is being added or deleted.
+    """
 
     def __init__(self, agent: Agent, settings: str = "", root: int = 0) -> None:
         self._agent = agent
@@ -180,6 +184,7 @@ class Methods:
 
 
 def planned(plan: NodePlan, in_sync: bool) -> Data:
+    """Return a plan in JSON-ready form. It is in sync if `in_sync` is True, the agent's view, and it has no changes."""
     return {
         "changes": [plain(change) for change in plan.changes],
         "expected": [plain(change) for change in plan.expected],
@@ -191,6 +196,7 @@ def planned(plan: NodePlan, in_sync: bool) -> Data:
 
 
 def done(outcome: PassOutcome) -> Data:
+    """Return the outcome of a pass of the reconciler in JSON-ready form."""
     return {
         "changes": [plain(change) for change in outcome.changes],
         "problems": list(outcome.problems),

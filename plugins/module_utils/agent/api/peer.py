@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The process at the other end of a connection, as the kernel names it (unix(7), SO_PEERCRED): there is no password."""
+"""The process at the other end of a connection, identified by the kernel (unix(7), SO_PEERCRED), not by a password."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import socket
 import struct
 import typing as t
 
-# asm-generic/socket.h since Linux 4.13; Python has no name for it
+# The number is that of asm-generic/socket.h since Linux 4.13. Python has no name for it.
 _SO_PEERGROUPS = 59
 _CREDENTIALS = struct.Struct("iII")
 _SHORT = 1024  # bytes, 256 groups: Python's socket.getsockopt() takes no larger buffer
 
 
 class Peer(t.NamedTuple):
-    """`groups` are the peer's group and supplementary groups when it connected."""
+    """The process at the other end of a connection. `groups` are its main and supplementary gids when it connected."""
 
     pid: int
     uid: int
@@ -30,7 +30,7 @@ class Peer(t.NamedTuple):
 
     @classmethod
     def from_socket(cls, connection: socket.socket) -> Peer:
-        """Read them from the kernel. Raises OSError."""
+        """Return the peer of a connected Unix socket. Raise OSError if the kernel does not report it."""
         pid, uid, gid = _CREDENTIALS.unpack(
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )
@@ -38,7 +38,10 @@ class Peer(t.NamedTuple):
 
 
 def _groups(connection: socket.socket) -> t.Sequence[int]:
-    """Return the supplementary groups; () where the kernel does not tell them, so that only the main group counts."""
+    """Return the supplementary gids of the peer, or () if the kernel cannot report them.
+
+    Raise OSError if the peer has more than 256 groups and they cannot be read.
+    """
     try:
         packed = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _SHORT)
     except OSError as error:
@@ -49,9 +52,10 @@ def _groups(connection: socket.socket) -> t.Sequence[int]:
 
 
 def _long_list(connection: socket.socket) -> bytes:
-    """Ask libc for a list that Python has no buffer for: the kernel says first how long it is.
+    """Return the supplementary gids of the peer as packed 32-bit numbers, read by libc: Python's buffer is too short.
 
-    /proc/PID/status would say it as well, but the process may have ended by then and another have its number.
+    /proc/PID/status is not read, because the process may have ended and another one have its number. Raise OSError if
+    the kernel refuses.
     """
     size = ctypes.c_uint32(0)
     _getsockopt(connection, None, size)

@@ -1,16 +1,16 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is spoken on the agent's socket: one JSON object per line, requests and answers in the same order.
+"""The protocol of the agent's socket: one JSON object per line, requests and answers in the same order.
 
     > {"version": 1, "id": 7, "method": "workload.get", "params": {"id": "default/web"}}
     < {"id": 7, "result": {...}}
     < {"id": 7, "error": {"code": "not_found", "message": "...", "data": {}}}
 
 `version`, `id` and `params` may be left out. A method that streams answers with any number of {"id": 7, "event": {...}}
-and, when there is no more to come, with a result. A connection whose first line is `CNI 1` speaks cni_framing instead.
+and ends with a result. A connection whose first line is `CNI 1` has the framing of cni_framing instead.
 
-Pure, and cheap to import: clients are short-lived programs.
+The module is pure, and cheap to import because clients are short-lived programs.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import typing as t
 
 VERSION = 1
 SOCKET = "/run/calico/agent.sock"
-#: Ends the name of root's own socket, beside the one above: nobody else can make root wait there.
+#: The suffix of root's own socket, whose queue of connections no other user can fill.
 ROOT_SUFFIX = "-root"
-#: Members may read; only root may change anything.
+#: The group whose members may call methods that change nothing; only root may call the others.
 GROUP = "calico"
 
-LINE_LIMIT = 1 << 20  # bytes of a request, its newline included
-READER_LINE_LIMIT = 16 << 10  # of one that does not come from root
+LINE_LIMIT = 1 << 20  # bytes of a request of root, its newline included
+READER_LINE_LIMIT = 16 << 10  # bytes of a request of another caller
 DEADLINE = 30.0  # seconds for the answer to a request
 IDLE = 30.0  # seconds until a connection's next request is complete
 
@@ -63,12 +63,12 @@ def root_socket(path: str) -> str:
 
 _FIELDS = ("version", "id", "method", "params")
 _FORM = 'A request is {"version": 1, "id": N, "method": "...", "params": {}} on one line.'
-#: Longer ones are no number that any method takes, and are slow to convert.
+#: Digits of the longest integer that is accepted. No method needs longer ones, and they are slow to convert.
 _DIGITS = 20
 
 
 class AgentError(Exception):
-    """A refusal, as it is answered: `code` is one of CODES, `message` is for people, `data` for machines."""
+    """A refusal as the agent sends it: `code` is one of CODES, `message` is for people, `data` is for programs."""
 
     def __init__(self, code: str, message: str, data: t.Optional[t.Mapping[str, t.Any]] = None) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ class AgentError(Exception):
         self.data = dict(data or {})
 
     def __reduce__(self) -> tuple[t.Any, ...]:
-        # A caller may hand it from one of his processes to another.
+        # Pickling needs all arguments; a client may send the error from one of its processes to another.
         return AgentError, (self.code, self.message, self.data)
 
 
@@ -88,7 +88,7 @@ class Request(t.NamedTuple):
 
 
 class BadRequest(AgentError):
-    """A line that is no request. `id` is the request's where it could be read."""
+    """The error for a line that is not a request. `id` is the request's id, or None if it could not be read."""
 
     def __init__(self, message: str, id: Id = None) -> None:
         super().__init__(INVALID_PARAMS, message)
@@ -96,7 +96,7 @@ class BadRequest(AgentError):
 
 
 def parse(line: bytes) -> Request:
-    """The request on one line (its newline may be there). Raises BadRequest, whatever the bytes."""
+    """Return the request on one line, which may end in a newline. Raise BadRequest for any other bytes."""
     data = _object(line)
     id = data.get("id")
     if isinstance(id, bool) or not (id is None or isinstance(id, (int, str))):
@@ -121,21 +121,22 @@ def parse(line: bytes) -> Request:
 
 
 def request(id: Id, method: str, params: t.Mapping[str, t.Any]) -> bytes:
+    """Return the line of a request. Raise TypeError, ValueError or RecursionError if JSON cannot express `params`."""
     return _line({"version": VERSION, "id": id, "method": method, "params": dict(params)})
 
 
 def result(id: Id, value: t.Mapping[str, t.Any]) -> bytes:
-    """Raises TypeError or ValueError for what JSON cannot say."""
+    """Return the line of an answer with a result. Raise TypeError, ValueError or RecursionError if it is not JSON."""
     return _line({"id": id, "result": value})
 
 
 def event(id: Id, value: t.Mapping[str, t.Any]) -> bytes:
-    """One of a stream. Raises as result() does."""
+    """Return the line of one event of a stream. Raise TypeError, ValueError or RecursionError if it is not JSON."""
     return _line({"id": id, "event": value})
 
 
 def failure(id: Id, error: AgentError) -> bytes:
-    """Always succeeds: data that JSON cannot say is left out."""
+    """Return the line of an answer with an error, whatever it is: `error.data` that is not JSON becomes {}."""
     told = {"code": error.code, "message": error.message, "data": error.data}
     try:
         return _line({"id": id, "error": told})
@@ -152,7 +153,7 @@ def _object(line: bytes) -> dict[str, t.Any]:
         text = line.decode("utf-8")
         data = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
         if "\\u" in text:
-            # A lone half of a surrogate pair is valid JSON, but no text that could be stored.
+            # Half of a surrogate pair is valid JSON, but a text with it cannot be encoded and stored.
             json.dumps(data, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
         raise BadRequest(f"the request is not UTF-8 at byte {error.start}. {_FORM}") from None
@@ -187,7 +188,7 @@ def _whole(text: str) -> int:
 
 
 def _shown(value: object) -> str:
-    """A value of a request in a text: as JSON, short."""
+    """Return a JSON value as messages show it: "null", "an object", "a list", or up to 60 characters of JSON."""
     if value is None:
         return "null"
     if isinstance(value, dict):

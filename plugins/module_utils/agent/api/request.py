@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a caller asks for when it adds a workload: the API's parameters and the CNI plugin's, checked in one place."""
+"""A request to add a workload: the parameters of the API and the CNI plugin, checked in one place."""
 
 from __future__ import annotations
 
@@ -18,28 +18,32 @@ from . import protocol
 from .protocol import AgentError
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
-_NAME_LIMIT = 200  # with its namespace it has to fit into the alias of a link, 255 characters
+_NAME_LIMIT = 200  # characters; name and namespace have to fit into the alias of a link, which has 255
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _NETNS = re.compile(r"[^/\0\s]{1,255}|(/[^\0]{1,4000})")
-MTU = (68, 65535)  # bytes; RFC 791, and the largest that a veth takes
+MTU = (68, 65535)  # bytes: the least of RFC 791, and the greatest that a veth accepts
 
 
 def is_mac(text: str) -> bool:
-    """Whether this is the address of one device, written in lower case."""
+    """Return whether `text` is the MAC address of one device in lower case: not multicast and not all zeros."""
     return bool(_MAC.fullmatch(text)) and not int(text[:2], 16) & 1 and text != "00:00:00:00:00:00"
 
 
 def is_mtu(value: t.Any) -> bool:
-    # True and False are integers, too.
+    """Return whether `value` is an integer that an MTU may be, 68 to 65535 bytes."""
+    # bool is a subclass of int.
     return isinstance(value, int) and not isinstance(value, bool) and MTU[0] <= value <= MTU[1]
 
 
 @dataclasses.dataclass(frozen=True)
 class AddRequest:
-    """`id` "" stands for "<namespace>/<name>". `netns` is a name below /run/netns or, unless it is `netns_owned` (made
-    by the agent, and deleted with the workload), an absolute path. `address`, `address6`, `pools` (names or CIDRs, of
-    both IP versions), `mac` and `mtu`: only if asked for. `families` are the IP versions, 4 and 6, of which it is to
-    have an address; () are those of the pools, or of the blocks that the node has. `network` and `container` are CNI's.
+    """A request to add a workload; None and empty values are not requested.
+
+    `id` defaults to "<namespace>/<name>". `netns` is a name below /run/netns or an absolute path. With `netns_owned`
+    the agent creates the namespace and deletes it with the workload; it needs a name then, by default `name`. `pools`
+    are names or CIDRs of IP pools of both IP versions. `mtu` is in bytes. `families` are the IP versions, 4 and 6, of
+    the addresses; () means those of the pools, or of the node's blocks. `network` and `container` are CNI's name of the
+    network and id of the container, "" without CNI.
     """
 
     name: str
@@ -60,7 +64,11 @@ class AddRequest:
 
     @classmethod
     def from_params(cls, params: t.Mapping[str, t.Any]) -> AddRequest:
-        """From the parameters of `workload.add`. Raises AgentError invalid_params, as `checked` does."""
+        """Return the checked request for parameters of `workload.add`.
+
+        null counts as left out, except for `name` and `netns_owned`. Raise AgentError (invalid_params) for the first
+        parameter that is unknown, missing or wrong.
+        """
         known = {field.name for field in dataclasses.fields(cls)} - {"network", "container"}
         unknown = sorted(set(params) - known)
         if unknown:
@@ -81,7 +89,10 @@ class AddRequest:
         return cls(**values).checked()
 
     def checked(self) -> AddRequest:
-        """Itself, with what was left out filled in. Raises AgentError."""
+        """Return a copy with defaults for `id` and `netns` and a lower-case `mac`.
+
+        Raise AgentError (invalid_params) for the first field that is wrong.
+        """
         for field, value in (("name", self.name), ("namespace", self.namespace)):
             if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > _NAME_LIMIT:
                 rule = f"must be 1 to {_NAME_LIMIT} letters, digits, '-', '_' and '.', a letter or digit at its ends."
@@ -131,7 +142,7 @@ class AddRequest:
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Those that are asked for, {IP version: address}, as they are written everywhere."""
+        """The requested addresses: a mapping from IP version, 4 or 6, to the address in its canonical form."""
         asked = {4: self.address, 6: self.address6}
         return {version: str(ipaddress.ip_address(text)) for version, text in asked.items() if text is not None}
 
@@ -150,13 +161,16 @@ class AddRequest:
                 other = "an IPv6 address goes into address6" if version == 4 else "an IPv4 address goes into address"
                 raise _invalid(field, address, f"must be an IPv{version} address: {other}.")
             if self.families and version not in self.families:
-                raise _invalid("families", self.families, f"lacks {version}, of which {field} {address} is asked for.")
+                raise _invalid("families", self.families, f"lacks {version}, the IP version of {field} {address}.")
         known = isinstance(self.families, tuple) and all(family in (4, 6) for family in self.families)
         if not known or len(set(self.families)) != len(self.families):
             raise _invalid("families", self.families, "must be a list of IP versions, 4 and 6.")
 
     def workload(self, since: str) -> AttachedWorkload:
-        """The workload that this becomes; its address and its pool are still to be had."""
+        """Return the workload that this request makes, without addresses and pool, which are assigned later.
+
+        `since` is the time of the request, in ISO 8601 and UTC.
+        """
         workload = AttachedWorkload(
             id=self.id,
             name=self.name,
@@ -175,9 +189,10 @@ class AddRequest:
         return dataclasses.replace(workload, interface=naming.interface_name(known.namespace, known.name))
 
     def differs_from(self, workload: AttachedWorkload) -> str:
-        """In words what it asks for that `workload`, which has its id, does not have; "" for the same again.
+        """Return in words how this request differs from `workload`, which has its id: the first difference, or "".
 
-        A runtime that adds its container again may have other labels for it: they are no difference.
+        Addresses, families and pools that are not requested are not compared. Nor are labels in a request of CNI (with
+        `container`): a runtime may add its container again with other labels.
         """
         for field in (
             "name",

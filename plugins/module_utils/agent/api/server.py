@@ -1,17 +1,17 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's socket: who may ask what, and what becomes of an answer that does not come.
+"""The server of the agent's API: its sockets, who may connect, and the end of connections.
 
     server = Server("/run/calico/agent.sock", {"status": Method(status)}, cni=dispatch)
     await server.start()
 
-One process listens at a path, and beside it at a socket that is root's alone (protocol.root_socket): connections of
-others cannot fill its backlog. What an earlier one left there is replaced, in one step and with its access rights set,
-once nobody answers at it any more.
+One process listens at a path, and at a second socket beside it for root alone (protocol.root_socket), whose backlog
+other users cannot fill. A socket that an earlier process left is replaced if no process answers at it. The replacement
+is one step, and the new socket has its access rights before.
 
-Who is not root shares a bounded part of the loop (fair_share.py): connections are accepted, requests read, understood
-and answered in turns, and only while no request of root's is under way.
+Callers other than root share a bounded part of the loop (fair_share.py). Their connections are accepted and their
+requests read, parsed and answered in turns, and only while no request of root is under way.
 """
 
 from __future__ import annotations
@@ -35,24 +35,25 @@ from .peer import Peer
 
 _log = logging.getLogger("calico.api")
 
-_FRESH = ".new"  # under which a socket is made
-_PATH_LIMIT = 107 - len(protocol.ROOT_SUFFIX) - len(_FRESH)  # unix(7)
+_FRESH = ".new"  # suffix of a socket's path until the socket is ready
+_PATH_LIMIT = 107 - len(protocol.ROOT_SUFFIX) - len(_FRESH)  # bytes; unix(7)
 _BACKLOG = 1024  # the kernel's net.core.somaxconn may be lower
-_NO_MORE_FILES = 1.0  # seconds until a connection is accepted again after that failed
-_AT_ONCE = 16  # connections in a turn
-_ACCEPTING = "accepting"  # who has the turns in which connections are accepted
+_NO_MORE_FILES = 1.0  # seconds until the next attempt after a connection could not be accepted
+_AT_ONCE = 16  # connections that are accepted in a turn, besides the first one
+_ACCEPTING = "accepting"  # the caller of the turns in which connections are accepted
 _LIMITS = ApiLimits()
 
 
 class SocketInUse(Exception):
-    """The socket cannot be ours."""
+    """The error that a socket of the agent cannot be made at its path."""
 
 
 class Server:
-    """`methods` may be filled until start(). `root` is the uid that may do everything; members of `group` may read.
+    """The agent's API at the socket `path`, and for root alone at a second socket beside it.
 
-    `observed(method, outcome, seconds)` is called for every answer; `outcome` is "ok" or the code of the error. `share`
-    is what callers other than root have of the loop.
+    `methods` is a mapping from name to Method and may be filled until start(). `root` is the uid that may do
+    everything; members of the group `group` may read. `observed(method, outcome, seconds)` is called for every answer;
+    `outcome` is "ok" or the code of the error. `share` is the part of the loop for callers other than root.
     """
 
     def __init__(
@@ -72,12 +73,16 @@ class Server:
         self.bounds: Bounds[ApiConnection] = Bounds(limits, root, path)
         self.calls = Calls(methods, cni, group=group, root=root, deadline=limits.deadline, observed=observed)
         self._group = group
-        self._listening: t.Optional[asyncio.AbstractServer] = None  # to root
-        self._accepting: t.Optional[asyncio.Task[None]] = None  # connections to the socket that is open to all
+        self._listening: t.Optional[asyncio.AbstractServer] = None  # the server of root's socket
+        self._accepting: t.Optional[asyncio.Task[None]] = None  # accepts connections to the common socket
         self._inodes: dict[str, int] = {}
 
     async def start(self) -> None:
-        """Raises SocketInUse, or OSError for a folder that cannot be written."""
+        """Make both sockets and begin to accept connections.
+
+        Raise SocketInUse if another agent answers there, the path is too long, or something else than a socket is
+        there. Raise OSError if a socket cannot be made, for instance in a folder that cannot be written.
+        """
         with contextlib.suppress(KeyError):
             self.calls.readers = grp.getgrnam(self._group).gr_gid
         roots = protocol.root_socket(self.path)
@@ -93,7 +98,10 @@ class Server:
         return ApiConnection(self.calls, self.bounds, self.share)
 
     async def _accept(self, listener: socket.socket) -> None:
-        """A few connections in each turn: what others connect faster than that waits in the kernel."""
+        """Accept connections to the common socket until cancelled, a few in each turn, and close the socket at the end.
+
+        Connections that come faster wait in the kernel.
+        """
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -110,7 +118,7 @@ class Server:
                             connection, dummy = listener.accept()
                         await self._welcome(connection)
                 except OSError:
-                    continue  # no more of them wait
+                    continue  # No more connections wait.
                 except BaseException:
                     connection.close()
                     raise
@@ -118,7 +126,10 @@ class Server:
             listener.close()
 
     async def _welcome(self, connection: socket.socket) -> None:
-        """Serve a connection, or refuse it with the reason if its user has too many."""
+        """Serve a connection, or send the reason and close it if there are too many; close it if the client has left.
+
+        Raise OSError if the connection fails meanwhile.
+        """
         connection.setblocking(False)
         try:
             peer = Peer.from_socket(connection)
@@ -126,7 +137,7 @@ class Server:
             serve = refusal is None and not _gone(connection)
             if refusal is not None:
                 connection.send(protocol.failure(None, refusal))
-        except OSError:  # gone meanwhile
+        except OSError:  # the client has disconnected meanwhile
             serve = False
         if not serve:
             connection.close()
@@ -135,11 +146,15 @@ class Server:
         await loop.connect_accepted_socket(self._connection, connection)
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Nobody new is listened to; what is being answered has `grace` seconds, then it is cancelled."""
+        """Stop listening, remove the sockets, and end the connections after the answers under way.
+
+        Answers that are not finished after `grace` seconds are cancelled. A socket file that another process has put in
+        its place since is not removed.
+        """
         if self._listening is not None:
             for path, inode in self._inodes.items():
                 with contextlib.suppress(OSError):
-                    if os.stat(path).st_ino == inode:  # and not that of who came after us
+                    if os.stat(path).st_ino == inode:  # not the socket of another agent that came later
                         os.unlink(path)
             self._listening.close()
             self._listening = None
@@ -164,7 +179,7 @@ class Server:
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(fresh)
-            # Nobody can connect before it listens, and it has its access rights before it has its name.
+            # A client cannot connect before it listens, and it has its access rights before it has its name.
             listener.bind(fresh)
             os.chmod(fresh, mode)
             if group is not None and os.geteuid() == 0:
@@ -198,8 +213,8 @@ class Server:
                 probe.connect(path)
             except OSError as error:
                 if error.errno in (errno.ECONNREFUSED, errno.ENOENT):
-                    return  # left by an agent that is gone; the rename replaces it
-                if error.errno != errno.EAGAIN:  # its backlog is full: somebody is there
+                    return  # An agent that ended has left it; the rename replaces it.
+                if error.errno != errno.EAGAIN:  # A full backlog: another agent listens.
                     raise
         raise SocketInUse(
             f"another agent answers at {path}. Only one may run on a node: stop it with "
@@ -208,7 +223,7 @@ class Server:
 
 
 def _gone(connection: socket.socket) -> bool:
-    """Whether the client ended the connection without having said anything."""
+    """Return whether the client has ended the connection without sending anything. Raise OSError if it was reset."""
     try:
         return not connection.recv(1, socket.MSG_PEEK)
     except BlockingIOError:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ADD: an address and an interface for a container, or an error and nothing left behind."""
+"""The CNI command ADD: an address and an interface for a container, or an error and nothing left behind."""
 
 from __future__ import annotations
 
@@ -23,11 +23,16 @@ Environment = t.Mapping[str, str]
 async def add(
     agent: CniBackend, attachment: Attachment, arguments: Arguments, configuration: Configuration
 ) -> dict[str, t.Any]:
-    """The result. Raises CniError or AgentError."""
+    """Attach a container's interface to a network, and return the CNI result, a JSON object.
+
+    An attachment of the same name in another network namespace is deleted first. Raise CniError if a variable, the
+    configuration or `prevResult` is wrong, and AgentError if the agent refuses or fails. A new workload is deleted
+    again if the result cannot be made.
+    """
     network, previous, dns = configuration.name, configuration.previous, configuration.dns
     add_params = configuration.add_params(arguments)
     if previous is not None:
-        # Before anything is done, not when its result is to be printed
+        # Checked before the container is attached, not when the result is made
         before = result.checked(previous)
         if result.interface_index(before, attachment.ifname, attachment.netns) is not None:
             raise CniError(
@@ -37,7 +42,7 @@ async def add(
             )
     present = identity.find(agent, network, attachment)
     if present is not None and present.netns != attachment.netns:
-        # The container was started again, and nobody sent a DEL for what it was before (podman after a crash).
+        # The container was restarted, and the runtime sent no DEL for its former namespace (podman after a crash).
         await agent.delete(present.id)
     request = _request(network, attachment, arguments, add_params)
     try:
@@ -45,7 +50,7 @@ async def add(
     except AgentError as error:
         if error.code != protocol.CONFLICT or error.data.get("field") != "netns":
             raise
-        # Started again at the same path, which leads to another namespace now.
+        # The container was restarted, and the same path leads to another namespace.
         await agent.delete(request.id)
         workload = await agent.add(request)
     try:
@@ -77,8 +82,12 @@ def _request(network: str, attachment: Attachment, arguments: Arguments, add_par
 
 
 def _name(attachment: Attachment, given: str) -> str:
-    """Of the workload: one of its own for each attachment, and where the runtime has a name for the container
-    (podman and Kubernetes do) one that people recognise."""
+    """Return the workload's name, unique for each attachment.
+
+    It is "<name>.<first 12 digits of the container id>.<interface>" if the runtime gives a name, as podman and
+    Kubernetes do, and the id is 32 or more hex digits. Otherwise it is "<container id>.<interface>". `given` is the
+    runtime's name or "".
+    """
     name = _readable(given)
     if name and _RANDOM.fullmatch(attachment.container):
         return f"{name}.{attachment.container[:12]}.{_readable(attachment.ifname) or 'if'}"
@@ -86,11 +95,14 @@ def _name(attachment: Attachment, given: str) -> str:
 
 
 def _readable(text: str) -> str:
-    """What a runtime calls something, as part of a name."""
+    """Return `text` as part of a name: at most 100 ASCII letters, digits and "-_.", with "-" for any other character.
+
+    It neither begins nor ends with "-", "_" or "."; it may be empty.
+    """
     kept = "".join(letter if letter.isascii() and letter.isalnum() or letter in "-_." else "-" for letter in text)
     return kept[:_NAME_LIMIT].strip("-_.")
 
 
 _NAME_LIMIT = 100
-#: A container's id of which the first digits are enough, as everywhere where containers are listed.
+#: A container's id whose first digits identify it, as in lists of containers.
 _RANDOM = re.compile(r"[0-9a-f]{32,}")

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CHECK: what `prevResult` says against what is there.
+"""The CNI command CHECK: `prevResult` and the agent's record compared with the kernel.
 
-Interfaces, addresses, routes, the host's route and the reservation in IPAM are compared by the agent, with the same
-drivers that made them. A MAC counts only if it was asked for: `tuning`, later in the chain, may have changed it.
+The agent compares interfaces, addresses, routes, the host's route and the reservation in IPAM, with the drivers that
+made them. A MAC address counts only if it was requested: `tuning`, later in the chain, may have changed it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from .port import CniBackend
 
 
 async def check(agent: CniBackend, attachment: Attachment, configuration: Configuration) -> None:
-    """Raises CniError with everything that is wrong, or AgentError."""
+    """Return if an attachment is as ADD left it.
+
+    Raise CniError if the network's name or `prevResult` is missing or malformed, or with everything that is wrong about
+    the attachment. Raise AgentError if the agent cannot compare.
+    """
     network, previous = configuration.name, configuration.previous
     if previous is None:
         raise CniError(
@@ -41,7 +45,7 @@ async def check(agent: CniBackend, attachment: Attachment, configuration: Config
 def _differences(
     workload: AttachedWorkload, attachment: Attachment, previous: Document, version: str
 ) -> t.Iterator[str]:
-    """Between what the agent knows and what the runtime was told."""
+    """Yield in words each difference between the agent's workload and `previous`, the runtime's result of ADD."""
     if workload.netns != attachment.netns:
         yield f"it was attached in {workload.netns}, and CNI_NETNS is {attachment.netns}"
     if not versions.with_interfaces(version):

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The network configuration on the plugin's stdin (CNI specification 1.1.0, section 3).
 
-It may hold secrets of other plugins and of Calico's own fields: nothing of it is repeated but the values of fields that
-are read here. Calico's fields are taken as they are there, so that its configurations can be pasted; those that say
-where its datastore or its logs are mean nothing here and are passed over.
+It may contain secrets of other plugins and of Calico's own fields. Errors therefore repeat only values of fields that
+are read here. Calico's fields have Calico's meaning, so that its configurations can be used. Its fields for a datastore
+and for logs have no meaning here and are ignored.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from . import versions
 from .environment import Arguments
 from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError, shown
 
-#: With a container's id it has to fit into the alias of a link.
+#: Characters of a network's name, which has to fit into the alias of a link together with a container's id.
 NAME_LIMIT = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
-_DIGITS = 20  # longer numbers are slow to convert and are nothing that is read here
+_DIGITS = 20  # digits of the longest integer that is converted; no field needs longer ones, which are slow to convert
 
-#: {field: values that ask for what is not done here}
+#: A mapping from field to values that request an unsupported feature
 _REFUSED: dict[str, tuple[t.Any, ...]] = {"device_type": ("netkit",)}
 _IPAM_TYPES = (None, "", "calico-ipam")
 
@@ -36,7 +36,10 @@ Document = t.Mapping[str, t.Any]
 
 
 class AddParams(t.NamedTuple):
-    """What is asked for an attachment, by the configuration or by the runtime."""
+    """The values that the configuration or the runtime requests for an attachment; None or empty if not requested.
+
+    `families` are IP versions, `mtu` is in bytes, `pools` are names or CIDRs of IP pools.
+    """
 
     address: t.Optional[str]
     address6: t.Optional[str]
@@ -48,7 +51,11 @@ class AddParams(t.NamedTuple):
 
 
 class Configuration:
-    """Read piece by piece: a DEL needs the network's name and must not fail for what only an ADD needs."""
+    """A network configuration whose fields are checked when they are read.
+
+    A DEL needs the network's name only, and must not fail because of a field that only an ADD needs. Making one raises
+    CniError if the version is not supported or does not have `command`, or `runtimeConfig` is not an object.
+    """
 
     def __init__(self, document: Document, command: str) -> None:
         self._document = document
@@ -57,12 +64,16 @@ class Configuration:
 
     @classmethod
     def read(cls, stdin: bytes, command: str) -> Configuration:
-        """Raises CniError for what is not JSON or of a version that is not supported."""
+        """Return the configuration on `stdin` of a CNI command.
+
+        Raise CniError if it is not a JSON object, its version is not supported or does not have `command`, or
+        `runtimeConfig` is not an object.
+        """
         return cls(decode(stdin), command)
 
     @property
     def name(self) -> str:
-        """The network's name. Raises CniError."""
+        """The network's name. Raise CniError if it is missing or invalid."""
         name = self._document.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
             if name in (None, ""):
@@ -75,7 +86,11 @@ class Configuration:
 
     @property
     def dns(self) -> Document:
-        """The configuration's own, with what the runtime asks for by the capability in its place."""
+        """The DNS object for the result, without empty fields.
+
+        Values of the runtime's `dns` capability override those of the configuration. Raise CniError if the
+        configuration's `dns` is not an object.
+        """
         dns = dict(self._object("dns"))
         asked = self._capabilities.get("dns")
         if isinstance(asked, dict):
@@ -85,14 +100,17 @@ class Configuration:
 
     @property
     def previous(self) -> t.Optional[Document]:
-        """`prevResult`, None where there is none. Raises CniError."""
+        """The object `prevResult`, or None if there is none. Raise CniError if it is not an object."""
         if self._document.get("prevResult") is None:
             return None
         return self._object("prevResult")
 
     @property
     def valid_attachments(self) -> set[tuple[str, str]]:
-        """{(container id, ifname)} of GC. Raises CniError for anything that is not plainly a list of them."""
+        """The pairs (container id, interface name) of the attachments that a GC keeps.
+
+        Raise CniError if the field is missing or is not a list of such attachments.
+        """
         key = "cni.dev/valid-attachments"
         remedy = (
             'It is a list of {"containerID": "...", "ifname": "..."}; an empty one removes all. Nothing was removed.'
@@ -109,7 +127,10 @@ class Configuration:
         return found
 
     def add_params(self, arguments: Arguments) -> AddParams:
-        """Raises CniError for what is wrong and for what cannot be had here."""
+        """Return the values that ADD is requested to use.
+
+        Raise CniError if one is wrong or requests a feature that is not supported.
+        """
         for field, values in _REFUSED.items():
             self._refuse(field, self._document.get(field), values)
         ipam = self._object("ipam")
@@ -126,11 +147,16 @@ class Configuration:
             labels=self._labels(arguments),
         )
 
-    # --- each wish
+    # --- the requested values
 
     @staticmethod
     def _families(ipam: Document) -> tuple[int, ...]:
-        """As Calico has them, texts or truth values; what is not said is as the node has blocks: nothing to ask for."""
+        """Return the requested IP versions, 4 before 6, or () if none is requested.
+
+        The fields are `assign_ipv4` and `assign_ipv6`. If neither is set, none is requested, and the node's blocks
+        decide. If only one is set, IPv4 counts as true and IPv6 as false. As in Calico, the values are booleans or
+        their texts. Raise CniError for any other value, or if both are false.
+        """
         said: dict[int, bool] = {}
         for version in (4, 6):
             value = ipam.get(f"assign_ipv{version}")
@@ -152,7 +178,11 @@ class Configuration:
         return families
 
     def _addresses(self, arguments: Arguments) -> dict[int, str]:
-        """{IP version: the one that is asked for}"""
+        """Return a mapping from IP version to the requested address, {} if none is requested.
+
+        The first of runtimeConfig.ips, args.cni.ips and IP in CNI_ARGS that is set counts. Raise CniError if it is not
+        a list of IP addresses, or has several of one version.
+        """
         conventional = self._conventional("ips")
         if self._capabilities.get("ips"):
             where, asked, code = "runtimeConfig.ips", self._capabilities["ips"], INVALID_CONFIGURATION
@@ -216,7 +246,10 @@ class Configuration:
         return tuple(found)
 
     def _labels(self, arguments: Arguments) -> t.Mapping[str, str]:
-        """Of the network first; what the runtime gives for this container wins."""
+        """Return the workload's labels: the network's, overridden by those that the runtime gives for the container.
+
+        Raise CniError for an invalid label. In CNI_ARGS an invalid one is ignored if IgnoreUnknown is true there.
+        """
         labels = _checked_labels("labels", self._document.get("labels"))
         others = arguments.others
         if arguments.ignore_unknown:
@@ -242,7 +275,7 @@ class Configuration:
         return value
 
     def _conventional(self, field: str) -> t.Any:
-        """`args.cni.<field>` of CNI's CONVENTIONS.md."""
+        """Return the value of `args.cni.<field>` (CNI's CONVENTIONS.md), or None if there is none."""
         found: t.Any = self._document.get("args")
         for key in ("cni", field):
             found = found.get(key) if isinstance(found, dict) else None
@@ -255,7 +288,10 @@ class Configuration:
 
 
 def decode(stdin: bytes) -> Document:
-    """The JSON object on stdin. Raises CniError, which repeats nothing of it."""
+    """Return the JSON object on `stdin`. Raise CniError, which repeats nothing of it, if it is anything else.
+
+    Integers of more than 20 digits become 0, and so do numbers too large for a float.
+    """
     try:
         document = json.loads(
             stdin,
@@ -280,7 +316,7 @@ def decode(stdin: bytes) -> Document:
 
 
 def _finite(digits: str) -> float:
-    """What is passed on to the runtime has to be JSON again: infinity is not."""
+    """Return the number as a float, or 0.0 if it is too large for one, which could not be written as JSON again."""
     value = float(digits)
     return value if math.isfinite(value) else 0.0
 
@@ -290,7 +326,10 @@ def _no_constant(name: str) -> t.NoReturn:
 
 
 def version_of(stdin: bytes) -> str:
-    """The version in which an error is answered, whatever is on stdin."""
+    """Return the CNI version in which to answer an error: that of the configuration on `stdin`, or else the newest.
+
+    It never fails. A configuration without a version has 0.2.0.
+    """
     try:
         return versions.checked(decode(stdin).get("cniVersion"))
     except CniError:
@@ -298,7 +337,10 @@ def version_of(stdin: bytes) -> str:
 
 
 def _address(asked: t.Any) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address, None]:
-    """A prefix length may be there and means nothing: workloads have /32 and /128."""
+    """Return the IP address in a text, or None if it is not a text with one.
+
+    A prefix length is ignored, because workloads always have /32 and /128.
+    """
     try:
         return ipaddress.ip_interface(asked).ip if isinstance(asked, str) else None
     except ValueError:
@@ -306,7 +348,10 @@ def _address(asked: t.Any) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Addre
 
 
 def _checked_labels(where: str, value: t.Any) -> dict[str, str]:
-    """An object of texts, or CNI's list of {"key": ..., "value": ...}."""
+    """Return the labels in an object of texts or in CNI's list of {"key": ..., "value": ...}; {} for None.
+
+    Raise CniError, which says `where` the value is, if it is anything else or a label is invalid.
+    """
     if value is None:
         return {}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""DEL: succeeds for everything that is gone already (specification, section 2, "DEL")."""
+"""The CNI command DEL. It succeeds for an attachment that is gone already (specification, section 2, "DEL")."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from .port import CniBackend
 
 
 async def delete(agent: CniBackend, network: str, attachment: Attachment) -> bool:
-    """Whether there was something. Raises AgentError where it could not be written down: the runtime asks again."""
+    """Delete the workload of an attachment and release its address; return False if there was neither.
+
+    Raise AgentError if the agent could not complete or record it: the runtime then repeats the DEL.
+    """
     id = identity.workload_id(network, attachment.container, attachment.ifname)
     if agent.get(id) is not None and identity.find(agent, network, attachment) is None:
         return False
     try:
-        # Also where there is no workload: after a reboot only its address is left.
+        # Also without a workload: after a reboot its address may be all that is left.
         return await agent.delete(id)
     except AgentError as error:
         if error.code == NOT_FOUND:

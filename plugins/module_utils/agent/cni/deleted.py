@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""DELs that the shim took while the agent was down: it wrote the request down, and told the runtime that all is well.
+"""The DELs that the shim accepted while the agent was down: it stored the request, and reported success to the runtime.
 
-Each is a file of the shim's framing (agent/api/cni_framing.py) below /var/lib/calico/cni/deleted. A file is there
-before its runtime can send the next ADD of the same container, and the dispatcher completes them before each ADD: so
-an old DEL never takes a newer workload, whatever the clocks say.
+Each is a file in the shim's framing (agent/api/cni_framing.py) below /var/lib/calico/cni/deleted. The file exists
+before the runtime can send the next ADD of the same container, and the dispatcher completes all files before each ADD.
+An old DEL therefore never deletes a newer workload, even if clocks are wrong.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ SUFFIX = ".request"
 
 
 class DeletedWhileDown:
+    """The stored DELs in `folder`, to be completed by `agent`."""
+
     def __init__(self, agent: CniBackend, folder: str, log: logging.Logger) -> None:
         self._agent = agent
         self._folder = folder
@@ -35,7 +37,11 @@ class DeletedWhileDown:
         self._turn = asyncio.Lock()
 
     async def complete(self) -> int:
-        """How many were completed. One that cannot be now stays for the next time; none is ever an error."""
+        """Complete the stored DELs, remove their files, and return the number of files removed.
+
+        A DEL that is not valid is logged and dropped, which counts as completed. One that fails is logged and stays for
+        the next call. Raise OSError if a file cannot be removed.
+        """
         if not self._waiting():
             return 0
         async with self._turn:
@@ -55,11 +61,15 @@ class DeletedWhileDown:
             return []
 
     async def _one(self, path: str) -> bool:
-        """Whether nothing more is to be done for it."""
+        """Complete the DEL in one file; return True if the file can be removed, False if the DEL is to be retried.
+
+        Return False for a missing file as well. A DEL that is not valid needs no retry. Problems are logged, not
+        raised.
+        """
         try:
             network, attachment = _read(path)
         except (CniError, cni_framing.CniRefusal) as error:
-            # The running agent would have refused it as well: there is nothing that it could mean.
+            # A running agent would have refused it as well, so a retry cannot succeed.
             self._log.warning("%s, a DEL from when the agent was down, says nothing and is dropped: %s", path, error)
             return True
         except OSError as error:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One execution of the plugin: environment and stdin in, exit status and stdout out."""
+"""One execution of the plugin: from environment and stdin to exit status and stdout."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from .deleted import FOLDER, DeletedWhileDown
 from .errors import INTERNAL, CniError, from_agent_error
 from .port import CniBackend
 
-#: Seconds between two looks for DELs that were taken while the agent was down.
+#: Seconds between two searches for DELs that the shim stored while the agent was down.
 _INTERVAL = 10.0
 
 _LOG = logging.getLogger("calico.cni")
 
 
 class Dispatcher:
-    """`deleted` is the folder of DELs that the shim took while the agent was down; None: there is none.
+    """The CNI plugin on top of an agent.
 
-    `observed(command, code, seconds)` is called for every answer; `code` is that of the error, 0 for none.
+    `deleted` is the folder of DELs that the shim stored while the agent was down, None for no such folder.
+    `observed(command, code, seconds)` is called for every answer; `code` is the code of the CNI error, 0 for success.
     """
 
     def __init__(
@@ -44,19 +45,25 @@ class Dispatcher:
         self._deleted = DeletedWhileDown(agent, deleted, log) if deleted else None
 
     async def run(self) -> None:
-        """Endless. The shim may have found no socket a moment before there was one, and no other request may come."""
+        """Complete stored DELs every 10 seconds, until cancelled.
+
+        The shim may store one just before the socket exists, and no other request may follow.
+        """
         while True:
             await asyncio.sleep(_INTERVAL)
             await self.complete_deletions()
 
     async def complete_deletions(self) -> int:
-        """Completes what the shim took while the agent was down; how many. To be called before the socket is opened."""
+        """Complete the DELs that the shim stored while the agent was down; return the number of files removed.
+
+        It has to be called before the socket is opened. Raise OSError if a file cannot be removed.
+        """
         return await self._deleted.complete() if self._deleted else 0
 
     async def handle(self, variables: t.Mapping[str, str], stdin: bytes) -> tuple[int, bytes]:
-        """Run one command: return (0, a result or nothing) or (1, an error), as the specification has them.
+        """Run one CNI command and return (exit status, stdout): (0, JSON of a result or b""), or (1, JSON of an error).
 
-        Raises nothing else.
+        Every error becomes such an answer, and an unexpected one is logged. Only cancellation is raised.
         """
         began = time.perf_counter()
         error: t.Optional[CniError] = None
@@ -78,7 +85,10 @@ class Dispatcher:
         return 1, json.dumps(error.to_dict(version_of(stdin))).encode() + b"\n"
 
     def _internal(self, variables: t.Mapping[str, str], failure: Exception) -> CniError:
-        """Where, but not what: its text may hold what was on stdin."""
+        """Log where an unexpected error occurred, and return the CniError (INTERNAL) for it.
+
+        The error's own text is left out, because it may contain secrets from stdin.
+        """
         where = "".join(traceback.format_tb(failure.__traceback__))
         self._log.error("CNI %s failed: %s at\n%s", variables.get("CNI_COMMAND"), type(failure).__name__, where)
         return CniError(

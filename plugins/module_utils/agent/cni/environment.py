@@ -14,7 +14,7 @@ from .errors import INVALID_ENVIRONMENT, CniError, shown
 
 COMMANDS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
 
-#: With the network's name it has to fit into the alias of a link.
+#: Characters of a container's id, which has to fit into the alias of a link together with the network's name.
 CONTAINER_LIMIT = 128
 _PATH_LIMIT = 4096
 _CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
@@ -23,16 +23,16 @@ _TRUE = ("1", "true", "yes", "on")
 
 @dataclasses.dataclass(frozen=True)
 class Attachment:
-    """One interface of one container: what ADD, DEL and CHECK are about."""
+    """One interface of one container, which ADD, DEL and CHECK are about."""
 
     container: str
     ifname: str
-    netns: str = ""  # absolute path
+    netns: str = ""  # absolute path; "" if not given
 
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """CNI_ARGS, `K=V;K=V`. `others` are all that have no meaning of their own."""
+    """The parsed CNI_ARGS, `K=V;K=V`: "" for what is not given. `others` are those without a meaning of their own."""
 
     address: str = ""
     mac: str = ""
@@ -43,7 +43,7 @@ class Arguments:
 
 
 def command(environment: t.Mapping[str, str]) -> str:
-    """Raises CniError."""
+    """Return the CNI command. Raise CniError if CNI_COMMAND is missing or not a command."""
     found = environment.get("CNI_COMMAND", "")
     if not found:
         raise _missing("CNI_COMMAND")
@@ -55,7 +55,11 @@ def command(environment: t.Mapping[str, str]) -> str:
 
 
 def attachment(environment: t.Mapping[str, str], *, netns: bool) -> Attachment:
-    """Raises CniError that names every variable that is missing, or the one that is wrong. `netns`: it is needed."""
+    """Return the attachment that the variables describe; `netns` makes CNI_NETNS required.
+
+    Without `netns`, CNI_NETNS is neither required nor checked. Raise CniError that names all missing variables, or the
+    first one that is invalid.
+    """
     wanted = ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME") if netns else ("CNI_CONTAINERID", "CNI_IFNAME")
     missing = [name for name in wanted if not environment.get(name)]
     if missing:
@@ -80,7 +84,7 @@ def attachment(environment: t.Mapping[str, str], *, netns: bool) -> Attachment:
 
 
 def arguments(environment: t.Mapping[str, str]) -> Arguments:
-    """Raises CniError."""
+    """Return the parsed CNI_ARGS. Raise CniError if it is not KEY=VALUE;KEY=VALUE."""
     values: dict[str, str] = {}
     for pair in environment.get("CNI_ARGS", "").split(";"):
         if not pair.strip():

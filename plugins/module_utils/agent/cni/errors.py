@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Errors as the CNI specification has them (1.1.0, section "Error"), and what the agent's own become there."""
+"""Errors of the CNI specification (1.1.0, section "Error"), and their counterparts to the agent's own errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typing as t
 from ..api import protocol
 from ..api.protocol import AgentError
 
-# Of the specification
+# Codes of the specification
 INCOMPATIBLE_VERSION = 1
 UNSUPPORTED_FIELD = 2
 INVALID_ENVIRONMENT = 4
@@ -21,7 +21,7 @@ INVALID_CONFIGURATION = 7
 TRY_AGAIN = 11
 UNAVAILABLE = 50
 LIMITED = 51
-# Ours: 100 and more
+# Codes of this plugin, from 100
 FORBIDDEN = 100
 KERNEL = 101
 IN_THE_WAY = 102
@@ -47,7 +47,7 @@ _OF_AGENT = {
 
 
 class CniError(Exception):
-    """`code` is one of the above, `message` says what is wrong and where, `details` the rule and the way out."""
+    """A CNI error: `code` is one of the above, `message` says what is wrong and where, `details` gives the remedy."""
 
     def __init__(self, code: int, message: str, details: str = "") -> None:
         super().__init__(message)
@@ -56,17 +56,22 @@ class CniError(Exception):
         self.details = details
 
     def to_dict(self, version: str) -> dict[str, t.Any]:
+        """Return the error object of the specification, with `version` as its CNI version."""
         return {"cniVersion": version, "code": self.code, "msg": self.message, "details": self.details}
 
 
 def from_agent_error(error: AgentError) -> CniError:
+    """Return the CniError for an error of the agent; its code is INTERNAL if the agent's code has no counterpart."""
     if error.code == protocol.INVALID_PARAMS and error.data.get("field") == "netns":
         return CniError(INVALID_ENVIRONMENT, "environment variable CNI_NETNS cannot be used", str(error))
     return CniError(_OF_AGENT.get(error.code, INTERNAL), str(error))
 
 
 def shown(value: t.Any) -> str:
-    """A value as an error may repeat it: one that is text or a number, and not long. Others are told by their kind."""
+    """Return a JSON value as an error may repeat it.
+
+    That is up to 80 characters of a text, in quotes, the JSON of a number, boolean or null, "a list" or "an object".
+    """
     if isinstance(value, str):
         return repr(value if len(value) <= 80 else value[:77] + "...")
     if isinstance(value, (list, dict)):

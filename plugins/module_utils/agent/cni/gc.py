@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GC: removes what a network has and the runtime no longer knows of. Other networks are none of its business."""
+"""The CNI command GC: it removes a network's attachments that the runtime does not know. Other networks stay."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from .port import CniBackend
 
 
 async def collect(agent: CniBackend, configuration: Configuration) -> list[str]:
-    """The ids that were removed. Raises CniError for those that could not be, once all were tried."""
+    """Delete the stale attachments of a network, and return the sorted ids of their workloads, [] for none.
+
+    Raise CniError if the configuration is wrong, before anything is deleted, or if some could not be deleted, after all
+    were tried. Raise AgentError if the agent's allocations cannot be read.
+    """
     network, valid = configuration.name, configuration.valid_attachments
     stale = {
         workload.id for workload in agent.list() if workload.network == network and identity.key(workload) not in valid
     }
-    # Of workloads that did not come back after a reboot only the addresses are left.
+    # Workloads that did not come back after a reboot have left only their addresses.
     stale |= {
         allocation.handle
         for allocation in agent.ipam.allocations()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the CNI plugin needs of the agent. `agent.agent.Agent` is one; tests have a small one in memory."""
+"""The parts of the agent that the CNI plugin needs. `agent.agent.Agent` has them; tests use an agent in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CniMachine(t.Protocol):
 
 
 class CniBackend(t.Protocol):
-    """All may raise AgentError."""
+    """An agent, as the CNI plugin uses it. All members may raise AgentError."""
 
     @property
     def machine(self) -> CniMachine: ...
@@ -37,18 +37,20 @@ class CniBackend(t.Protocol):
     def ipam(self) -> CniIpam: ...
 
     async def add(self, request: AddRequest) -> AttachedWorkload:
-        """The workload, when it can be reached; `mac` and `mtu` are those of the link inside. The same again is no
-        error."""
+        """Attach a workload, and return it once it can be reached; its `mac` and `mtu` are those of its inner link.
+
+        Repeating an equal request is no error: it returns the same workload.
+        """
 
     async def delete(self, id: str) -> bool:
-        """False if there was none. It cannot be reached any more when this returns."""
+        """Delete a workload, which cannot be reached afterwards; return False if there was none."""
 
     def get(self, id: str) -> t.Optional[AttachedWorkload]: ...
 
     def list(self, selector: t.Optional[str] = None) -> t.Sequence[AttachedWorkload]: ...
 
     async def check(self, id: str) -> t.Sequence[str]:
-        """What of it is not as it has to be, in the kernel and in IPAM."""
+        """Return in words what is wrong with a workload in the kernel and in IPAM; empty if nothing is."""
 
     def health(self) -> t.Sequence[str]:
-        """Why no workload can be added."""
+        """Return in words why no workload can be added; empty if workloads can be added."""

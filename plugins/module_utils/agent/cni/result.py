@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Results as the CNI specification has them (section 5, "ADD Success"), each in the form of its own version.
+"""Results of the CNI specification (section 5, "ADD Success"), each in the form of its own version.
 
-A result is that of the plugin before us with ours added: nothing of it is lost, and what it says of interfaces by their
-index stays right.
+A result is the previous plugin's result with ours added. Nothing of it is lost, and its references to interfaces by
+index stay right.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ _LISTS = ("interfaces", "ips", "routes")
 
 
 def added(workload: AttachedWorkload, version: str, previous: t.Optional[Document], dns: Document) -> dict[str, t.Any]:
-    """What ADD prints. Raises CniError for a `prevResult` that is none."""
+    """Return the CNI result of ADD, a JSON object: `previous` with the workload's interfaces, addresses and routes.
+
+    `dns` is added if `previous` has none. Raise CniError if `previous` is malformed, or before 0.3.0 has an address of
+    the same IP version.
+    """
     if not versions.with_interfaces(version):
         return _before_interfaces(workload, version, previous, dns)
     result: dict[str, t.Any] = {**checked(previous or {}), "cniVersion": version}
@@ -39,7 +43,11 @@ def added(workload: AttachedWorkload, version: str, previous: t.Optional[Documen
 
 
 def checked(previous: Document) -> dict[str, t.Any]:
-    """A `prevResult` whose lists are lists of objects; all else in it is passed on as it is. Raises CniError."""
+    """Return a copy of a `prevResult` in which `interfaces`, `ips` and `routes` are lists of objects, [] if missing.
+
+    Everything else stays as it is. Raise CniError if one is no such list, an address refers to an interface that does
+    not exist, or the object has more than 50 levels.
+    """
     if _is_deeper(previous, _DEPTH):
         raise CniError(
             INVALID_CONFIGURATION,
@@ -74,7 +82,7 @@ def checked(previous: Document) -> dict[str, t.Any]:
 
 
 def _is_deeper(value: t.Any, levels: int) -> bool:
-    """Whether it could not be written again what was read: writing takes more of the stack than reading."""
+    """Return whether a JSON value has more than `levels` levels: writing needs more of the stack than reading."""
     level = [value]
     for _each in range(levels):
         level = [
@@ -89,7 +97,7 @@ def _is_deeper(value: t.Any, levels: int) -> bool:
 
 
 def interface_index(result: Document, ifname: str, sandbox: str) -> t.Optional[int]:
-    """Of a checked result: where the container's end of our interface is."""
+    """Return the index of the interface `ifname` in the namespace `sandbox` in a checked result, or None."""
     for index, entry in enumerate(result["interfaces"]):
         if entry.get("name") == ifname and entry.get("sandbox") == sandbox:
             return index
@@ -97,11 +105,12 @@ def interface_index(result: Document, ifname: str, sandbox: str) -> t.Optional[i
 
 
 def has_host_end(result: Document, interface: str) -> bool:
+    """Return whether a checked result has the interface `interface` on the host."""
     return any(entry.get("name") == interface and not entry.get("sandbox") for entry in result["interfaces"])
 
 
 def addresses_at(result: Document, index: int) -> set[str]:
-    """The addresses of a checked result that are at one of its interfaces, without their prefix lengths."""
+    """Return the addresses of the interface with this index in a checked result, without prefix lengths."""
     return {
         str(entry.get("address", "")).partition("/")[0] for entry in result["ips"] if entry.get("interface") == index
     }
@@ -118,7 +127,10 @@ def _interfaces(workload: AttachedWorkload, version: str) -> list[dict[str, t.An
 
 
 def _addresses(workload: AttachedWorkload, version: str, interface: int) -> list[dict[str, t.Any]]:
-    """Without a gateway, as Calico's: those of the workloads are no addresses of their subnets."""
+    """Return the entries of `ips` for the workload; `interface` is the index of its inner interface.
+
+    Like Calico's, they have no gateway: the workload's gateway is no address of its subnet.
+    """
     entries: list[dict[str, t.Any]] = []
     for text in workload.addresses:
         address = ipaddress.ip_address(text)
@@ -130,7 +142,7 @@ def _addresses(workload: AttachedWorkload, version: str, interface: int) -> list
 
 
 def _routes(workload: AttachedWorkload, version: str) -> list[dict[str, t.Any]]:
-    """Those in the container, which dataplane/drivers/workload.py writes."""
+    """Return the entries of `routes`: the routes in the container, which dataplane/drivers/workload.py writes."""
     interface = VethEndpoint(
         workload.name,
         workload.interface,
@@ -158,7 +170,10 @@ def _routes(workload: AttachedWorkload, version: str) -> list[dict[str, t.Any]]:
 def _before_interfaces(
     workload: AttachedWorkload, version: str, previous: t.Optional[Document], dns: Document
 ) -> dict[str, t.Any]:
-    """0.1.0 and 0.2.0: one address of each family."""
+    """Return the result of ADD in version 0.1.0 or 0.2.0, which has one address of each IP version.
+
+    Raise CniError if `previous` has an address of the same version.
+    """
     result: dict[str, t.Any] = {**(previous or {}), "cniVersion": version}
     for text in workload.addresses:
         address = ipaddress.ip_address(text)

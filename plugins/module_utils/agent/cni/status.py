@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""STATUS: whether an ADD could be served now."""
+"""The CNI command STATUS: whether an ADD would succeed now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _BIRD_PATIENCE = 2.0  # seconds
 
 
 async def status(agent: CniBackend) -> None:
-    """Raises CniError 50 where no workload can be added, 51 where those that exist suffer as well, or AgentError."""
+    """Return if an ADD would succeed.
+
+    Raise CniError: LIMITED (51) if BIRD does not answer, so that existing containers may suffer too, or UNAVAILABLE
+    (50) if only adding is impossible.
+    """
     unable = list(agent.health()) or _without_addresses(agent)
     limited = await _without_routes(agent)
     if limited:
@@ -44,7 +48,10 @@ def _without_addresses(agent: CniBackend) -> list[str]:
 
 
 async def _without_routes(agent: CniBackend) -> list[str]:
-    """Other nodes are reached by what BIRD tells; where the fleet has no BGP it is not asked for."""
+    """Return in words why other nodes may not be reachable: BIRD does not answer within 2 seconds; [] if it does.
+
+    BIRD is not asked if the fleet has no BGP.
+    """
     if agent.state is None or agent.state.bird is None:
         return []
     path = agent.machine.bird_socket

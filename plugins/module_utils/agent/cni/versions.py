@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Versions of the CNI specification, and which of them know what."""
+"""Versions of the CNI specification, and the features of each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typing as t
 
 from .errors import INCOMPATIBLE_VERSION, CniError
 
-#: What is said of oneself where the caller's version is not known.
+#: The version of answers to a caller whose version is not known.
 NEWEST = "1.1.0"
-#: As Calico takes a configuration that names no version.
+#: The version of a configuration that names none, as in Calico.
 UNNAMED = "0.2.0"
 SUPPORTED = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 
@@ -20,7 +20,10 @@ _SINCE = {"CHECK": _CHECK, "GC": _GC, "STATUS": _GC}
 
 
 def checked(version: t.Any, command: str = "") -> str:
-    """The version, if it is one that is spoken here and that has `command`. Raises CniError."""
+    """Return a configuration's version, 0.2.0 if it names none.
+
+    Raise CniError if the version is not supported or does not have `command`; "" stands for a command of all versions.
+    """
     if version in (None, ""):
         version = UNNAMED
     if version not in SUPPORTED:
@@ -41,15 +44,15 @@ def checked(version: t.Any, command: str = "") -> str:
 
 
 def with_interfaces(version: str) -> bool:
-    """Before 0.3.0 a result is one address of each family and no more."""
+    """Return whether results have interfaces (from 0.3.0); before, they have just one address of each IP version."""
     return SUPPORTED.index(version) >= SUPPORTED.index("0.3.0")
 
 
 def with_family(version: str) -> bool:
-    """Before 1.0.0 an address says of which family it is."""
+    """Return whether an address names its IP version, which it does before 1.0.0."""
     return SUPPORTED.index(version) < SUPPORTED.index("1.0.0")
 
 
 def with_mtu(version: str) -> bool:
-    """1.1.0 tells the MTU of an interface and the scope of a route."""
+    """Return whether results have the MTU of an interface and the scope and priority of a route (from 1.1.0)."""
     return SUPPORTED.index(version) >= SUPPORTED.index("1.1.0")

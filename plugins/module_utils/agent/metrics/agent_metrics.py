@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the agent knows about its node as figures: looked up whenever the metrics are read."""
+"""Metrics of what the agent knows about its node, refreshed whenever the metrics are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
 
 
 def watch_agent(instruments: Instruments, agent: Agent) -> None:
-    # What this process runs, whatever is installed later.
+    """Refresh the agent's metrics from `agent` before each reading of the registry."""
+    # The engine that this process runs, even if another one is installed later
     engine = bundle.running_digest(agent.machine.engine) or ""
 
     def refresh() -> None:

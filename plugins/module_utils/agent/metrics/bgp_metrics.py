@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BIRD's sessions as figures: asked now and then, in a thread, because its control socket may keep one waiting."""
+"""Metrics of BIRD's sessions, read from time to time in a thread, because its control socket may block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...bird import client, status
 from ...bird.errors import BirdError
 from .instruments import Instruments
 
-INTERVAL = 15.0  # seconds; what scrapes at its default of 15 to 60 s sees no finer
+INTERVAL = 15.0  # seconds; usual scrapes come every 15 to 60 s
 
 
 async def watch(
@@ -21,7 +21,10 @@ async def watch(
     wanted: t.Callable[[], bool] = lambda: True,
     interval: float = INTERVAL,
 ) -> t.NoReturn:
-    """A task of its own. While BIRD is not `wanted` on this node there are no figures of it, and no alert."""
+    """Refresh the metrics of BIRD's sessions every `interval` seconds until cancelled; never return.
+
+    While `wanted()` is False, this node needs no BIRD: the metrics then have no values, so that no alert fires.
+    """
     refused = RefusedAnnouncements()
     while True:
         if wanted():
@@ -34,14 +37,21 @@ async def watch(
 
 
 class RefusedAnnouncements:
-    """What BIRD refused of nodes. It counts by session, from the beginning of each. Routers outside the fleet are left
-    out: most of them announce more than is wanted."""
+    """The announcements that BIRD refused from nodes of the fleet.
+
+    BIRD counts them for each session, from the session's beginning. Routers outside the fleet are left out, because
+    most of them announce more than is wanted.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
 
     def more(self, sessions: t.Iterable[status.Session]) -> int:
-        """Since it was asked last."""
+        """Return the number of announcements refused since the last call.
+
+        A session that is new, or counts from 0 again, contributes all its refusals. The first call counts all sessions
+        so.
+        """
         now = {session.name: session.refused for session in sessions if session.description}
         before, self._last = self._last, now
         return sum(
@@ -55,7 +65,11 @@ async def look(
     timeout: float = 5.0,
     refused: t.Optional[RefusedAnnouncements] = None,
 ) -> None:
-    """Once. Figures of sessions are gone while BIRD does not answer: none is known to be up, nor to be down."""
+    """Read BIRD's sessions once, in a thread, and set their metrics; `timeout` is in seconds for each answer of BIRD.
+
+    If BIRD does not answer, set `bird_up` to 0 and remove the values of the session metrics, because no state is known.
+    Without `refused`, all refusals count as new.
+    """
     try:
         seen = await asyncio.get_running_loop().run_in_executor(None, status.observe, socket, timeout)
     except BirdError:

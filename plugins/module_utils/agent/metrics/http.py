@@ -1,13 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a monitoring system asks by HTTP: GET /metrics, /liveness and /readiness (RFC 9110, RFC 9112), and nothing else.
+"""The HTTP server of metrics: GET /metrics, /liveness and /readiness (RFC 9110, RFC 9112), and nothing else.
 
-Small on purpose: no bodies of requests, one answer per connection, little memory per client. It listens where it is
-told to, on loopback by default, and tells nothing but these three pages.
+It is small on purpose: no request bodies, one answer per connection, little memory per client. It listens on the
+configured address, loopback by default, and serves only these three pages.
 
-Every local user reaches it, so all that it does is done in turns of a FairShare, and a client who has not said what he
-wants makes room for the next one. One page is made for all who ask at the same time.
+Every local user can connect, so all its work is done in turns of a FairShare, and a client that has not sent its
+request is dropped when another one needs its place. One page is made for all clients that ask at the same time.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _log = logging.getLogger("calico.http")
 
 _HEAD_LIMIT = 8 << 10  # bytes of request line and header
 _END = b"\r\n\r\n"
-_CONNECTIONS = 64
+_CONNECTIONS = 64  # clients at a time
 _BACKLOG = 1024  # the kernel's net.core.somaxconn may be lower
-_NO_MORE_FILES = 1.0  # seconds until a connection is accepted again after that failed
-_KEY = "http"  # who has the turns
+_NO_MORE_FILES = 1.0  # seconds until the next attempt after a connection could not be accepted
+_KEY = "http"  # the caller of the turns
 _VERSIONS = (b"HTTP/1.0", b"HTTP/1.1")
 
 Check = t.Callable[[], t.Optional[str]]
@@ -47,8 +47,11 @@ class HttpAnswer(t.NamedTuple):
 
 
 class MetricsServer:
-    """`liveness` and `readiness` say what is wrong, or None. `seconds` is what a client has for its request, and then
-    for reading the answer. `share` is what all of this may have of the loop."""
+    """The HTTP server of a registry and two checks.
+
+    `liveness` and `readiness` return what is wrong in words, or None. A client has `seconds` for its request, and again
+    for reading the answer. `share` is the part of the loop that all of this may use.
+    """
 
     def __init__(
         self,
@@ -69,11 +72,11 @@ class MetricsServer:
         self._port = port
         self._listeners: t.List[socket.socket] = []
         self._accepting: t.List[asyncio.Task[None]] = []
-        self._clients: dict[_Client, None] = {}  # in the order in which they came
+        self._clients: dict[_Client, None] = {}  # in the order of their connections
         self._asking: t.List[_Client] = []
 
     async def start(self) -> None:
-        """Raises OSError where it cannot listen."""
+        """Listen on all addresses of the configured host. Raise OSError if it cannot listen on one of them."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(
             self._address or None, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -95,17 +98,21 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The one that it listens on; of interest when 0 was asked for."""
+        """The port that it listens on, which the kernel has chosen if 0 was given."""
         return int(self.listens_at[1])
 
     @property
     def listens_at(self) -> tuple[t.Any, ...]:
-        """The first address that it listens on, as the family of the socket has it."""
+        """The first socket address that it listens on, in the form of its address family: (address, port, ...).
+
+        Raise AssertionError before `start`.
+        """
         if not self._listeners:
             raise AssertionError("it has no address before `start`")
         return t.cast("tuple[t.Any, ...]", self._listeners[0].getsockname())
 
     async def stop(self) -> None:
+        """Stop listening and abort all connections; unfinished answers are lost."""
         for task in self._accepting:
             task.cancel()
         if self._accepting:
@@ -121,7 +128,7 @@ class MetricsServer:
         self._listeners = []
 
     async def _accept(self, listener: socket.socket) -> None:
-        """A few connections in each turn: what others connect faster than that waits in the kernel."""
+        """Accept connections until cancelled, one in each turn; the others wait in the kernel."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -140,7 +147,11 @@ class MetricsServer:
     # --- for clients
 
     def admit(self, client: _Client) -> bool:
-        """Make room if there is none: by the oldest of those who have the answer, or have not asked, or do not read."""
+        """Register a client; return False if 64 clients are connected and none can be dropped for it.
+
+        The dropped one is the oldest that has its answer, or else has not sent its request, or else does not read its
+        answer.
+        """
         if len(self._clients) >= _CONNECTIONS:
             for idle in (_Stage.ANSWERED, _Stage.HEAD, _Stage.READING):
                 victim = next((one for one in self._clients if one.stage is idle), None)
@@ -157,7 +168,7 @@ class MetricsServer:
         self._clients.pop(client, None)
 
     def ask(self, client: _Client) -> None:
-        """Have the client answered in a turn, together with all others who wait for one."""
+        """Schedule an answer to a client, in one turn with all other clients that wait for one."""
         self._asking.append(client)
         if len(self._asking) == 1:
             self.share.soon(_KEY, self._answer)
@@ -169,7 +180,11 @@ class MetricsServer:
             client.answer(*self._answer_to(client.head, pages))
 
     def _answer_to(self, head: t.Optional[bytes], pages: dict[bytes, HttpAnswer]) -> tuple[HttpAnswer, bool]:
-        """The answer, and whether its body is wanted. `pages` are those that were made in this turn."""
+        """Return (answer, whether its body is sent) for the head of a request; None stands for a head that is too long.
+
+        `pages` is a mapping from path to the pages made in this turn; a new page is added. Errors become answers with
+        an HTTP error status. An error while a page is made is logged as well.
+        """
         if head is None:
             status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             return _refusal(status, f"the header is longer than {_HEAD_LIMIT} bytes"), True
@@ -191,7 +206,7 @@ class MetricsServer:
         if path not in pages:
             try:
                 pages[path] = self._page(path)
-            except Exception:  # noqa: BLE001  a scrape must not cost the agent
+            except Exception:  # noqa: BLE001  no error of a page may end the agent
                 _log.exception("%s could not be made", path.decode("ascii", "replace"))
                 pages[path] = _refusal(http.HTTPStatus.INTERNAL_SERVER_ERROR, "see the agent's journal")
         return pages[path], with_body
@@ -206,23 +221,23 @@ class MetricsServer:
 
 
 class _Stage(enum.Enum):
-    HEAD = "head"  # its request is not complete
-    ASKED = "asked"  # it waits for the answer
-    READING = "reading"  # it has some of the answer
-    ANSWERED = "answered"  # it has it, and the kernel too
+    HEAD = "head"  # the request is not complete
+    ASKED = "asked"  # the client waits for the answer
+    READING = "reading"  # a part of the answer waits in the agent
+    ANSWERED = "answered"  # the kernel has the whole answer
 
 
 class _Client(asyncio.Protocol):
-    """One connection: a request, an answer, the end. After each piece that was read it waits for a turn to read on."""
+    """One connection, with one request and one answer. After each piece that it reads, it waits for a turn to go on."""
 
     def __init__(self, server: MetricsServer) -> None:
         self.server = server
         self.stage = _Stage.HEAD
-        self.head: t.Optional[bytes] = b""  # None: too long
+        self.head: t.Optional[bytes] = b""  # the bytes of the request so far; None if it is too long
         self._transport: asyncio.Transport
         self._timer: t.Optional[asyncio.TimerHandle] = None
         self._lost = False
-        self._ended = False  # the client has sent all that it will
+        self._ended = False  # the client sends no more
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = t.cast(asyncio.Transport, transport)
@@ -253,7 +268,7 @@ class _Client(asyncio.Protocol):
         return True
 
     def pause_writing(self) -> None:
-        """The answer does not fit into the kernel's buffer: the client has the time of a request to read it."""
+        """Do nothing: the timer that `answer` starts limits how long the client may take to read."""
 
     def resume_writing(self) -> None:
         self._answered()
@@ -274,10 +289,10 @@ class _Client(asyncio.Protocol):
         if self._ended:
             self._transport.close()
             return
-        # Closing with bytes unread would reset the connection, and with it the answer.
+        # Closing with bytes unread would reset the connection, and the client would lose the answer.
         try:
             self._transport.write_eof()
-        except OSError:  # it has gone, which asyncio has yet to learn
+        except OSError:  # The client has disconnected, and asyncio has not noticed yet.
             self._transport.abort()
         if not self._transport.get_write_buffer_size():
             self._answered()

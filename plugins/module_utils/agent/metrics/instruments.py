@@ -1,17 +1,17 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that the agent measures: each metric's name, meaning, labels and Felix's counterpart. Defined here alone.
+"""The metrics of the agent: the name, meaning, labels and Felix's counterpart of each. They are defined only here.
 
-docs/metrics.md is written from this (`make docs`); the alerts and the dashboard in roles/calico_node/files/monitoring
-are held to it by tests. Who measures does so through the attributes:
+docs/metrics.md is generated from this (`make docs`). Tests compare the alerts and the dashboard in
+roles/calico_node/files/monitoring with it. Code that measures uses the attributes:
 
     instruments = Instruments(Registry())
     instruments.drift.add("route")
     instruments.apply_seconds.observe("route", value=0.012)
 
-Labels have few values, known beforehand: kinds of objects, methods, outcomes, pools and blocks of this node. Nothing is
-counted by workload, and nothing by BGP peer, which over a full mesh would be series by the square of its nodes.
+Labels have few values, known beforehand: kinds of objects, methods, outcomes, pools and blocks of this node. No metric
+counts by workload or by BGP peer: in a full mesh, series by peer would grow quadratically with the nodes.
 """
 
 from __future__ import annotations
@@ -22,25 +22,29 @@ from ...dataplane.registry import REGISTRY
 from ...ipam.allocations import Usage
 from .metrics import Counter, Gauge, Histogram, Registry
 
-#: Of a pool's addresses on a node; below this there is a warning.
+#: The free part of a pool's addresses on a node, from 0 to 1, below which there is a warning
 FREE_RATIO_WARNING = 0.2
 
 _SHORT = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)  # seconds
 
-#: What changes and drift are counted by (Change.kind), and what errors and times are (the drivers' names).
+#: Label values: changes and drift are counted by kind (Change.kind), errors and times by the drivers' names.
 OBJECTS = REGISTRY.kinds
 DRIVERS = REGISTRY.names
 
 RESYNC_REASONS = ("start", "timer", "request", "lost")
-#: What a workload counts as.
+#: The states by which workloads are counted
 RUN_TIME, INVENTORY, DELETING = "run_time", "inventory", "deleting"
 
-#: Verbs of CNI 1.1; whatever else a runtime may ask counts as `other`.
+#: Verbs of CNI 1.1; any other verb counts as `other`.
 CNI_VERBS = frozenset({"ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION"})
 
 
 class Instruments:
-    """`felix` maps the names of metrics to Felix's that say the same, or nearly."""
+    """The metrics of the agent, as attributes.
+
+    `felix` is a mapping from the names of metrics to the names of Felix's metrics with the same or nearly the same
+    meaning.
+    """
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -99,7 +103,7 @@ class Instruments:
         )
         self.resyncs = self._counter(
             "calico_agent_resyncs",
-            "Looks at everything, by reason: start, timer, request, or lost when events of the kernel were.",
+            "Comparisons of the whole node with its state, by reason: start, timer, request, or lost (kernel events).",
             ["reason"],
             "felix_resyncs_started",
         )
@@ -191,14 +195,14 @@ class Instruments:
         )
         self.policy_log_lost = self._counter(
             "calico_policy_log_lost_packets",
-            "Packets of which it is not known who dropped or logged them: there were too many at once.",
+            "Packets that rules dropped or logged and the agent did not see, because there were too many at once.",
         )
         self.flows_cut = self._counter(
             "calico_policy_cut_flows",
             "Connections that a new policy denied and that were cut (calico_policy_cut_denied_flows).",
         )
 
-        # There as 0 from the beginning: of a counter that appears with its first event, increase() sees none.
+        # They begin at 0, because increase() does not see the first event of a counter that appears with it.
         for reason in RESYNC_REASONS:
             self.resyncs.declare(reason)
         for kind in OBJECTS:
@@ -208,32 +212,36 @@ class Instruments:
             self.errors.declare(kind)
             self.problems.set(kind, value=0)
 
-    # --- for those whose words are not these labels
+    # --- for callers whose values are not these labels
 
     def describe(self, version: str, engine: str, node: str) -> None:
+        """Set the build information to these labels alone."""
         self.build_info.replace({(version, engine, node): 1})
 
     def answered(self, method: str, outcome: str, seconds: float) -> None:
-        """For Server(observed=...)."""
+        """Record the time of one API request, in seconds; a function for Server(observed=...)."""
         self.api_seconds.observe(method, outcome, value=seconds)
 
     def answered_cni(self, verb: str, code: int, seconds: float) -> None:
-        """`code` is that of the CNI error, 0 for none."""
+        """Record the time of one CNI request, in seconds. `code` is the code of the CNI error, 0 for success."""
         self.cni_seconds.observe(verb if verb in CNI_VERBS else "other", str(code) if code else "ok", value=seconds)
 
     def lost_events(self) -> None:
-        """The kernel had more events than were taken, and all is looked at."""
+        """Record an overrun of kernel events, and the resync that follows it."""
         self.events_lost.add()
         self.resyncs.add("lost")
 
     def converged(self, in_sync: bool, now: float) -> None:
-        """`now` in seconds since 1970."""
+        """Record whether the node is in sync; if it is, also the time `now`, in seconds since 1970."""
         self.in_sync.set(value=float(in_sync))
         if in_sync:
             self.last_converged.set(value=now)
 
     def use_of_addresses(self, usage: t.Sequence[Usage]) -> None:
-        """All blocks of the node."""
+        """Set the metrics of blocks and pools from `usage`, which has one entry for each block of the node.
+
+        Values of blocks and pools that are not in it disappear.
+        """
         addresses: dict[t.Sequence[str], float] = {}
         blocks: dict[t.Sequence[str], float] = {}
         left: dict[str, list[int]] = {}

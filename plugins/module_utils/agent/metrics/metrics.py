@@ -1,18 +1,18 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counters, gauges and histograms, and the registry that gathers them. No dependency.
+"""Counters, gauges and histograms, and the registry that collects them, without dependencies.
 
-`text` writes a registry as Prometheus reads it: the text format, version 0.0.4 (prometheus.io, "Exposition formats").
+`text` writes a registry in Prometheus's text format, version 0.0.4 (prometheus.io, "Exposition formats").
 
-A metric is asked for by its label values, in the order of its labels:
+A metric takes its label values as arguments, in the order of its labels:
 
     registry = Registry()
     errors = registry.counter("calico_agent_errors", "What failed.", ["kind"])
     errors.add("route")
     registry.gauge("calico_agent_workloads", "Workloads on this node.").set(value=12)
 
-Not for threads: whoever works in one hands its figures to the loop.
+Nothing here is safe for threads: code in a thread has to pass its values to the event loop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import typing as t
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-#: Seconds: from what a packed netlink message takes to what a caller gives up at.
+#: Default bucket bounds in seconds, from the time of one netlink message to the time when callers stop waiting
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -35,7 +35,7 @@ Labels = tuple[str, ...]
 
 
 class Sample(t.NamedTuple):
-    """One line of the exposition: `suffix` is appended to the metric's name."""
+    """One line of the exposition; `suffix` is appended to the metric's name."""
 
     suffix: str
     labels: tuple[tuple[str, str], ...]
@@ -43,7 +43,11 @@ class Sample(t.NamedTuple):
 
 
 class Metric:
-    """What all kinds have. Raises ValueError for names that Prometheus does not take (data model, v2)."""
+    """The base of all kinds of metrics. `labels` are the names of its labels.
+
+    Making one raises ValueError for names that Prometheus does not accept (data model, v2). Methods that take label
+    values raise ValueError if their number is wrong.
+    """
 
     kind = ""
 
@@ -60,6 +64,7 @@ class Metric:
         self.labels = tuple(labels)
 
     def samples(self) -> t.Iterator[Sample]:
+        """Yield the lines of the metric's present values, sorted by label values."""
         raise NotImplementedError
 
     def _key(self, values: t.Sequence[str]) -> Labels:
@@ -72,7 +77,7 @@ class Metric:
 
 
 class Counter(Metric):
-    """Only grows. Its name in the exposition ends in _total; without labels it is there from the beginning, as 0."""
+    """A metric that only grows. Its name in the exposition ends in _total. Without labels it begins as 0."""
 
     kind = "counter"
 
@@ -81,16 +86,21 @@ class Counter(Metric):
         self._values: dict[Labels, float] = {} if labels else {(): 0.0}
 
     def add(self, *values: str, amount: float = 1.0) -> None:
+        """Increase the counter of these label values by `amount`.
+
+        Raise ValueError if `amount` is negative or the number of label values is wrong.
+        """
         if amount < 0:
             raise ValueError(f"{self.name} only grows")
         key = self._key(values)
         self._values[key] = self._values.get(key, 0.0) + amount
 
     def declare(self, *values: str) -> None:
-        """These labels are there as 0 before anything has happened, so that the first event is a rise."""
+        """Set the counter of these label values to 0 if it has no value, so that its first event is seen as a rise."""
         self._values.setdefault(self._key(values), 0.0)
 
     def value(self, *values: str) -> float:
+        """Return the counter of these label values, 0 if it has no value."""
         return self._values.get(self._key(values), 0.0)
 
     def samples(self) -> t.Iterator[Sample]:
@@ -99,7 +109,7 @@ class Counter(Metric):
 
 
 class Gauge(Metric):
-    """A value that goes up and down. Without a value it is not shown."""
+    """A metric that goes up and down. Without a value it has no sample."""
 
     kind = "gauge"
 
@@ -111,10 +121,14 @@ class Gauge(Metric):
         self._values[self._key(values)] = value
 
     def replace(self, values: t.Mapping[t.Sequence[str], float]) -> None:
-        """All of it at once: labels that are not named are gone."""
+        """Replace all values by a mapping from label values to value; other labels disappear.
+
+        Raise ValueError if a key has the wrong number of labels.
+        """
         self._values = {self._key(key): value for key, value in values.items()}
 
     def value(self, *values: str) -> t.Optional[float]:
+        """Return the gauge of these label values, or None if it has no value."""
         return self._values.get(self._key(values))
 
     def samples(self) -> t.Iterator[Sample]:
@@ -123,7 +137,10 @@ class Gauge(Metric):
 
 
 class Histogram(Metric):
-    """How often values were at most so large. `buckets` are rising upper bounds; that of infinity is added."""
+    """A metric that counts how many observed values were at most as large as each bound.
+
+    `buckets` are the rising upper bounds; infinity is added. Making one raises ValueError if they do not rise.
+    """
 
     kind = "histogram"
 
@@ -138,6 +155,7 @@ class Histogram(Metric):
         self._sums: dict[Labels, float] = {}
 
     def observe(self, *values: str, value: float) -> None:
+        """Count `value` in the histogram of these label values."""
         key = self._key(values)
         counts = self._counts.get(key)
         if counts is None:
@@ -146,6 +164,7 @@ class Histogram(Metric):
         self._sums[key] = self._sums.get(key, 0.0) + value
 
     def count(self, *values: str) -> int:
+        """Return the number of observed values for these label values."""
         return sum(self._counts.get(self._key(values), ()))
 
     def samples(self) -> t.Iterator[Sample]:
@@ -163,7 +182,7 @@ _M = t.TypeVar("_M", bound=Metric)
 
 
 class Registry:
-    """Metrics in the order in which they were made. Raises ValueError for a name that is taken."""
+    """A collection of metrics, in the order of their making. Making one raises ValueError if its name is taken."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}
@@ -181,10 +200,11 @@ class Registry:
         return self._register(Histogram(name, help, labels, buckets))
 
     def refresh_with(self, refresh: t.Callable[[], None]) -> None:
-        """`refresh` is called before the metrics are read: for what is looked up more cheaply than kept."""
+        """Register a function to be called before each reading, for values that are cheaper to look up than to keep."""
         self._refreshers.append(refresh)
 
     def metrics(self) -> t.Iterator[Metric]:
+        """Call the functions of `refresh_with`, then yield all metrics. An error of such a function is raised."""
         for refresh in self._refreshers:
             refresh()
         yield from self._metrics.values()
@@ -197,12 +217,15 @@ class Registry:
 
 
 def text(registry: Registry) -> str:
-    """Return all metrics of a registry as text. A metric without values has its description alone."""
+    """Return all metrics of a registry as text; those without values have only their description.
+
+    The functions of `refresh_with` are called first, and their errors are raised.
+    """
     return "".join(line for metric in registry.metrics() for line in _lines(metric))
 
 
 def _lines(metric: Metric) -> t.Iterator[str]:
-    # In this format a counter's description has the name that its samples have.
+    # In this format the description of a counter has the name of its samples.
     name = metric.name + ("_total" if metric.kind == "counter" else "")
     yield f"# HELP {name} {_escaped(metric.help)}\n"
     yield f"# TYPE {name} {metric.kind}\n"
@@ -220,7 +243,7 @@ def _escaped(help: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    # A lone half of a surrogate pair could not be encoded, and would cost all the others.
+    # Half of a surrogate pair cannot be encoded, and one would make the whole page fail.
     value = value.encode("utf-8", "replace").decode("utf-8")
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 

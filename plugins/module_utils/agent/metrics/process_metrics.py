@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernel knows about the agent's own process (proc(5)), and how late its loop is: figures for Instruments."""
+"""Metrics of the agent's own process, which the kernel knows (proc(5)), and the lag of its event loop."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ PROC = "/proc"
 
 
 def watch_process(instruments: Instruments, proc: str = PROC) -> None:
-    """From now on the figures of this process are looked up whenever the metrics are read."""
+    """Refresh the metrics of this process from `proc` before each reading of the metrics.
+
+    Raise OSError if `proc` cannot be read; later, the reading of the metrics raises it.
+    """
     ticks = os.sysconf("SC_CLK_TCK")
     counted = 0.0
 
     def refresh() -> None:
         nonlocal counted
         stat = _stat(os.path.join(proc, "self", "stat"))
-        # Fields 14 and 15 of proc(5), of those behind the name
+        # Fields 14 and 15 of proc(5): the first one after the name is number 3.
         used = (int(stat[11]) + int(stat[12])) / ticks
         instruments.cpu.add(amount=max(0.0, used - counted))
         counted = max(counted, used)
@@ -41,7 +44,7 @@ def watch_process(instruments: Instruments, proc: str = PROC) -> None:
 
 
 async def watch_loop(instruments: Instruments, period: float = timer_alignment.PERIOD) -> t.NoReturn:
-    """Measures for ever how late the loop is. A task of its own."""
+    """Measure the lag of the event loop every `period` seconds until cancelled; never return."""
     loop = asyncio.get_running_loop()
     while True:
         now = loop.time()
@@ -51,7 +54,10 @@ async def watch_loop(instruments: Instruments, period: float = timer_alignment.P
 
 
 def _stat(path: str) -> list[str]:
-    """The fields behind the name of the program, which may hold anything."""
+    """Return the fields of a stat file of /proc after the program's name, which may contain any character.
+
+    Raise OSError if the file cannot be read.
+    """
     return _read(path).rpartition(")")[2].split()
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the reconciler did, for the people and programs that watch a node: log, metrics, events, counts of drift."""
+"""Reports of the reconciler's work to people and programs: the log, metrics, events, and counts of drift."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger("calico.agent")
 
 
 class Reports:
-    """Receives what the reconciler reports."""
+    """The receiver of what the reconciler reports."""
 
     def __init__(self, instruments: Instruments, drift: Drift, events: Events, table: WorkloadTable) -> None:
         self._instruments = instruments
@@ -29,7 +29,11 @@ class Reports:
         self._table = table
 
     def made(self, change: Change, drift: bool) -> None:
-        """Report a change that was made; `drift` says that another program had made it necessary."""
+        """Log and count a change that was made; if it is drift, also publish an event `drift`.
+
+        A change is drift if `drift` is True, because another program had made it necessary, or if its workload was
+        already attached as desired.
+        """
         drift = drift or self._table.settled(change)
         _log.log(logging.WARNING if drift else logging.INFO, "%s", repair.sentence(change, drift))
         self._instruments.changes.add(change.kind)
@@ -39,9 +43,12 @@ class Reports:
             self._events.tell("drift", change=plain(change))
 
     def ended(self, change: Change) -> None:
-        """Report a workload that is not repaired: it ended with its namespace, or that is another one now."""
+        """Log a workload that is not repaired because its name or path leads to another network namespace.
+
+        A workload whose namespace is just gone is not logged: that is the ordinary end of a container.
+        """
         if change.note == GONE:
-            return  # the ordinary end of a container, which a DEL follows
+            return  # This is the ordinary end of a container; a DEL follows.
         _log.warning(
             "Workload %s is looked after no more: %s. Nothing was changed there. Delete the workload, and add it again"
             " if it is still wanted.",
@@ -50,20 +57,20 @@ class Reports:
         )
 
     def stepped(self, kinds: t.Collection[str], seconds: float) -> None:
-        """Report for how long the kernel was written, with adds and deletes waiting."""
+        """Record that drivers of these kinds wrote the kernel for `seconds`, while adds and deletes waited."""
         for kind in kinds:
             self._instruments.apply_seconds.observe(kind, value=seconds)
 
     def flushed(self, seconds: float) -> None:
-        """Report how long a write of addresses to the disk took."""
+        """Record that a write of addresses to the disk took `seconds`."""
         self._instruments.flush_seconds.observe(value=seconds)
 
     def flows_cut(self, count: int) -> None:
-        """Report how many connections were cut."""
+        """Count connections that were cut, and publish an event `flows_cut` with their number."""
         self._instruments.flows_cut.add(amount=count)
         self._events.tell("flows_cut", connections=count)
 
 
 def plain(change: Change) -> dict[str, t.Any]:
-    """Return a change in JSON-ready form."""
+    """Return a change as a JSON-ready mapping from field to value, without the drivers' own values `old` and `new`."""
     return {name: getattr(change, name) for name in ("kind", "action", "subject", "before", "after", "note", "detail")}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When connections are cut that policy denies: once the policy and the labels that are desired are in force."""
+"""The time at which connections that policy denies are cut: once the desired policy and labels are in force."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .flow_cutter import FlowCutter
 
 
 class FlowCuts:
-    """Has `cutter` cut what the policy in force denies. Belongs to the event loop."""
+    """The decision when `cutter` cuts connections that the policy in force denies. It belongs to the event loop."""
 
     def __init__(
         self,
@@ -39,13 +39,16 @@ class FlowCuts:
         self._task: t.Optional[asyncio.Future[None]] = None
 
     async def cut(self) -> None:
-        """Cut what has not been judged by this policy yet, if that is wanted and the policy is in force."""
+        """Cut denied connections if policy wants that, is in force, and has not judged the present connections yet.
+
+        A failure of the kernel is logged, not raised; the next call retries.
+        """
         remote, labels = self._persisted.remote, self._table.relabellings
         if self._due():
             await self._cutter.cut(functools.partial(self._in_force, remote), remote, labels)
 
     def cut_soon(self) -> None:
-        """Begin `cut` in the background, unless it is under way."""
+        """Start `cut` in the background unless it is running, and return at once."""
         if (self._task is None or self._task.done()) and self._due():
             self._task = asyncio.ensure_future(self.cut())
 
@@ -53,9 +56,10 @@ class FlowCuts:
         return self._cutter.due(self._desired.cached, self._persisted.remote, self._table.relabellings)
 
     def _in_force(self, remote: RemoteEndpoints) -> t.Optional[NodeState]:
-        """Return what is desired, with the workloads that are coming, since those may be reachable already.
+        """Return the desired state with the workloads that are being added, which may be reachable already.
 
-        None while the kernel has another policy or other labels, or once the node knows of others than `remote`.
+        Return None while the kernel has another policy or other labels, or if the node's remote endpoints are not
+        `remote` any more.
         """
         desired = self._desired.without_policy() if remote is self._persisted.remote else None
         if desired is None:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ends the connections that a new policy or new labels deny, once in force: `calico_policy_cut_denied_flows`.
+"""The end of connections that a new policy or new labels deny, once in force (`calico_policy_cut_denied_flows`).
 
-A thread of its own looks through the connections, while the loop and the drivers go on. Of workloads
-that come meanwhile it knows nothing: what it would cut is judged again by the state of then.
+A thread of its own searches the connections, while the loop and the drivers go on. It does not know workloads that are
+added meanwhile, so the connections that it would cut are judged again by the state of that later moment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _log = logging.getLogger("calico.policy")
 
 
 class FlowCutter:
-    """`on_cut` is told how many were cut, if any were."""
+    """The cutter of connections that policy denies.
+
+    `run` runs work in a thread. `on_cut` is called with the number of connections that were cut, if there were any.
+    """
 
     def __init__(self, kernel: Kernel, run: Worker, on_cut: t.Callable[[int], None] = lambda count: None) -> None:
         self._kernel = kernel
@@ -34,8 +37,11 @@ class FlowCutter:
         self._done_for: t.Optional[_DoneFor] = None
 
     def due(self, state: t.Optional[NodeState], remote: RemoteEndpoints, labels: int = 0) -> bool:
-        """Whether connections have not been held against this policy yet. `labels` is another number whenever labels of
-        workloads that stand have become others."""
+        """Return whether connections have to be judged by the policy of `state`, `remote` and `labels`.
+
+        Return False if they were already, or if policy does not want cuts. `labels` is a number that changes whenever
+        labels of attached workloads change.
+        """
         if state is None or state.policy is None or not state.policy.settings.cut_denied_flows:
             return False
         done = self._done_for
@@ -46,9 +52,12 @@ class FlowCutter:
     async def cut(
         self, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints, labels: int = 0
     ) -> int:
-        """How many were. `present` is asked on the loop: the state with all workloads that can be reached, the same
-        object while it is the same, and None while its policy is not in force. What fails is tried with the next call,
-        as is what another policy came between."""
+        """Cut the connections that policy denies, and return their number; 0 if it is not due, not in force, or fails.
+
+        `present` is called on the event loop and returns the state with all workloads that can be reached: the same
+        object until it changes, and None while its policy is not in force. A KernelError is logged, not raised. A
+        failed run is repeated by the next call, and so is one during which the policy changed.
+        """
         async with self._turn:
             state = present()
             if state is None or not self.due(state, remote, labels):
@@ -70,7 +79,10 @@ class FlowCutter:
     async def _cut(
         self, before: NodeState, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints
     ) -> t.Optional[int]:
-        """None where policy became another one. Raises KernelError."""
+        """Cut the connections that policy denies, and return their number, or None if the policy changed meanwhile.
+
+        Raise KernelError if the kernel refuses.
+        """
         kernel, others = self._kernel, remote.endpoints
         judged = await self._run(lambda: denied_flows.judged(kernel, before, others))
         state = present()
@@ -89,7 +101,7 @@ class FlowCutter:
 
 
 class _DoneFor(t.NamedTuple):
-    """What connections were held against last."""
+    """The policy, remote endpoints and labels by which connections were judged last."""
 
     policy: PolicyState
     remote: RemoteEndpoints

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Listens to the NFLOG group of the policy in force and feeds the policy log. Without policy nothing is open.
+"""The listener to the NFLOG group of the policy in force, which feeds the policy log. Without policy it opens nothing.
 
-Records come in datagrams of up to a hundred. After `_AT_ONCE` of them the loop does other things for `_GATHER`, which
-is 20,000 records a second: when rules drop more than that, what the socket has no room for is lost and counted, and
-the node has its processors for other things.
+Records arrive in datagrams of up to a hundred. After `_AT_ONCE` datagrams the loop does other work for `_GATHER`
+seconds, which allows 20,000 records a second. If rules drop more than that, records that exceed the socket's buffer are
+lost and counted, and the node keeps its processors for other work.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _log = logging.getLogger("calico.policy")
 
 _AT_ONCE = 10  # datagrams that one callback reads: 3 ms
 _GATHER = 0.05  # seconds between two callbacks
-_RETRY = 10.0  # seconds until a group that cannot be had is tried again
+_RETRY = 10.0  # seconds until the next attempt to listen to a group
 
 
 class LogListener:
-    """`run` is to be a task of the event loop for as long as the agent lives.
+    """A listener whose `run` has to be a task of the event loop for as long as the agent lives.
 
-    `group` gives the one wanted, 0 for none. `opener` opens the socket in the network namespace that matters.
-    `on_problem` is told in words why there is nothing to hear, and None when there is again.
+    `group` returns the number of the wanted NFLOG group, 0 for none. `opener` opens the socket in the right network
+    namespace. `on_problem` is called with the reason in words why it cannot listen, and with None when it can again.
     """
 
     def __init__(
@@ -52,7 +52,11 @@ class LogListener:
         self._broken: t.Optional[OSError] = None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Listen to the wanted group until cancelled; never return.
+
+        If it cannot listen, it logs a new reason and retries within 10 seconds. It follows a change of the group within
+        a second.
+        """
         loop = asyncio.get_running_loop()
         problem: t.Optional[str] = None
         while True:
@@ -68,7 +72,7 @@ class LogListener:
             await _until(timer_alignment.after(loop.time(), _RETRY if problem else timer_alignment.PERIOD))
 
     async def _listen(self, loop: asyncio.AbstractEventLoop, group: int) -> t.Optional[str]:
-        """For as long as the group is wanted. What keeps it from that, in words."""
+        """Listen to a group while it is wanted; return None then, or in words the reason why listening failed."""
         try:
             netlink = self._opener()
         except OSError as error:
@@ -110,7 +114,7 @@ class LogListener:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno != errno.ENOBUFS:  # how many were lost, their numbers tell
+                if error.errno != errno.ENOBUFS:  # The numbers of records show how many were lost.
                     raise
 
 
@@ -122,7 +126,7 @@ def _words(group: int, reason: str) -> str:
 
 
 def _device(netlink: socket.socket, index: int) -> str:
-    """Its name; its number where it is gone."""
+    """Return the name of an interface, or its number as text if it no longer exists."""
     return rt.device_name(netlink.fileno(), index) or str(index)
 
 

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What policy dropped, would drop or was told to log: the last of it by flow, and how much of it by policy.
+"""The log of packets that policy dropped, would drop or logged: recent ones by flow, and their number by policy.
 
-Packets of the same flow that differ in nothing but their source port are one entry with a count, so that what is sent
-again and again, or by many, does not push everything else out. The memory is bounded, and so is the work: a packet of
-a known flow costs two microseconds, and of flows that are new only so many are taken in a turn; all are counted.
+Packets of a flow that differ only in their source port are one entry with a count. Packets that are repeated or come
+from many ports therefore do not push out all other entries. Memory and work are bounded: a packet of a known flow takes
+two microseconds, and only some new flows become entries in a turn. The packets of the others are counted.
 """
 
 from __future__ import annotations
@@ -23,26 +23,30 @@ from ...policy.chains.rules import log_prefix
 from ...policy.model import PROTOCOL_NAMES, Flow
 from .policy_names import Decider, PolicyNames
 
-#: Entries that are kept.
+#: Number of entries that are kept
 ROOM = 1000
-#: New flows that are taken in a turn; those beyond it are counted only.
+#: New flows that become entries in a turn; packets of further ones are only counted.
 NEWCOMERS = 50
-#: Different prefixes that are counted apart. They are those of our rules; of others' there may be any.
+#: Prefixes of rules that are counted separately. Rules of other programs may have any number of them.
 _PREFIXES = 20_000
 
-#: Verdicts as they are told.
+#: Verdicts in entries and counts
 DENIED, WOULD_DENY, LOGGED = "deny", "would deny", "log"
 _VERDICTS = {log_prefix.DENY: DENIED, log_prefix.AUDIT: WOULD_DENY, log_prefix.LOG: LOGGED}
 _WITH_PORTS = frozenset({6, 17, 132, 136})
 _PLAIN_IPV4 = 0x45  # no options
 _FRAGMENT = struct.Struct("!H")
 
-#: (verdict, direction, kind, tier, policy): what is counted apart.
+#: The key of a count: (verdict, direction, kind, tier, policy)
 Counted = tuple[str, str, str, str, str]
 
 
 class PolicyLogEntry:
-    """One flow and who decided on it. Times are in seconds since 1970; `order` grows with each packet that comes."""
+    """The packets of one flow that one rule decided. Times are in seconds since 1970.
+
+    `order` is the number of the entry's last packet in the log; it grows with each packet. `source` and `destination`
+    are pairs (workload, node), "" where unknown.
+    """
 
     __slots__ = (
         "decider", "destination", "direction", "first", "flow", "generation", "indev", "last", "order", "outdev",
@@ -60,10 +64,15 @@ class PolicyLogEntry:
         self.generation = self.order = self.packets = 0
 
     def about(self, workload: str) -> bool:
+        """Return whether the workload with this id is the source or the destination."""
         return workload in (self.source[0], self.destination[0])
 
     def to_dict(self) -> dict[str, t.Any]:
-        """JSON-ready. The source port is that of the last packet that was new."""
+        """Return the entry in JSON-ready form.
+
+        Times are texts in ISO 8601 and UTC. The source port is that of the packet that made the entry, or of the first
+        one after a change of policy or workloads.
+        """
         flow = self.flow
         return {
             "first": _when(self.first),
@@ -88,30 +97,37 @@ class PolicyLogEntry:
 
 
 class PolicyLog:
-    """Belongs to one loop. `clock` gives seconds since 1970."""
+    """The log of one node's policy. It belongs to one event loop.
+
+    `clock` returns seconds since 1970. `room` is the number of entries that are kept.
+    """
 
     def __init__(self, names: PolicyNames, clock: t.Callable[[], float] = time.time, room: int = ROOM) -> None:
         self.names = names
-        self.group = 0  # that is listened to now
-        self.lost = 0  # packets of which the kernel could not tell us
-        self.unlisted = 0  # packets that were counted and are of no entry
+        self.group = 0  # the NFLOG group that is listened to, 0 for none
+        self.lost = 0  # packets whose records the kernel could not deliver
+        self.unlisted = 0  # packets that were counted and have no entry
         self._clock = clock
         self._room = room
         self._entries: collections.OrderedDict[t.Any, PolicyLogEntry] = (
             collections.OrderedDict()
-        )  # the last touched is last
+        )  # the entry with the last packet is last
         self._order = 0
-        self._due: collections.Counter[bytes] = collections.Counter()  # by prefix, since `counted` was asked
-        self._next: t.Optional[int] = None
+        self._due: collections.Counter[bytes] = collections.Counter()  # packets by prefix since the last `counted`
+        self._next: t.Optional[int] = None  # the expected number of the next record
 
-    # --- what comes
+    # --- records from the kernel
 
     def restarted(self) -> None:
-        """The next record begins another numbering."""
+        """Expect records with a new numbering, so that the next one does not show a loss."""
         self._next = None
 
     def take(self, records: t.Iterable[Record], device: t.Callable[[int], str]) -> None:
-        """One turn's records. `device` gives the name of an interface by its number."""
+        """Add the records of one turn to the log; `device` returns the name of an interface by its number.
+
+        Gaps in the numbers of records count as lost packets. At most 50 new flows become entries; further ones are only
+        counted.
+        """
         now = self._clock()
         entries, due, newcomers = self._entries, self._due, NEWCOMERS
         generation = self.names.generation
@@ -141,7 +157,11 @@ class PolicyLog:
     def _entered(
         self, key: t.Any, record: Record, known: t.Optional[PolicyLogEntry], device: t.Callable[[int], str], now: float
     ) -> t.Optional[PolicyLogEntry]:
-        """A new entry, or the one that was there if it still means the same. None for what is not of policy."""
+        """Return the entry of a packet: `known` if it still has the same meaning, or else a new one.
+
+        Return None if the packet was not logged by policy or is not an IP packet. The oldest entries beyond `room` are
+        dropped.
+        """
         reason = log_prefix.reason(record.prefix.decode("ascii", "replace"))
         flow = packet_headers.flow(record.packet)
         if reason is None or reason.verdict not in _VERDICTS or flow is None:
@@ -153,7 +173,7 @@ class PolicyLog:
             if (known.decider, known.source, known.destination) == (decider, source, destination):
                 known.flow = flow
                 return known
-            self._entries[key, known.order] = self._entries.pop(key)  # what it was of others stays what it was
+            self._entries[key, known.order] = self._entries.pop(key)  # The entry with the former meaning stays.
         indev, outdev = (device(index) if index else "" for index in (record.indev, record.outdev))
         entry = PolicyLogEntry(_VERDICTS[reason.verdict], reason.direction, decider, flow, indev, outdev, now)
         entry.source, entry.destination, entry.generation = source, destination, self.names.generation
@@ -162,12 +182,16 @@ class PolicyLog:
             self._entries.popitem(last=False)
         return entry
 
-    # --- what is asked
+    # --- queries
 
     def entries(
         self, workload: t.Optional[str] = None, since: t.Optional[float] = None, after: int = 0
     ) -> t.List[PolicyLogEntry]:
-        """Those that had packets later than `since` (seconds since 1970) and `after` (an order), the latest last."""
+        """Return the entries that match all given conditions, in the order of their last packets.
+
+        `workload` is the id of the source or the destination. The last packet came at `since` (seconds since 1970) or
+        later, and its order is greater than `after`. None sets no condition.
+        """
         found = [
             entry
             for entry in self._entries.values()
@@ -179,11 +203,14 @@ class PolicyLog:
 
     @property
     def order(self) -> int:
-        """Of the last packet."""
+        """The order of the last packet of any entry, 0 if there is none."""
         return self._order
 
     def counted(self) -> dict[Counted, int]:
-        """Packets since this was asked last."""
+        """Return a mapping from (verdict, direction, kind, tier, policy) to the number of packets since the last call.
+
+        Packets that other programs' rules logged are left out.
+        """
         due, self._due = self._due, collections.Counter()
         found: collections.Counter[Counted] = collections.Counter()
         for prefix, packets in due.items():
@@ -196,7 +223,7 @@ class PolicyLog:
 
 
 def _key(record: Record) -> t.Any:
-    """What makes packets one entry: all but the source port."""
+    """Return a hashable value that packets of one entry have in common: everything but the source port."""
     packet = record.packet
     if len(packet) >= 24 and packet[0] == _PLAIN_IPV4 and not _FRAGMENT.unpack_from(packet, 6)[0] & 0x1FFF:
         protocol = packet[9]

@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names for what a record of the policy log says in short: policies as their rules' prefixes cut them, workloads by
-address. From what the node knows now."""
+"""The names behind a record of the policy log: policies by their shortened names in prefixes, workloads by address.
+
+They come from what the node knows at the time of the query.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ from ...state.remote_endpoints import RemoteEndpoints
 
 
 class Decider(t.NamedTuple):
-    """What a Reason names. `kind` is one of log_prefix's; of a policy `tier` is its own, "" where that is not known."""
+    """The policy, profile, tier or host rule that decided about a packet.
+
+    `kind` is one of log_prefix's kinds. `tier` is the tier of a policy, or the tier itself, "" if unknown. `name` is ""
+    for a tier. `rule` counts from 1; 0 is no rule.
+    """
 
     kind: str
     tier: str
@@ -27,8 +33,11 @@ class Decider(t.NamedTuple):
 
 
 class PolicyNames:
-    """`state` is the one that Ansible gave, `workloads` are those that came to this node since, `remote` those that
-    came to others. `forget` when any of it changes."""
+    """The names of policies and workloads that this node knows.
+
+    `state` returns Ansible's state. `workloads` returns the workloads attached on this node since, `remote` those on
+    other nodes. `forget` has to be called when any of them changes; `generation` counts these calls.
+    """
 
     def __init__(
         self,
@@ -47,18 +56,19 @@ class PolicyNames:
         self.generation = 0
 
     def forget(self) -> None:
+        """Forget the addresses of this node's workloads, and start a new generation."""
         self._here = None
         self.generation += 1
 
     def decider(self, reason: Reason) -> Decider:
-        """A name that no policy has any more stays as it was cut."""
+        """Return the decider that a reason names. A name that no policy has any more stays as it was shortened."""
         self._read()
         name = self._whole.get((reason.kind, reason.name), reason.name)
         tier = {log_prefix.POLICY: self._tiers.get(name, ""), log_prefix.TIER: name}.get(reason.kind, "")
         return Decider(reason.kind, tier, "" if reason.kind == log_prefix.TIER else name, reason.rule)
 
     def workload(self, address: str) -> tuple[str, str]:
-        """(workload, node) of an address; ("", node) of a node's own, ("", "") where nobody known here has it."""
+        """Return (workload, node) of an address: ("", node) for a node's own address, ("", "") for an unknown one."""
         self._read()
         if self._here is None:
             state = self._state()
@@ -72,7 +82,10 @@ class PolicyNames:
         return self._elsewhere.get(address, ("", ""))
 
     def _read(self) -> None:
-        """Ten thousand endpoints take some milliseconds: only when there are others."""
+        """Index names and addresses again, if the policy or the remote endpoints are other objects than before.
+
+        For ten thousand endpoints that takes some milliseconds.
+        """
         state, remote = self._state(), self._remote()
         policy = state.policy if state else None
         if self._read_of is not None and policy is self._read_of[0] and remote is self._read_of[1]:

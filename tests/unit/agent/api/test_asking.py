@@ -68,7 +68,7 @@ def test_what_is_left_out_has_a_default():
         ({"name": "web", "netns": "n", "families": "6"}, "families '6' must be a list of IP versions, 4 and 6."),
         (
             {"name": "web", "netns": "n", "families": [4], "address6": "fd00::1"},
-            "families (4,) lacks 6, of which address6 fd00::1 is asked for.",
+            "families (4,) lacks 6, the IP version of address6 fd00::1.",
         ),
         (
             {"name": "web", "netns": "n", "mac": "01:00:5e:00:00:01"},
