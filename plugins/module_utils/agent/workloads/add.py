@@ -100,7 +100,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
         def reachable() -> bool:
             return written.stands and (admission is None or admission.stands)
 
-        # The route is added as well if `reachable` is true by then: a second hop to the thread costs as much as a route.
+        # The route is added too if `reachable` is true by then: a second hop to the thread costs as much as the route.
         attached, routed = await on.wiring.link(endpoint, opened, reachable)
         workload = dataclasses.replace(workload, netns_identity=attached.netns_identity)
         with on.persisted.writing("record"):

@@ -10,7 +10,7 @@ import typing as t
 
 
 class RWLock:
-    """A reader-writer lock that prefers the writer: `async with lock:` is exclusive, `async with lock.shared():` shared.
+    """A reader-writer lock that prefers writers: `async with lock:` is exclusive, `async with lock.shared():` shared.
 
     The reconciler holds it exclusively; adds and deletes share it, since two of them do not touch the same objects. A
     reconcile in the middle of an add would take its link, which has no route yet, for a leftover. The writer goes

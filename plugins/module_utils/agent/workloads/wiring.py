@@ -40,8 +40,8 @@ class WorkloadWiring:
 
         The route is added as well if `reachable` then returns true (the address is on the disk and the policy in the
         kernel), because another hop from the loop to the thread takes as long as the route itself. `opened` is as in
-        `route`. Raise AgentError if the kernel refuses the link, nothing of which is left then, or the route, without
-        which the link stays.
+        `route`. Raise AgentError if the kernel refuses: without the link nothing is left, without the route the link
+        stays.
         """
         return await self._run(_attach, endpoint, opened, reachable)
 
