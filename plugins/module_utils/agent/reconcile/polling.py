@@ -43,7 +43,7 @@ _What = t.TypeVar("_What")
 
 
 class PolledReconciler(t.Protocol):
-    """What polling needs of the reconciler."""
+    """The part of the reconciler that polling uses."""
 
     @property
     def changed(self) -> t.Mapping[str, int]:
@@ -180,7 +180,7 @@ class Polling:
 
         None means that nothing was read.
         """
-        if mark is None:  # there is nothing of it, or it cannot be read now
+        if mark is None:  # there are no such objects, or they cannot be read now
             return
         found = mark, self._reconciler.changed[kind]
         if kind in self._marks and self._marks[kind] != found:
