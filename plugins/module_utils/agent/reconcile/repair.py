@@ -170,7 +170,10 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
 
 
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
-    """Return the additions whose device is missing or down. They wait, which is not a failure."""
+    """Return the additions whose device is missing or down.
+
+    They wait, which is not a failure. Raise KernelError from the kernel.
+    """
     named: list[tuple[Change, str, bool]] = []
     made: set[str] = set()
     for part in parts:

@@ -132,7 +132,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
 async def _undo(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Remove what an add has made: the route at once, the rest through the cleanup.
 
-    Wait at most PATIENCE seconds for the cleanup, which retries until nothing is left. Errors are not raised.
+    Wait at most 10 seconds for the cleanup, which retries until nothing is left. Errors are not raised.
     """
     with contextlib.suppress(AgentError):
         await on.wiring.unroute(on.table.endpoint(workload))
@@ -163,7 +163,7 @@ async def _add_again(on: WorkloadContext, request: AddRequest, present: Attached
 async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Wait until the device of a deleted workload of the same name is removed.
 
-    Raise AgentError with code `try_again` if it is still there after PATIENCE seconds.
+    Raise AgentError with code `try_again` if it is still there after 10 seconds.
     """
     if not await on.cleanup.finished(workload.interface, PATIENCE):
         raise AgentError(
@@ -176,7 +176,7 @@ async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> N
 async def _wait_for_addresses(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Wait until no connection of a deleted workload with one of these addresses is tracked any more.
 
-    Raise AgentError with code `try_again` if that takes longer than PATIENCE seconds for one address.
+    Raise AgentError with code `try_again` if that takes longer than 10 seconds for one address.
     """
     for address in workload.addresses:
         if not await on.cleanup.forgotten(address, PATIENCE):

@@ -35,7 +35,7 @@ def select(table: WorkloadTable, selector: t.Optional[str] = None) -> list[Attac
 def parsed_selector(text: str) -> selectors.Selector:
     """Parse a caller's selector and return it.
 
-    Raise AgentError with code `invalid_params` if it has more than SELECTOR_LIMIT characters or cannot be parsed.
+    Raise AgentError with code `invalid_params` if it has more than 4096 characters or cannot be parsed.
     """
     if len(text) > SELECTOR_LIMIT:
         raise AgentError(

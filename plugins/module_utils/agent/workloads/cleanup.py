@@ -126,7 +126,7 @@ class Cleanup:
         return True
 
     async def run(self) -> None:
-        """Remove queued workloads until cancelled; retry failed ones every RETRY seconds."""
+        """Remove queued workloads until cancelled; retry failed ones every second."""
         while True:
             # Retry failures after a while, and take new workloads at once.
             with contextlib.suppress(asyncio.TimeoutError):
@@ -139,7 +139,7 @@ class Cleanup:
             await self.step()
 
     async def step(self) -> None:
-        """Try once to remove every workload in the queue, in batches of BATCH. Failures are kept as `problems`."""
+        """Try once to remove every workload in the queue, in batches of 64. Failures are kept as `problems`."""
         tried: set[str] = set()
         while True:
             batch = [leaving for id, leaving in self._leaving.items() if id not in tried][:BATCH]

@@ -36,7 +36,7 @@ async def delete(on: WorkloadContext, id: str) -> bool:
 async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Commit the delete, then remove the route while the release goes to the disk. Leave the link to the cleanup.
 
-    If the route could not be removed, wait at most PATIENCE seconds for the link. Errors of disk and kernel are not
+    If the route could not be removed, wait at most 10 seconds for the link. Errors of disk and kernel are not
     raised.
     """
     with contextlib.suppress(OSError):  # the delete goes on, and only a crash of the agent would bring it back
