@@ -1,4 +1,4 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent: one daemon per node for workloads that come and go between runs, and for what others break."""
+"""The agent: one daemon per node that adds and deletes workloads between runs and repairs what other programs break."""

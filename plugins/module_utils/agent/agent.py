@@ -1,14 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent of one node: its parts, put together, and what the API and the CNI plugin ask of it.
+"""The agent of one node: all its parts, and the methods that the API and the CNI plugin call.
 
     Ansible ─► state.json ─┐                  ┌─► reconciler ──────────────► kernel      all of it (reconcile.py)
     callers ─► records ────┼─► desired state ─┤
             ─► journal ────┘                  └─► add, delete (workloads/) ─► kernel     one workload, the short way
 
-It belongs to one event loop, on which nothing waits for the kernel or the disk: threads do, each with a kernel of its
-own. What the node must have is said by desired_state.py, how a workload is attached by workloads/add.py.
+It belongs to one event loop, which never waits for the kernel or the disk: threads do, each with a kernel of its own.
+desired_state.py says what the node must have, workloads/add.py how a workload is attached.
 """
 
 from __future__ import annotations
@@ -62,23 +62,24 @@ from .workloads.table import WorkloadTable
 from .workloads.unused_addresses import UnusedAddresses
 from .workloads.wiring import WorkloadWiring
 
-#: Seconds within which the reconciler comes through if nothing keeps it.
+#: The most seconds between two signs of life of a healthy reconciler.
 _ALIVE = 60.0
 _LOOKS = 5
 _LOOKING = 10.0  # seconds
-_BETWEEN_LOOKS = 0.1
+_BETWEEN_LOOKS = 0.1  # seconds
 
 
 class Kernels(t.Protocol):
-    """Makes a kernel for one thread."""
+    """A function that returns a new kernel for one thread."""
 
     def __call__(self) -> Kernel: ...
 
 
 class Agent:
-    """Made and used on one running event loop. First `start`, then what `run` gives has to run.
+    """The agent. It is constructed and used on one running event loop: first `start`, then all coroutines of `run`.
 
-    `clock` is in seconds and does not go back; `on_tick` is called whenever the reconciler came through.
+    `clock` returns seconds and never goes back. `on_tick` is called whenever the reconciler has finished a pass or has
+    nothing to do, every ten seconds at least. `since` and `last_resync` are UTC times as text.
     """
 
     def __init__(
@@ -97,12 +98,12 @@ class Agent:
         self.settings = settings
         self.since = now()
         self.last_resync = ""
-        self.ticked = clock()  # when the reconciler last came through
+        self.ticked = clock()  # when the reconciler last gave a sign of life
         self._clock = clock
         self._on_tick = on_tick
         self._applying = asyncio.Lock()
 
-        # What watches: counts, events, the log of policy.
+        # Observation: counts, events, the log of policy.
         self.drift = Drift(clock)
         self.events = Events()
         self.instruments = instruments or Instruments(Registry())
@@ -117,7 +118,7 @@ class Agent:
         self.desired_state = DesiredState(self.persisted, self.workloads, self.policy_log.names.forget)
         self._may_remove = RemovalPermission(self.persisted, settings.cleanup_grace, clock)
 
-        # What writes the kernel and the disk, each in a thread of its own.
+        # Writers of the kernel and the disk, each in a thread of its own.
         reports = Reports(self.instruments, self.drift, self.events, self.workloads)
         self.rwlock = RWLock()
         wiring = WorkloadWiring(kernels(), thread("plumbing"))
@@ -154,7 +155,7 @@ class Agent:
             self.reconciler,
         )
 
-        # What changes the workloads.
+        # Changes of workloads.
         self._policy = PolicyUpdates(self.desired_state, self.reconciler)
         self._context = WorkloadContext(
             self.persisted,
@@ -175,9 +176,10 @@ class Agent:
     # ---- start
 
     async def start(self) -> None:
-        """Read what is on the disk, and complete what was under way when the last agent ended.
+        """Read the disk, and complete or undo what was under way when the last agent ended.
 
-        Fails for nothing: what cannot be used is told by `problems`, and what depends on it refuses in words.
+        No error of the disk or the kernel is raised: what cannot be used is in `problems`, and methods that need it
+        refuse.
         """
         await recover(self._context, *self.persisted.load())
         await self._interfaces.look(self.state)
@@ -185,7 +187,7 @@ class Agent:
         self.reconciler.mark()
 
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
-        """Return what has to run for as long as the agent does, by name; it ends with the first that ends.
+        """Return the coroutines to run for as long as the agent lives, by name. The agent ends when the first one ends.
 
         Ending them leaves the data plane as it is.
         """
@@ -198,12 +200,18 @@ class Agent:
         }
 
     async def _end_of_grace(self) -> None:
+        """Mark everything for a look when the grace period is over, because removals are allowed then. Never return."""
         await asyncio.sleep(self.settings.cleanup_grace)
         self.reconciler.mark()
         await asyncio.Event().wait()
 
     def reload(self) -> None:
-        """Read the desired state from the disk again, and retry what could not be read."""
+        """Read the desired state from the disk again, and retry files that could not be read.
+
+        Errors are kept in `problems`.
+
+        The reconciler brings the node to it later; this does not wait.
+        """
         self.persisted.reload()
         self._context.addresses.adopt(self.workloads)
         self.workloads.expect_changes()
@@ -212,12 +220,12 @@ class Agent:
         self.addresses_changed()
 
     def addresses_changed(self) -> None:
-        """Look soon at the host's addresses, some of which changed: HostEndpoints may be known by them."""
+        """Schedule a read of the host's addresses, because some changed. HostEndpoints may be identified by them."""
         self._interfaces.changed()
 
     def _ticked(self) -> None:
         self.ticked = self._clock()
-        # node_apply cuts by itself once all of it stands: the sets may lack what it brings of other nodes.
+        # node_apply cuts itself once everything is applied: until then sets may lack other nodes' workloads.
         if not self._applying.locked():
             self._flow_cuts.cut_soon()
         self.instruments.converged(self.in_sync, time.time())
@@ -226,9 +234,11 @@ class Agent:
     # ---- workloads
 
     async def add(self, request: AddRequest) -> AttachedWorkload:
-        """Attach a workload; `mac` and `mtu` of the answer are those of its link. Idempotent by id.
+        """Attach a workload and return it with the MAC address of its link, and the link's MTU in bytes.
 
-        Raises AgentError, and nothing of it is left then.
+        If a workload of the same id is attached already and meets the request, repair it and return it. Raise
+        AgentError if the request is invalid or conflicts, if no address is free, or if the node, the kernel or the disk
+        refuses.
         """
         relabellings = self.workloads.relabellings
         try:
@@ -242,52 +252,67 @@ class Agent:
         return workload
 
     async def delete(self, id: str) -> bool:
-        """Delete a workload; return False if there is none.
+        """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
 
-        After the return it cannot be reached and its address is free; its link goes soon after. Raises AgentError.
+        Afterwards it is unreachable and its address is free, or that is retried; its link is removed soon after. Raise
+        AgentError with code `not_written` if only an address is left for the id and the disk refuses to release it.
         """
         return await delete.delete(self._context, id)
 
     async def relabel(self, id: str, labels_: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
-        """Give a workload these labels beside its own; None removes one. Its link and address stay as they are.
+        """Set these labels on a workload beside its own, None removing one; return it.
 
-        After the return policy goes by the new ones, unless `problems` says otherwise. Raises AgentError.
+        Link and address stay as they are.
+
+        Afterwards policy follows the new labels, unless `problems` says otherwise. Raise AgentError with code
+        `not_found` if no such workload is attached, or `not_written` if the disk refuses.
         """
         workload = await labels.relabel(self._context, id, labels_)
         await self._labels_in_force()
         return workload
 
     async def _labels_in_force(self) -> None:
-        """Have policy go by the present labels, and cut what it denies by them where that is wanted."""
+        """Bring policy to the present labels, and cut connections that it now denies if the settings want that.
+
+        Errors become `problems`.
+        """
         if self.desired_state.has_policy:
             await self.reconciler.resync(REGISTRY.guards)
             await self._flow_cuts.cut()
 
     def get(self, id: str) -> t.Optional[AttachedWorkload]:
-        """Return a workload, None if there is none of this id."""
+        """Return the attached workload of this id, or None."""
         return self.workloads.get(id)
 
     def list(self, selector: t.Optional[str] = None) -> t.List[AttachedWorkload]:
-        """Return the workloads by id. Raises AgentError for a selector that cannot be read."""
+        """Return the attached workloads, sorted by id; with `selector`, those whose labels it selects.
+
+        Raise AgentError with code `invalid_params` if the selector is too long or cannot be parsed.
+        """
         return check.select(self.workloads, selector)
 
     async def check(self, id: str) -> t.List[str]:
-        """Return what is not as it should be with a workload, in words; change nothing. Raises AgentError not_found."""
+        """Return how a workload differs from its desired state, a text for each difference; [] if it does not differ.
+
+        Change nothing. Raise AgentError with code `not_found` if no such workload is attached, `unavailable` if the
+        node has no desired state, or `kernel` if the kernel cannot be read.
+        """
         return await check.check(self._context, id, self.desired_state.need)
 
     # ---- the desired state
 
     def desired(self) -> t.Optional[NodeState]:
-        """Return all that the node must have now; None while that is not known, and nothing may be changed then.
+        """Return everything that the node must have now, or None while that is not known. It may block for seconds.
 
-        Policy may have to be compiled for it, which takes time.
+        Policy is compiled for it if that was not done yet.
         """
         return self.desired_state.whole()
 
     async def plan(self, state: t.Optional[NodeState] = None) -> NodePlan:
-        """Return what would change if `state`, by default the present one, were desired; the workloads included.
+        """Return what would change in the kernel if `state` (None: the present one) were desired, workloads included.
 
-        Raises AgentError.
+        Change nothing. Raise AgentError with code `unavailable` without any state, or `kernel` if the kernel cannot be
+        read.
         """
         await self._interfaces.look(state or self.state)
         wanted = self.desired_state.need if state is None else functools.partial(self.desired_state.of, state)
@@ -297,10 +322,11 @@ class Agent:
             raise AgentError(protocol.KERNEL, str(error)) from error
 
     async def look(self) -> NodePlan:
-        """Return plan() for the present state, without keeping others from attaching workloads meanwhile.
+        """Return the plan for the present state, without keeping others from attaching workloads meanwhile.
 
-        It waits for a moment in which nothing is being attached, deleted or repaired; a look during which something was
-        may show it half done, and is repeated. Raises AgentError, also where there is no such moment.
+        It looks at moments when nothing is being attached, deleted or repaired. A look that was disturbed is repeated,
+        up to 5 times or 10 seconds. Raise AgentError with code `try_again` if all were disturbed, `unavailable` without
+        a state, or `kernel` if the kernel cannot be read.
         """
         try:
             looks, until = 0, self._clock() + _LOOKING
@@ -321,10 +347,11 @@ class Agent:
         )
 
     async def node_apply(self, state: t.Optional[NodeState], removals: bool) -> PassOutcome:
-        """Make `state`, by default the one that is on the disk, the desired one, and bring the node to it.
+        """Make `state` (None: the one on the disk) the desired state, bring the node to it, and return the outcome.
 
-        Without `removals` objects are only added or changed; none is removed then until a call with `removals`, or
-        until the state on the disk is complete. Raises AgentError.
+        Without `removals`, objects are only added or changed. Nothing is removed then until a call with `removals`, or
+        until the state on the disk is complete. What fails is in the outcome. Raise AgentError with code `unavailable`
+        if the state on the disk is missing or cannot be read.
         """
         async with self._applying:
             await self._interfaces.look(state)
@@ -345,9 +372,10 @@ class Agent:
                 self._may_remove.given = False
 
     async def reload_remote_endpoints(self) -> PassOutcome:
-        """Read again what is known of other nodes' workloads, and have policy go by it.
+        """Read from the disk again what is known of other nodes' workloads, update policy, and return the outcome.
 
-        Raises AgentError where the node has no state yet.
+        A file that cannot be read becomes a problem. Raise AgentError with code `unavailable` if the node has no state
+        yet.
         """
         async with self._applying:
             remote = self.persisted.read_remote()
@@ -357,7 +385,11 @@ class Agent:
             return await self.resync()
 
     async def resync(self) -> PassOutcome:
-        """Compare the whole node with its desired state and repair it. Raises AgentError if that state is unknown."""
+        """Compare the whole node with its desired state, repair it, and return the outcome, which has what failed.
+
+        Then cut connections that policy denies, if the settings want that. Raise AgentError with code `unavailable` if
+        the desired state is not known.
+        """
         await self._interfaces.look(self.state)
         self.desired_state.need()
         outcome = await self.reconciler.resync()
@@ -366,39 +398,48 @@ class Agent:
         return outcome
 
     def policy_log_group(self) -> int:
-        """Return the NFLOG group that rules of the policy in force log to, 0 for none."""
+        """Return the NFLOG group that the rules of the present policy log to, or 0 if there is none."""
         return self.state.policy.settings.nflog_group if self.state and self.state.policy else 0
 
     # ---- addresses
 
     @property
     def ipam(self) -> LocalIpam:
-        """The node's allocations. Raises AgentError when their file cannot be read."""
+        """The node's allocations. Access raises AgentError with code `unavailable` if their file cannot be read."""
         return self.persisted.ipam
 
     def ipam_check(self) -> dict[str, t.Any]:
-        """Return what `calicoctl ipam check` prints: the books against what is in use. Raises AgentError."""
+        """Return the answer of `calicoctl ipam check`: allocations compared with the plan and the workloads.
+
+        Raise AgentError with code `unavailable` if the node has no state, or if the allocations cannot be read.
+        """
         if self.state is None:
             raise self.persisted.no_state()
         return self.ipam.check(self.state, self.workloads).to_dict()
 
     async def release_address(self, address: str) -> None:
-        """Free an address that no workload uses. Raises AgentError not_found or conflict."""
+        """Free an address that no workload uses.
+
+        Raise AgentError with code `not_found` if it is not allocated, `conflict` if a workload uses it, `not_written`
+        if the disk refuses, or `unavailable` if the allocations cannot be read.
+        """
         await delete.release_address(self._context, address)
 
-    # ---- what is going on
+    # ---- status
 
     @property
     def state(self) -> t.Optional[NodeState]:
-        """The one that Ansible gave, without this node's own workloads."""
+        """The state that Ansible gave, without this node's own workloads; None before the first run."""
         return self.persisted.state
 
     @property
     def in_sync(self) -> bool:
+        """Whether the files of the node could be read, and nothing is known to differ from the desired state."""
         return self.reconciler.in_sync and self.persisted.readable
 
     @property
     def problems(self) -> t.List[str]:
+        """Everything that is wrong at the moment, a text for each problem; [] if nothing is."""
         found = [self.persisted.broken[part] for part in sorted(self.persisted.broken)]
         if self.state is None and "state" not in self.persisted.broken:
             found.append(self.persisted.no_state().message)
@@ -406,6 +447,7 @@ class Agent:
         return list(dict.fromkeys([*found, *self.cleanup.problems, *repairs]))
 
     def status(self) -> dict[str, t.Any]:
+        """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready."""
         state = self.state
         return {
             "since": self.since,
@@ -424,7 +466,7 @@ class Agent:
         }
 
     def health(self) -> t.List[str]:
-        """Why no workload can be added at the moment; [] when they can."""
+        """Return why no workload can be added at the moment, a list of one text; [] if they can."""
         try:
             self.persisted.need_for_add()
         except AgentError as error:
@@ -432,11 +474,14 @@ class Agent:
         return []
 
     def liveness(self) -> t.Optional[str]:
-        """What is wrong with the agent itself, or None."""
+        """Return what is wrong with the agent itself, or None.
+
+        It is alive if the reconciler gave a sign within 60 seconds.
+        """
         silent = self._clock() - self.ticked
         return f"the reconciler has not come through for {silent:.0f} s" if silent > _ALIVE else None
 
     def readiness(self) -> t.Optional[str]:
-        """Why the node is not as it shall be, or no workload can be added, or None."""
+        """Return why the node is not in its desired state or no workload can be added, as one text; None if neither."""
         problems = " ".join(dict.fromkeys([*self.health(), *self.problems]))
         return problems or (None if self.in_sync else "the node is being brought to its state")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent as the node module and the boot unit see it: what node/store/writer.py hands the node's state over to."""
+"""The connection of the node module and the boot unit to the running agent; node/store/writer.py hands states over."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from .api import protocol
 from .api.client import AgentClient, NotRunning
 from .api.protocol import AgentError
 
-#: Seconds for the first answer. A running agent gives it at once.
+#: Seconds to wait for the first answer. A running agent gives it at once.
 GREETING = 5.0
-#: Longer than the agent itself takes for any answer, so that what it has to say is heard.
+#: Seconds to wait for any other answer: longer than the agent's own deadline, so that its own error arrives.
 _ANSWER = protocol.DEADLINE + 5.0
 
 
 class RunningAgent:
-    """The running agent, as node.machine.AgentConnection describes it."""
+    """A connection to the running agent. It implements node.machine.AgentConnection.
+
+    `engine` is the digest of the agent's engine, `settings` the digest of its agent.json; "" if the agent named none.
+    """
 
     def __init__(self, client: AgentClient, version: t.Mapping[str, t.Any]) -> None:
         self._client = client
@@ -27,16 +30,23 @@ class RunningAgent:
         self.settings: str = version.get("settings", "")
 
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
+        """Call a method of the API and return its result; it blocks up to 35 seconds.
+
+        Raise TimeoutError if the agent does not answer in time, or AgentRefused for any other error, also if it ends
+        meanwhile.
+        """
         return _called(self._client, method, params)
 
     def close(self) -> None:
+        """Close the connection."""
         self._client.close()
 
 
 def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Optional[RunningAgent]:
-    """Return a connection to the agent at `path`, None if nothing listens there.
+    """Return a connection to the agent whose socket is `path`, or None if no agent listens there.
 
-    `greeting` is the seconds for its first answer. Raises TimeoutError where none came in time, or AgentRefused.
+    `greeting` is the time for its first answer in seconds. Raise TimeoutError if that does not come in time, or
+    AgentRefused if the agent answers with an error.
     """
     client = AgentClient(path, greeting)
     try:
@@ -48,6 +58,10 @@ def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Option
 
 
 def _called(client: AgentClient, method: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Call a method and return its result.
+
+    Raise TimeoutError, AgentRefused, or NotRunning for the method `version` alone.
+    """
     try:
         return client.call(method, **params)
     except NotRunning:

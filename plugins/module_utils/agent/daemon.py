@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The agent as a process: `python3 -I /usr/local/lib/calico/current agent`, run by calico-agent.service.
 
-Settings, the lock that makes it the only one, the parts, signals. Any part that ends, ends the process with status 1,
-and systemd starts it again; nothing of the data plane is touched by that.
+It reads its settings, takes the lock that makes it the only agent, starts all parts and handles signals. If any part
+ends, the process ends with status 1 and systemd starts it again; the data plane is not touched by that.
 
-SIGTERM and SIGINT end it, SIGHUP has it read state.json again, SIGUSR1 has it write down what it knows.
+SIGTERM and SIGINT end it, SIGHUP makes it read state.json again, and SIGUSR1 makes it write its dump (dump.py).
 """
 
 from __future__ import annotations
@@ -47,12 +47,15 @@ from .watch.monitor import Monitor
 
 _log = logging.getLogger("calico")
 
-#: Seconds that the parts of the agent have to end, when it is stopped.
+#: Seconds that the parts of the agent have to end when it is stopped.
 _PARTING = 5.0
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    """The exit status: 0 stopped, 1 failed, 2 misunderstood."""
+    """Run the agent until it is stopped. Return the exit status: 0 if it was stopped, 1 if it failed.
+
+    Exit with status 2 if the arguments are wrong.
+    """
     parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")
     parser.add_argument("--paths", metavar="FILE", help="a JSON object of paths that are not the usual ones; for tests")
@@ -70,7 +73,7 @@ def main(arguments: t.Sequence[str]) -> int:
         return 1
     _log_to_journal(settings.log_level)
     try:
-        # A module that applies by itself, because it found no agent, holds it while it writes: that is waited for.
+        # A module that found no agent and applies changes itself holds the lock while it writes: wait for that.
         with lock.held("calico-agent", machine.lock_timeout, machine.writer_lock):
             return asyncio.run(_serve(machine, settings, digest, kernels))
     except lock.LockError as error:
@@ -81,7 +84,12 @@ def main(arguments: t.Sequence[str]) -> int:
 
 
 def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Kernels]:
-    """The machine that this process runs on. `paths` may name fields of Machine and keywords of LinuxKernel."""
+    """Return the machine that this process runs on, and the function that makes its kernels.
+
+    `paths` is the path of a JSON object with fields of Machine and keywords of LinuxKernel, or None. `mounts` is the
+    path of the host's mount namespace, or None. Raise OSError or ValueError if the file cannot be read, TypeError for
+    an unknown field.
+    """
     given: dict[str, t.Any] = {}
     if paths is not None:
         with open(paths, encoding="utf-8") as stream:
@@ -95,6 +103,10 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
 
 
 async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels: Kernels) -> int:
+    """Run the agent's parts until a signal or the end of a part. Return the exit status, 0 after a signal and else 1.
+
+    Raise SocketInUse if another process listens on the agent's socket.
+    """
     notifier = Notifier()
     instruments = Instruments(Registry())
     made: list[Kernel] = []
@@ -149,7 +161,7 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
         await server.stop()
         for task in tasks.values():
             task.cancel()
-        # Not for ever: before Python 3.12 wait_for() may lose a cancellation that comes with what it waits for.
+        # A limit is needed: before Python 3.12 wait_for() may lose a cancellation that coincides with the result.
         await asyncio.wait(tasks.values(), timeout=_PARTING)
         if metrics is not None:
             await metrics.stop()
@@ -158,7 +170,10 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
 async def _metrics(
     agent: Agent, settings: AgentSettings, instruments: Instruments, share: FairShare
 ) -> t.Optional[MetricsServer]:
-    """Served by HTTP, if that is wanted and possible: a port that is taken is no reason not to look after the node."""
+    """Start the HTTP server for metrics and return it; None if the settings want none or the port cannot be used.
+
+    A port that is taken becomes a problem in `agent.persisted.broken`, and the agent continues without the server.
+    """
     watch_process(instruments)
     watch_agent(instruments, agent)
     if not settings.metrics_port:
@@ -185,7 +200,7 @@ async def _metrics(
 
 
 def _told(parts: t.Mapping[str, asyncio.Future[t.Any]]) -> int:
-    """What ended although it should not have."""
+    """Log which parts ended although they should not have. Return 1, the exit status."""
     for name, part in parts.items():
         if part.done() and not part.cancelled():
             error = part.exception()
@@ -203,13 +218,16 @@ def _on_signals(agent: Agent, machine: Machine, stopped: asyncio.Event) -> None:
 
 
 def _settle() -> None:
-    """What was made by the start lives as long as the process: the garbage collector need not look at it again."""
+    """Exempt the objects made so far from garbage collection, since they live as long as the process."""
     gc.collect()
     gc.freeze()
 
 
 class _Lines(logging.Formatter):
-    """A record's message as one line, whatever is in it; what follows an exception may have several."""
+    """A formatter that puts a record's message on one line, whatever it contains.
+
+    An exception after it may take several.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging calls it so
         return terminal_text.line(super().formatMessage(record))
@@ -219,7 +237,7 @@ class _Lines(logging.Formatter):
 
 
 class _Journal(_Lines):
-    """Lines as systemd takes them from stderr, with their priority (sd-daemon(3))."""
+    """A formatter for stderr under systemd: each line begins with its priority (sd-daemon(3))."""
 
     _PRIORITIES: t.ClassVar = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
 

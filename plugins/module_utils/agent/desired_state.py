@@ -1,14 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the node must have: Ansible's state, the workloads attached here, and what policy makes of both.
+"""The desired state: Ansible's state, the workloads attached here, and the policy compiled from both.
 
     persisted state ─┐
     workload table ──┼─► DesiredState ─► reconciler, plans, policy's admission of workloads
     host interfaces ─┘
 
 Nothing here reads the kernel or waits. DesiredState imports neither the reconciler nor the transactions on workloads;
-they read it, and say `changed` after they changed what it is made of.
+they read it, and call `changed` after they changed its inputs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .workloads.table import WorkloadTable
 
 
 class DesiredState:
-    """The answers to "what must be there now". Belongs to the event loop.
+    """The desired state of the node at this moment. It belongs to the event loop.
 
     `interfaces` are the host's, as far as policy depends on them. `on_change` is called by `changed`.
     """
@@ -42,7 +42,7 @@ class DesiredState:
         self._cached: t.Optional[NodeState] = None  # without policy
 
     def changed(self) -> None:
-        """Forget what was made of the former state, workloads or interfaces."""
+        """Forget what was derived from the former state, workloads or interfaces."""
         self._cached = None
         self._on_change()
 
@@ -53,54 +53,61 @@ class DesiredState:
 
     @property
     def cached(self) -> t.Optional[NodeState]:
-        """What `without_policy` returned last, None after a change."""
+        """The state that `without_policy` returned last; None after a change."""
         return self._cached
 
     def without_policy(self) -> t.Optional[NodeState]:
-        """Return all that the node must have but policy's rules and sets; None while that is not known.
+        """Return all that the node must have except policy's rules and sets; None while that is not known.
 
-        The same object until a change.
+        It is the same object until a change.
         """
         if self._cached is None and self._persisted.state is not None:
             self._cached = self._table.added_to(self._persisted.state)
         return self._cached
 
     def need(self) -> NodeState:
-        """Return `without_policy`. Raises AgentError while it is not known."""
+        """Return the state of `without_policy`. Raise AgentError with code `unavailable` while it is not known."""
         desired = self.without_policy()
         if desired is None:
             raise self._persisted.no_state()
         return desired
 
     def whole(self) -> t.Optional[NodeState]:
-        """Return all that the node must have; None while that is not known. Compiling policy can take seconds."""
+        """Return all that the node must have, or None while that is not known.
+
+        Compiling policy can block for seconds.
+        """
         desired = self.without_policy()
         return self.with_policy(desired)() if desired is not None else None
 
     def with_policy(self, state: NodeState) -> Make:
-        """Return a function, for any thread, that compiles policy and adds its rules and sets to `state`.
+        """Return a function, for any thread, that compiles policy and returns `state` with its rules and sets.
 
-        The workloads that are coming are taken here, in one step with the attached ones: taken in that thread, a
-        workload attached meanwhile would be in neither and lose its place in the sets.
+        The workloads being added are read here, in one step with the attached ones. If they were read in that thread, a
+        workload attached meanwhile would be in neither group and would be missing from the sets.
         """
         coming, others = self._table.coming(), self._persisted.remote.endpoints
         return functools.partial(self._compilers.whole, state, coming, self.interfaces, others)
 
     def of(self, state: NodeState) -> NodeState:
-        """Return what the node would have to have if `state` were Ansible's, without policy."""
+        """Return what the node would have to have, without policy's rules and sets, if `state` were Ansible's state."""
         return self._table.added_to(state)
 
     def for_policy(self) -> t.Optional[NodeState]:
-        """Return what policy depends on: Ansible's state and the attached workloads; None while it is not known."""
+        """Return Ansible's state with the attached workloads: the input of policy.
+
+        None while that state is not known.
+        """
         state = self._persisted.state
         return self._table.added_for_policy(state) if state is not None else None
 
 
 class RemovalPermission:
-    """Whether objects that are ours and not desired may be removed.
+    """The permission to remove objects that are ours and not desired.
 
-    They may when all that is desired is known, and either `grace` seconds have passed since the start (workloads
-    without a record may belong to a runtime that comes back), or a run of Ansible says that it is `given`.
+    They may be removed when everything that is desired is known, and either `grace` seconds of `clock` have passed
+    since the start, or a run of Ansible has set `given`. Until then, objects without a record may belong to a container
+    runtime that comes back.
     """
 
     def __init__(self, persisted: PersistedState, grace: float, clock: t.Callable[[], float]) -> None:
@@ -110,5 +117,5 @@ class RemovalPermission:
         self._clock = clock
 
     def __call__(self) -> bool:
-        """Return whether removals may be made now."""
+        """Return whether objects that are not desired may be removed now."""
         return self._persisted.whole and (self.given or self._clock() >= self._ends)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the agent knows, written down for whoever looks into a fault: SIGUSR1 and `calicoctl node diags` ask for it."""
+"""A file with all that the agent knows, for the analysis of faults: SIGUSR1 and `calicoctl node diags` request it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ _running: set[asyncio.Future[None]] = set()
 
 
 def dump(agent: Agent, path: str) -> None:
-    """Writes it to `path`, readable by root alone, as soon as the plan is made."""
+    """Start writing the dump to `path`, readable by root only, and return at once.
+
+    The file appears when the plan in it is made. A failure is logged.
+    """
     task = asyncio.ensure_future(_dump(agent, path))
     _running.add(task)
     task.add_done_callback(_running.discard)
 
 
 async def _dump(agent: Agent, path: str) -> None:
+    """Write status, desired state, workloads and plan as JSON to `path`. A failure is logged."""
     known: dict[str, t.Any] = {"status": agent.status()}
     desired = agent.desired()
     known["desired"] = desired.to_dict() if desired else None

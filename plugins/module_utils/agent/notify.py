@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a service of Type=notify reports to systemd (sd_notify(3)), by datagrams on the socket that systemd names.
+"""Reports of a Type=notify service to systemd (sd_notify(3)): datagrams on the socket that systemd names.
 
-Without systemd nothing is reported, and that is no error.
+Without systemd nothing is reported, which is not an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import typing as t
 
 
 class Notifier:
-    """Reports to the socket NOTIFY_SOCKET of `environment`, by default that of the process."""
+    """The reporter, on the socket NOTIFY_SOCKET of `environment`, by default that of the process.
+
+    Its methods do not wait; an error of the socket is ignored.
+    """
 
     def __init__(self, environment: t.Optional[t.Mapping[str, str]] = None) -> None:
         environment = os.environ if environment is None else environment
@@ -32,13 +35,13 @@ class Notifier:
         self._say("WATCHDOG=1")
 
     def stopping(self) -> None:
-        """Report that the service ends."""
+        """Report that the service is ending."""
         self._say("STOPPING=1")
 
     def _say(self, variable: str) -> None:
         if not self._address:
             return
-        # A listener that is gone or slow is no reason to stop working, nor to wait.
+        # A listener that is gone or slow must neither stop nor delay the agent.
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
             connection.setblocking(False)
             connection.sendto(variable.encode(), self._address)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node keeps on its disk: the state that it shall have, which addresses are whose, and what workloads there are.
+"""The node's files as the agent uses them: the desired state, the allocated addresses, and the records of workloads.
 
-Nothing here fails for a file that cannot be read: `broken` says what is wrong with it, and what depends on it refuses
-in words. The workloads that run are left as they are.
+No method fails because a file cannot be read when it is loaded. `broken` then says what is wrong with it, and methods
+that need the file refuse with an AgentError. Running workloads are left as they are.
 """
 
 from __future__ import annotations
@@ -29,24 +29,32 @@ _log = logging.getLogger("calico.knowledge")
 
 
 class PersistedState:
-    """`state` is the one that Ansible gave, without the node's own workloads; `complete` is False while a run has begun
-    to change the node and has not finished."""
+    """The content of the node's files. `state` is the one that Ansible gave, without the node's own workloads.
+
+    `state` is None before the first run. `complete` is False while a run has begun to change the node and has not
+    finished.
+    """
 
     def __init__(self, machine: Machine, ipam: LocalIpam) -> None:
         self.machine = machine
         self.state: t.Optional[NodeState] = None
         self.complete = False
         self.records = Endpoints(machine.workloads)
-        self.remote = RemoteEndpoints()  # what is known of other nodes' workloads beside the inventory's
-        self._remote = remote_endpoints.Known()  # the same as it lies on the disk
+        self.remote = RemoteEndpoints()  # workloads that other nodes added, as far as this node accepts them
+        self._remote = remote_endpoints.Known()  # the same as stored on the disk
         self._remote_unreadable = ""
-        #: What is wrong and does not go away by itself, by what it concerns: state, ipam, records and more.
+        #: Problems that do not disappear by themselves, a text for each part: state, ipam, records and more.
         self.broken: dict[str, str] = {}
         self._store = Store(machine.store)
         self._ipam = ipam
 
     def load(self) -> tuple[list[AttachedWorkload], list[AttachedWorkload]]:
-        """At the start. The workloads that stand, and those of which something was under way."""
+        """Read all files at the agent's start.
+
+        Return (attached workloads, workloads whose add or delete is unfinished).
+
+        Files that cannot be read are noted in `broken`; no error is raised.
+        """
         self.load_state()
         self._load_ipam()
         self.remote = self.read_remote()
@@ -58,20 +66,24 @@ class PersistedState:
         return standing, unfinished
 
     def reload(self) -> None:
-        """The state again, and what could not be read before."""
+        """Read the state and the other nodes' workloads again, and the allocations if they could not be read before.
+
+        Files that cannot be read are noted in `broken`; no error is raised.
+        """
         self.load_state()
         self.remote = self.read_remote()
         if "ipam" in self.broken:
             self._load_ipam()
 
     def _close_records(self) -> None:
+        """Make the records of workloads readable by root only. A failure is logged."""
         try:
             self.records.close_to_others()
         except OSError as error:
             _log.warning("The records of workloads cannot be made root's alone: %s.", error)
 
     def load_state(self) -> None:
-        """One that cannot be read does not replace the last one that could."""
+        """Read the desired state. If it cannot be read, note that in `broken` and keep the last one."""
         try:
             stored = self._store.load()
         except StoreError as error:
@@ -82,8 +94,10 @@ class PersistedState:
             self.take(stored.state, stored.complete)
 
     def read_remote(self) -> RemoteEndpoints:
-        """Return what the disk says of other nodes' workloads, as far as this node takes it; what was known, where that
-        cannot be read."""
+        """Read the other nodes' workloads from the disk and return those that this node accepts.
+
+        If the file cannot be read, note that in `broken` and return those known before. `remote` is not changed.
+        """
         try:
             self._remote = remote_endpoints.known(self.machine.store)
             self._remote_unreadable = ""
@@ -92,17 +106,22 @@ class PersistedState:
         return self._believed()
 
     def _believed(self) -> RemoteEndpoints:
-        """Return what this node takes of the file, as the same object while it is the same."""
+        """Return the other nodes' workloads that this node accepts: the object `remote` if they are the same.
+
+        Note problems with the file in `broken`.
+        """
         known = self._remote.believed_by(self.state)
         self.trouble_with("remote endpoints")(self._remote_unreadable or known.problem(self.machine.store) or None)
         return known.remote if known.remote != self.remote else self.remote
 
     def take(self, state: NodeState, complete: bool) -> None:
+        """Use `state` as Ansible's state, and give its blocks to the IPAM. `complete` is as in the class."""
         self.state, self.complete = state, complete
         self.remote = self._believed()
         self._grant()
 
     def _load_ipam(self) -> None:
+        """Read the journal of allocations. If it cannot be read, note that in `broken`."""
         try:
             self._ipam.load()
         except IpamUnreadable as error:
@@ -112,6 +131,7 @@ class PersistedState:
         self._grant()
 
     def _grant(self) -> None:
+        """Give the state's blocks to the IPAM, and note conflicts with existing allocations in `broken`."""
         if self.state is None or "ipam" in self.broken:
             return
         conflicts = self._ipam.grant(self.state)
@@ -121,27 +141,28 @@ class PersistedState:
 
     @property
     def ipam(self) -> LocalIpam:
-        """Raises AgentError where its file cannot be read."""
+        """The node's IPAM. Access raises AgentError with code `unavailable` if its journal cannot be read."""
         if "ipam" in self.broken:
             raise AgentError(protocol.UNAVAILABLE, self.broken["ipam"])
         return self._ipam
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """Spare blocks that are in use."""
+        """The CIDRs of the spare blocks in use; () if the journal cannot be read."""
         return () if "ipam" in self.broken else self._ipam.opened
 
     @property
     def whole(self) -> bool:
-        """Whether everything is known that may not be removed."""
+        """Whether everything desired is known, so that other objects may be removed."""
         return self.complete and self.readable
 
     @property
     def readable(self) -> bool:
+        """Whether the state, the allocations and the records could all be read."""
         return not self.broken.keys() & {"state", "ipam", "records"}
 
     def trouble_with(self, part: str) -> t.Callable[[t.Optional[str]], None]:
-        """Takes in words what is wrong with `part`, and None when it is well."""
+        """Return a function that notes a problem with `part` in `broken`, or removes the note if it gets None."""
 
         def told(problem: t.Optional[str]) -> None:
             if problem is None:
@@ -152,6 +173,7 @@ class PersistedState:
         return told
 
     def no_state(self) -> AgentError:
+        """Return the AgentError, code `unavailable`, that says why there is no desired state."""
         words = self.broken.get("state") or (
             f"this node has no desired state yet ({self.machine.store}/state.json). Run site.yml for it, then try"
             " again."
@@ -159,7 +181,11 @@ class PersistedState:
         return AgentError(protocol.UNAVAILABLE, words)
 
     def need_for_add(self) -> NodeState:
-        """The state, when workloads can be added. Raises AgentError."""
+        """Return the desired state if workloads can be added.
+
+        Raise AgentError with code `unavailable` if the allocations cannot be read, the node is drained, or there is no
+        state.
+        """
         words = self.broken.get("ipam")
         drained = drain.load(self.machine.store) if words is None else None
         if drained is not None:
@@ -172,7 +198,10 @@ class PersistedState:
 
     @contextlib.contextmanager
     def writing(self, what: str) -> t.Iterator[None]:
-        """Raises AgentError not_written where the disk, or the tmpfs of the records, refuses."""
+        """Run the body of a `with`; raise AgentError with code `not_written` for its IpamNotWritten and OSError.
+
+        `what` names in the message what could not be written.
+        """
         try:
             yield
         except IpamNotWritten as error:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an administrator may set for the agent: /etc/calico/agent.json, written by the role, absent for all defaults."""
+"""The agent's settings: /etc/calico/agent.json, written by the role. Without the file all have their defaults."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ _REMEDY = "Correct it, then start the agent again."
 
 
 class SettingsError(Exception):
-    """The file cannot be used. The text says what is wrong in it."""
+    """The error for a file that cannot be used. Its text says what is wrong in it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AgentSettings:
-    """Times are in seconds. Fields are what agent.json may hold, by these names."""
+    """The settings, named as in agent.json. Times are in seconds."""
 
-    group: str = "calico"  # members may read by the API; "": only root
+    group: str = "calico"  # its members may read through the API; "": only root may
     metrics_address: str = "127.0.0.1"
-    metrics_port: int = 9091  # as Felix's; 0: no metrics by HTTP
+    metrics_port: int = 9091  # the port of Felix; 0: no metrics by HTTP
     log_level: str = "info"
-    resync_interval: float = 90.0  # between two looks at everything, +-10 %
-    cleanup_grace: float = 60.0  # after the start, before leftovers that nobody knows are removed
-    leak_grace: float = 900.0  # before the address of a workload that never came back is free (Calico: 15 minutes)
-    cooldown: float = 30.0  # before a released address is given out again
+    resync_interval: float = 90.0  # between two resyncs, give or take 10 %
+    cleanup_grace: float = 60.0  # from the start until objects that are not desired may be removed
+    leak_grace: float = 900.0  # until the address of a workload that never came back is free (Calico: 15 minutes)
+    cooldown: float = 30.0  # until a released address is assigned again
 
     @classmethod
     def from_dict(cls, data: t.Any, path: str = PATH) -> AgentSettings:
-        """Raises SettingsError."""
+        """Return the settings that `data`, the parsed content of the file `path`, describes; defaults for the rest.
+
+        Raise SettingsError if it is not a mapping, or if it has an unknown name or a value that cannot be used.
+        """
         if not isinstance(data, dict):
             raise SettingsError(f"{path}: it must hold a JSON object. {_REMEDY}")
         fields = {field.name: field.default for field in dataclasses.fields(cls)}
@@ -54,6 +57,7 @@ class AgentSettings:
 
 
 def _fits(value: t.Any, default: t.Any) -> bool:
+    """Return whether a value has the type of its default; numbers must not be negative."""
     if isinstance(default, str):
         return isinstance(value, str)
     kinds = (int,) if isinstance(default, int) else (int, float)
@@ -64,14 +68,17 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class Loaded(t.NamedTuple):
-    """`digest` names the file's content, 16 hex digits; "" where there is no file."""
+    """The settings and the digest of their file: the first 16 hex digits of its SHA-256, or "" without a file."""
 
     settings: AgentSettings
     digest: str
 
 
 def load(path: str = PATH) -> Loaded:
-    """The defaults where there is no such file. Raises SettingsError."""
+    """Read the settings from the file `path`, and return them with its digest.
+
+    Return the defaults and "" if there is no such file. Raise SettingsError if it cannot be read or used.
+    """
     try:
         with open(path, "rb") as stream:
             content = stream.read()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A thread that is late, and only as late as a test says."""
+"""A worker whose work is delayed until a test releases it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _T = t.TypeVar("_T")
 
 
 class Gate:
-    """A Worker without a thread, whose work waits, in the order of asking, while it is shut."""
+    """A Worker without a thread. While it is shut, work waits in the order of the calls."""
 
     def __init__(self) -> None:
         self.shut = False
@@ -26,7 +26,7 @@ class Gate:
         return work()
 
     def __len__(self) -> int:
-        """Pieces of work that wait."""
+        """Return the number of pieces of work that wait."""
         return len(self._waiting)
 
     def open(self) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node with an agent, in memory: a fake kernel, files below a folder, a clock that jumps."""
+"""A node with an agent, in memory: a fake kernel, files in a folder, a clock that jumps."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ STATE = NodeState(
 
 
 class Killed(BaseException):
-    """The process ends here, as by SIGKILL."""
+    """The end of the process, as by SIGKILL."""
 
 
 class Process:
-    """An agent's process: once it is dead, none of its threads does anything."""
+    """An agent's process. Once it is dead, its threads do nothing more."""
 
     def __init__(self) -> None:
         self.dead = False
 
     def killed_at(self, point: str) -> t.Callable[[str], None]:
-        """Return a failpoint that kills it."""
+        """Return a failpoint function that kills this process at `point`."""
 
         def reached(name: str) -> None:
             if name == point:
@@ -65,7 +65,7 @@ class Process:
         return reached
 
     def thread(self, run: t.Any) -> t.Any:
-        """Return `run`, a Worker, as a thread of this process."""
+        """Return a Worker that passes work on to the Worker `run` while the process lives, and then raises Killed."""
 
         async def work(piece: t.Callable[[], t.Any]) -> t.Any:
             return await run(lambda: self._do(piece))
@@ -79,7 +79,7 @@ class Process:
 
 
 class Node:
-    """Outlives its agents: `start` makes one, `kill` leaves everything as it is at that moment."""
+    """A node that outlives its agents: `start` starts one, `kill` stops it and leaves kernel and files as they are."""
 
     def __init__(self, folder: pathlib.Path, state: t.Optional[NodeState] = STATE, **settings: t.Any) -> None:
         self.folder = folder
@@ -97,8 +97,8 @@ class Node:
             self.store.save(Stored(state, complete=True))
         self.agent: Agent
         self.tasks: list[asyncio.Future] = []
-        self.threads: dict[str, t.Any] = {}  # by name, those that are not inline
-        self.process = Process()  # of the present agent
+        self.threads: dict[str, t.Any] = {}  # Workers by name; a name without one runs inline
+        self.process = Process()  # the present agent's
 
     def seconds(self) -> float:
         return asyncio.get_running_loop().time()
@@ -128,21 +128,21 @@ class Node:
         return await self.start()
 
     def request(self, name: str, **more: t.Any) -> AddRequest:
-        """For a namespace of that name, which is there."""
+        """Return a request for a workload in a namespace of its name, which is made unless the agent is to own it."""
         if not more.get("netns_owned") and name not in self.kernel.netns_list():
             self.kernel.netns_add(name, "")
         return AddRequest(**{"name": name, "netns": name, **more})
 
     async def add(self, name: str, **more: t.Any) -> str:
-        """Its address."""
+        """Add a workload and return its first address."""
         workload = await self.agent.add(self.request(name, **more))
         return workload.addresses[0]
 
-    # ---- what there is
+    # ---- queries
 
     @property
     def routes(self) -> set[str]:
-        """Ours."""
+        """The destinations of our routes in the kernel."""
         return {destination for destination, dummy in self.kernel.routes(table=254, protocol=179)}
 
     @property
@@ -155,24 +155,24 @@ class Node:
         return {str(path.relative_to(folder)) for path in folder.rglob("*.json")}
 
     def on_disk(self) -> dict[str, str]:
-        """{handle: address} as another process would read it."""
+        """Return {handle: address} of all allocations, as another process would read them from the disk."""
         ipam = LocalIpam(self.machine.ipam, lambda: 0.0, lambda: "boot")
         ipam.load()
         return {allocation.handle: allocation.address for allocation in ipam.allocations()}
 
     def differences(self) -> list[str]:
-        """What the drivers would do."""
+        """Return what the drivers would change, a line for each change; [] if nothing."""
         desired = self.agent.desired()
         assert desired is not None
         return [change.line() for change in plan_node(self.kernel, desired).changes]
 
     async def settle(self) -> None:
-        """Until nothing is going on."""
+        """Wait a second, so that what is under way ends."""
         await asyncio.sleep(1)
 
     @contextlib.contextmanager
     def read_only(self) -> t.Iterator[None]:
-        """The journal cannot be written."""
+        """Make writes of the allocation journal fail inside the `with`."""
         journal = self.agent.ipam._journal
         real = journal.append
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Adds and deletes: what is there afterwards, in memory, on the disk and in the kernel."""
+"""Tests of adds and deletes: the result in memory, on the disk and in the kernel."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_spare_block_is_opened_with_its_blackhole_and_when_all_is_full_it_says
             await node.add(f"w{number}")
         assert SPARE not in node.routes
         assert await node.add("w8") == "10.244.1.8"
-        assert SPARE in node.routes  # before the reconciler had a chance to
+        assert SPARE in node.routes  # before the reconciler could add it
         await node.settle()
         assert node.differences() == []
         for number in range(9, 16):
@@ -143,7 +143,7 @@ def test_a_deleted_workload_is_unreachable_at_once_and_gone_soon(tmp_path):
         assert agent.get("default/web") is None
         await node.settle()
         assert node.links == set() and node.records == set() and node.differences() == []
-        assert node.kernel.netns_list() == ["web"]  # its maker's
+        assert node.kernel.netns_list() == ["web"]  # it belongs to its maker
         assert await agent.delete("default/web") is False
         assert agent.drift.to_dict()["total"] == 0
 
@@ -173,7 +173,7 @@ def test_deleted_and_added_again_at_once(tmp_path):
         address = await node.add("web")
         await node.settle()
         assert node.differences() == [] and node.on_disk() == {"default/web": address}
-        assert address == "10.244.1.5"  # the others cool down
+        assert address == "10.244.1.5"  # the other addresses are in cooldown
 
     run(scenario())
 
@@ -217,7 +217,7 @@ def test_a_disk_that_refuses_leaves_nothing_of_an_add_and_completes_a_delete_lat
 
 
 def test_the_next_to_have_an_address_inherits_no_connection(tmp_path):
-    """Nor does it get the address while connections of the former one may still be tracked."""
+    """It does not get the address while connections of the former owner may still be tracked."""
 
     async def scenario():
         node = Node(tmp_path)
@@ -285,7 +285,7 @@ def test_a_plan_that_waited_for_an_add_has_what_was_added(tmp_path):
         await node.settle()
         planning = [asyncio.ensure_future(agent.plan(state)) for state in (None, STATE)]
         await node.settle()
-        assert not any(task.done() for task in planning)  # half an attachment is nothing to tell of
+        assert not any(task.done() for task in planning)  # a plan must not show half an attachment
         disk.open()
         await adding
         assert [planned.changes for planned in await asyncio.gather(*planning)] == [(), ()]
@@ -305,7 +305,7 @@ def test_a_reader_who_looks_keeps_nobody_waiting(tmp_path):
         looking = asyncio.ensure_future(agent.look())
         await asyncio.sleep(0.1)
         assert agent.rwlock.quiet is None
-        other = asyncio.ensure_future(node.add("other"))  # behind one who waits to be alone it would wait, too
+        other = asyncio.ensure_future(node.add("other"))  # it would wait behind a waiting writer
         await asyncio.sleep(0.1)
         assert len(node.links) == 2 and not looking.done()
         disk.open()
@@ -347,7 +347,7 @@ def test_a_check_that_waited_for_a_delete_finds_nothing_rather_than_half_of_it(t
         node = Node(tmp_path)
         agent = await node.start()
         await node.add("web")
-        async with agent.rwlock:  # the reconciler is at something
+        async with agent.rwlock:  # as if the reconciler were repairing something
             deleting = asyncio.ensure_future(agent.delete("default/web"))
             await node.settle()
             checking = asyncio.ensure_future(agent.check("default/web"))
@@ -416,7 +416,7 @@ def test_without_a_desired_state_nothing_can_be_added(tmp_path):
 
 
 def test_the_wall_clock_may_jump(tmp_path, monkeypatch):
-    """Nothing is decided by it: times of rest and grace are measured by a clock that only goes forward."""
+    """No decision depends on it: cooldown and grace are measured by a clock that never goes back."""
     days = iter(["2026-11-21T21:00:00Z", "1970-01-01T00:00:00Z", "2106-02-07T06:28:15Z", "1999-12-31T23:59:59Z"] * 50)
     monkeypatch.setattr(add, "now", lambda: next(days))
     monkeypatch.setattr(time, "time", lambda: -1.0)

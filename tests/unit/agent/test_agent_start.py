@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an agent finds when it starts, and what it makes of a state that is handed over."""
+"""Tests of the agent's start, and of states that are handed over to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MORE = with_state(routes=(*STATE.routes, Route("10.244.9.0/29", "blackhole")))
 
 
 def leftover(kernel):
-    """A pair of a workload that nobody knows."""
+    """Add the veth pair of a workload that has no record."""
     kernel.link_add(NewLink("cali999", "veth", peer_name="left"))
     kernel.link_set("cali999", alias=f"{MARK}default/unknown")
 
@@ -53,7 +53,7 @@ def test_a_restart_changes_nothing(tmp_path):
 
 @pytest.mark.parametrize("point", failpoints.POINTS)
 def test_killed_at_any_point(tmp_path, monkeypatch, point):
-    """The same as tests/integration/agent/test_crashes.py, without a process."""
+    """The same cases as tests/integration/agent/test_crashes.py, without a process."""
 
     async def scenario():
         node = Node(tmp_path)

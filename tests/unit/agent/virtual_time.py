@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An event loop whose clock jumps to the next thing that is due: hours pass in no time, and always in the same way."""
+"""An event loop whose clock jumps to the next timer: hours pass at once, and always in the same way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Jumping(selectors.SelectSelector):
         if ready:
             return ready
         assert timeout is not None, "everybody waits, and nothing will ever happen"
-        self.now += max(timeout, 1e-6)  # a little goes by whatever is done
+        self.now += max(timeout, 1e-6)  # time passes even if nothing is scheduled for later
         return []
 
 
@@ -36,7 +36,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(scenario: t.Coroutine[t.Any, t.Any, _T]) -> _T:
-    """Runs it to its end; what it left running is cancelled."""
+    """Run `scenario` on a VirtualLoop and return its result. Tasks that it left running are cancelled."""
     loop = VirtualLoop()
     try:
         asyncio.set_event_loop(loop)
@@ -51,6 +51,6 @@ def run(scenario: t.Coroutine[t.Any, t.Any, _T]) -> _T:
 
 
 async def inline(work: t.Callable[[], _T]) -> _T:
-    """A Worker without a thread."""
+    """Run `work` without a thread, as a Worker."""
     await asyncio.sleep(0)
     return work()

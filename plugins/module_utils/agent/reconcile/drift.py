@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How often somebody else changed what is ours: since the start, and in the last 24 hours by the hour."""
+"""The number of changes that other programs made to our objects: since the start, and in the last 24 hours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _HOURS = 24
 
 
 class Drift:
-    """`clock` gives seconds that do not go back."""
+    """Counts of drift by kind of object.
+
+    `clock` returns seconds and never goes back. `total` counts since the start.
+    """
 
     def __init__(self, clock: t.Callable[[], float]) -> None:
         self._clock = clock
@@ -21,6 +24,7 @@ class Drift:
         self.total: collections.Counter[str] = collections.Counter()
 
     def count(self, kind: str) -> None:
+        """Count one drift of an object of this kind."""
         hour = int(self._clock() // _HOUR)
         self.total[kind] += 1
         if not self._hours or self._hours[-1][0] != hour:
@@ -29,7 +33,7 @@ class Drift:
         self._hours[-1][1][kind] += 1
 
     def day(self) -> dict[str, int]:
-        """{kind: how often} in this hour and the 23 before it."""
+        """Return the counts of this clock hour and the 23 before it, by kind. Kinds without drift are left out."""
         self._forget(int(self._clock() // _HOUR))
         summed: collections.Counter[str] = collections.Counter()
         for dummy, counted in self._hours:
@@ -37,6 +41,7 @@ class Drift:
         return dict(sorted(summed.items()))
 
     def to_dict(self) -> dict[str, t.Any]:
+        """Return {"total": drift since the start, "day": drift of the last 24 hours, "kinds": the same by kind}."""
         day = self.day()
         return {"total": sum(self.total.values()), "day": sum(day.values()), "kinds": day}
 

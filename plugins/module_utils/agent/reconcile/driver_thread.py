@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one thread in which the drivers plan and apply, so that the event loop never waits for a kernel or a program."""
+"""The thread in which the drivers plan and apply, so that the event loop never waits for a kernel or a program."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ _T = t.TypeVar("_T")
 
 
 class Worker(t.Protocol):
-    """Runs blocking work, one piece at a time in the order of asking, and gives its result or raises its error."""
+    """An object that runs blocking functions, one at a time in the order of the calls.
+
+    Awaiting the call returns the function's result or raises its error.
+    """
 
     async def __call__(self, work: t.Callable[[], _T]) -> _T: ...
 
 
 class _Piece(asyncio.Future[t.Any]):
-    """Cannot be cancelled: a task that awaits it and is cancelled hears of that when the piece is done."""
+    """A future that cannot be cancelled: a cancelled task that awaits it is interrupted when the work is done."""
 
     def cancel(self, msg: t.Optional[t.Any] = None) -> bool:
         return False
@@ -32,12 +35,14 @@ _Queue = queue.SimpleQueue[t.Optional[tuple[asyncio.AbstractEventLoop, _Piece, t
 
 
 class DriverThread:
-    """A Worker with one thread.
+    """A Worker with one thread, which starts at the first call.
 
-    Cancelling whoever awaits a piece of work takes effect when that piece is done: the kernel is never left to a thread
-    that nobody waits for, and a lock held meanwhile is not let go under it. So it is at the end of the process.
+    Cancelling a task that awaits a piece of work takes effect when that piece is done. So no thread writes the kernel
+    while nothing waits for it, and a lock held meanwhile is not released too early. The end of the process waits
+    likewise.
 
-    A workload passes here several times: an executor's futures, chained to the loop's, would cost 0.1 ms each time.
+    Each add passes here several times. A concurrent.futures executor, whose futures are chained to the loop's, would
+    cost 0.1 ms each time.
     """
 
     def __init__(self, name: str = "drivers") -> None:
@@ -56,7 +61,7 @@ class DriverThread:
         return t.cast(_T, await piece)
 
     def close(self) -> None:
-        """Waits for what was asked for."""
+        """Run all work submitted so far, then end the thread. It blocks until that is done."""
         if self._end is not None:
             self._end()
 
@@ -71,13 +76,13 @@ def _work(queue: _Queue) -> None:
         failure: t.Optional[BaseException] = None
         try:
             result = work()
-        except StopIteration as error:  # no future takes that
+        except StopIteration as error:  # a future cannot hold that
             failure = RuntimeError(f"work in a thread raised {error!r}")
-        except BaseException as error:  # noqa: BLE001  it is theirs who wait
+        except BaseException as error:  # noqa: BLE001  the waiter gets it
             failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task waits
             loop.call_soon_threadsafe(_settle, piece, result, failure)
-        del asked, loop, piece, work, result, failure  # not to be kept until the next is asked for
+        del asked, loop, piece, work, result, failure  # else they would live until the next piece of work
 
 
 def _settle(piece: _Piece, result: t.Any, failure: t.Optional[BaseException]) -> None:

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which rtnetlink notifications are worth a look, and at what.
+"""The filter for rtnetlink notifications: which ones call for a look, and at which kinds of objects.
 
-A notification never says what is: it says where to look. The only thing remembered is what the last one said of each
-device of ours, to tell news from noise: a device that gets its carrier, or one that is just being attached, is
-announced several times over.
+A notification is never taken for the kernel's content: it only says where to look. The filter remembers only what the
+last notification said of each device of ours, to tell changes from repetitions. A device that gets its carrier, or that
+is just being attached, is announced several times.
 
-Message layouts: rtnetlink(7), linux/netconf.h. Everything here costs microseconds, for tens of thousands of routes of
-another routing daemon may come by.
+Message layouts: rtnetlink(7), linux/netconf.h. Each function takes microseconds, because tens of thousands of routes of
+another routing daemon may pass.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...state.node_state import PROBE_PRIORITY, ROUTE_PROTOCOL, TABLE_MAIN, TABL
 
 RTM_NEWNETCONF, RTM_DELNETCONF = 80, 81
 
-#: Seconds that a host end may be unfinished after it was first heard of: somebody is making it.
+#: Seconds that a host end may be unfinished after its first notification: it is probably being attached.
 YOUNG = 0.3
 
 _TABLES = (TABLE_MAIN, TABLE_PROBE)
@@ -43,12 +43,15 @@ _ALL_DEVICES = -1  # NETCONFA_IFINDEX_ALL
 _HOST_END = "cali"
 
 
-#: name, whether up, MTU, MAC, alias
+#: A device: (name, whether it is up, MTU in bytes, MAC address, alias)
 Link = tuple[str, bool, int, bytes, str]
 
 
 class _End:
-    """What was last said of a host end; `seen` is when it was first heard of."""
+    """What notifications last said of a host end.
+
+    `seen` is the time of the first one, in seconds of the loop's clock.
+    """
 
     __slots__ = ("checked", "forwarding", "link", "proxy", "seen")
 
@@ -65,15 +68,16 @@ class _End:
 
     @property
     def missing(self) -> bool:
-        """Whether a setting was last said to be another than the desired one."""
+        """Whether a setting was last reported with another value than the desired one."""
         return False in (self.forwarding, self.proxy, self.checked)
 
 
 class EventFilter:
-    """`feed` it messages, then ask `due`.
+    """The filter: call `feed` with messages, then `due` for the kinds to look at.
 
-    `state` gives what was desired at the reconciler's last look, `devices` the devices that its routes lead through.
-    `wanted` says whether a host end belongs to a workload now: those that the agent deletes are none of its concern.
+    `state` returns the desired state of the reconciler's last look, `devices` the devices that its routes lead through.
+    `wanted` returns whether a host end belongs to a workload now. Host ends that the agent itself deletes are ignored.
+    `addresses_changed` becomes true when an address of the host may have changed; the caller resets it.
     """
 
     def __init__(
@@ -90,16 +94,19 @@ class EventFilter:
         self._own: frozenset[bytes] = frozenset()  # the node's addresses
         self._gateways: t.Optional[list[Network]] = None
         self._marks: set[str] = set()
-        self.addresses_changed = False  # since somebody set this to False
+        self.addresses_changed = False
         self._ends: dict[int, _End] = {}
-        self._young: dict[int, float] = {}  # unfinished ends and when they should be finished
-        self._devices: dict[int, tuple[str, bool]] = {}  # other devices: name, up
+        self._young: dict[int, float] = {}  # unfinished host ends and when they should be finished
+        self._devices: dict[int, tuple[str, bool]] = {}  # other devices: (name, whether up)
         self._changed: set[int] = set()
 
-    # ---- what others ask
+    # ---- interface of the monitor
 
     def due(self, now: float) -> tuple[set[str], t.Optional[float]]:
-        """Kinds to be looked at now, and when to ask again although nothing has come in (None: not at all)."""
+        """Return (kinds of objects to look at now, when to call again even if no message comes; None: not at all).
+
+        Times are in seconds of the event loop's clock. The returned kinds are forgotten.
+        """
         for index in self._changed:
             self._judge(index, now)
         self._changed.clear()
@@ -111,14 +118,14 @@ class EventFilter:
         return marks, min(self._young.values(), default=None)
 
     def forget(self) -> None:
-        """Notifications were lost."""
+        """Forget all devices, because notifications were lost."""
         self._ends.clear()
         self._young.clear()
         self._devices.clear()
         self._changed.clear()
 
     def expect(self, devices: t.Iterable[tuple[int, Link]]) -> None:
-        """How devices are; of one that was heard of already, that is what counts."""
+        """Record devices by index, as listed from the kernel. Devices already known from notifications keep those."""
         for index, link in devices:
             if not link[0].startswith(_HOST_END):
                 self._devices.setdefault(index, link[:2])
@@ -128,7 +135,10 @@ class EventFilter:
     # ---- messages
 
     def feed(self, data: bytes, now: float) -> None:
-        """One datagram of notifications."""
+        """Read one datagram of notifications; `now` is in seconds of the loop's clock.
+
+        Unknown types are ignored. A message that is too short marks devices, workloads and routes; no error is raised.
+        """
         offset, end = 0, len(data)
         while offset + 16 <= end:
             length, kind = struct.unpack_from("=IH", data, offset)
@@ -139,11 +149,12 @@ class EventFilter:
                 message = data if length == end else data[offset : offset + length]
                 try:
                     handler(self, message, now)
-                except (struct.error, IndexError):  # shorter than it should be: look rather than guess
+                except (struct.error, IndexError):  # the message is too short: look rather than guess
                     self._marks.update(("tunnel", "workload", "route"))
             offset += (length + 3) & ~3
 
     def _refresh(self) -> None:
+        """Recompute the pools and the node's own addresses if the desired state is another object than before."""
         state = self._state()
         if state is self._known or state is None:
             return
@@ -176,19 +187,19 @@ class EventFilter:
         bits = 8 * size
         route = Network(bits, destination >> (bits - length), length)
         self._refresh()
-        # In the place of a route of ours, or in front of it.
+        # It may replace a route of ours, or be preferred to it.
         if any(pool.holds(route) for pool in self._pools) or self._leads_to_a_gateway(route):
             self._marks.add("route")
 
     def _leads_to_a_gateway(self, route: Network) -> bool:
-        """Whether the underlay's routes decide by this one where a route of ours goes."""
+        """Return whether `route` holds an underlay gateway, so that routes of ours may lead elsewhere."""
         if self._gateways is None:
             state = self._known
             self._gateways = [network(address) for address in state.underlay_gateways] if state is not None else []
         return any(route.holds(gateway) for gateway in self._gateways)
 
     def _link(self, message: bytes, now: float) -> None:
-        if message[16] != socket.AF_UNSPEC:  # of a bridge about its port
+        if message[16] != socket.AF_UNSPEC:  # a bridge reports its port
             return
         index, link = device(message)
         if index in self._ends and self._ends[index].link is None and not link[0].startswith(_HOST_END):
@@ -201,7 +212,7 @@ class EventFilter:
         if link[0] in tunnel.NAMES or (before is not None and before[0] in tunnel.NAMES):
             self._marks.update(("tunnel", "neighbor", "route"))
         elif before != link[:2] and not {link[0], before[0] if before else ""}.isdisjoint(self._routed()):
-            # Routes go without a word when their device goes down.
+            # The kernel announces no route that disappears because its device goes down.
             self._marks.add("route")
 
     def _host_end(self, end: _End, index: int, link: Link) -> None:
@@ -240,6 +251,7 @@ class EventFilter:
             self._gone(_I32.unpack(index)[0])
 
     def _judge(self, index: int, now: float) -> None:
+        """Mark a changed host end for a look if it is unfinished and not young any more; wait if it is young."""
         end = self._ends.get(index)
         if end is None or end.finished:
             self._young.pop(index, None)
@@ -248,7 +260,7 @@ class EventFilter:
         elif end.link is not None:
             self._marks.update(("workload", "sysctl"))
         else:
-            del self._ends[index]  # a device of somebody else: a host end would have been heard of
+            del self._ends[index]  # a foreign device: a host end would have been announced by RTM_NEWLINK
 
     def _address_changed(self, message: bytes, _now: float) -> None:
         if message[16] not in _DESTINATIONS:
@@ -259,14 +271,14 @@ class EventFilter:
             self._marks.update(_ALL_KINDS)
         index, scope = _U32.unpack_from(message, 20)[0], message[19]
         if message[16] == socket.AF_INET6 and scope == SCOPE_LINK:
-            return  # of the kernel's own making, on each host end
+            return  # the kernel itself adds it to each host end
         name, _up = self._devices.get(index, ("", False))
         if name in tunnel.NAMES:
             self._marks.update(("tunnel", "route"))
         self.addresses_changed = True
 
     def _neighbor(self, message: bytes, _now: float) -> None:
-        """The filter in front lets through those of tunnel devices alone."""
+        """Mark neighbours for a look. The kernel's filter passes only messages about neighbours on tunnel devices."""
         if message[16] in (*_DESTINATIONS, rt.AF_BRIDGE):
             self._marks.add("neighbor")
 
@@ -279,7 +291,10 @@ class EventFilter:
             self._marks.add("rule")
 
     def _netconf(self, message: bytes, now: float) -> None:
-        """Settings of a device, as some of the sysctls below net/ipv4/conf are called here."""
+        """Record the settings of a device: notifications call some of the sysctls below net/ipv4/conf netconf.
+
+        A host end with a wrong setting is marked as changed, another known device has its sysctls looked at.
+        """
         if message[16] != socket.AF_INET:
             return
         found = rt.attributes(message, 20)
@@ -291,7 +306,7 @@ class EventFilter:
             if index == _ALL_DEVICES or index in self._devices:
                 self._marks.add("sysctl")
             elif index > 0:
-                end = self._ends[index] = _End(now)  # its RTM_NEWLINK comes behind, or was ours and is not heard of
+                end = self._ends[index] = _End(now)  # its RTM_NEWLINK follows, or was caused by us and is filtered out
         if end is None:
             return
         was = end.missing
@@ -309,7 +324,7 @@ class EventFilter:
 
 _ALL_KINDS = ("tunnel", "workload", "sysctl", "neighbor", "rule", "route")
 _TABLE = struct.pack("=HH", 8, _RTA_TABLE)
-#: By address family: how the attribute begins, and bytes of an address.
+#: For each address family: the header of the attribute RTA_DST, and the length of an address in bytes.
 _DESTINATIONS: t.Mapping[int, tuple[bytes, int]] = {
     socket.AF_INET: (struct.pack("=HH", 8, _RTA_DST), 4),
     socket.AF_INET6: (struct.pack("=HH", 20, _RTA_DST), 16),
@@ -317,7 +332,10 @@ _DESTINATIONS: t.Mapping[int, tuple[bytes, int]] = {
 
 
 def device(message: bytes) -> tuple[int, Link]:
-    """(index, how it is) of an RTM_NEWLINK or RTM_DELLINK."""
+    """Return (index, (name, whether up, MTU, MAC address, alias)) of an RTM_NEWLINK or RTM_DELLINK message.
+
+    The MTU is in bytes. Raise struct.error if the message is too short.
+    """
     found = rt.attributes(message, 32)
     return _I32.unpack_from(message, 20)[0], (
         found.get(_IFLA_IFNAME, b"").rstrip(b"\0").decode(errors="replace"),

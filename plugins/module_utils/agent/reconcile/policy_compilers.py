@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What compiles the node's policy in the agent: a Guard for the policy in force, and one for that which Ansible plans.
+"""The policy compilers of the agent: one for the policy in force, and one for a policy that Ansible plans.
 
-A Guard that knows a policy takes milliseconds for a workload more. Compiling a large policy from nothing takes seconds,
-for which the drivers' thread is, while the loop goes on with all that needs no policy.
+A compiler that has a policy loaded takes milliseconds for another workload. Compiling a large policy from nothing takes
+seconds. It runs in the drivers' thread, while the event loop continues with everything that needs no policy.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ...state.node_state import NodeState, VethEndpoint
 from ...state.policy_state import PolicyState
 
 _KEPT = 2
-_MADE = 3  # states: the desired one, the one before, one that is planned
+_MADE = 3  # cached states: the desired one, the one before, and a planned one
 
 
 class _Made(t.NamedTuple):
-    """`state` with policy is `whole`; what else that depends on is `given`."""
+    """A cached result: `whole` is `state` with policy; `given` are the other values that it was compiled from."""
 
     state: NodeState
     given: tuple[t.Any, ...]
@@ -33,12 +33,12 @@ class _Made(t.NamedTuple):
 
 
 class PolicyCompilers:
-    """For any thread; one at a time compiles, and others wait."""
+    """The compilers of the policies used last. Any thread may call; one compiles at a time while others wait."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: list[tuple[PolicyState, NodePolicyTables]] = []  # the one used last is last
-        self._made: list[_Made] = []  # the same
+        self._kept: list[tuple[PolicyState, NodePolicyTables]] = []  # the most recently used is last
+        self._made: list[_Made] = []  # the newest is last
 
     def whole(
         self,
@@ -47,8 +47,14 @@ class PolicyCompilers:
         interfaces: Interfaces,
         others: tuple[Endpoint, ...],
     ) -> NodeState:
-        """The state with its policy's rules and sets, for `coming` workloads too, which are not in it yet; the same
-        object when it is asked for again. `interfaces` and `others`: see Guard."""
+        """Return `state` with the rules and sets of its policy, or `state` itself without policy.
+
+        It blocks, up to seconds.
+
+        The sets also contain the `coming` workloads, which are being added and are not in `state` yet. `interfaces`
+        maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same arguments give
+        the same object.
+        """
         if state.policy is None:
             return state
         with self._lock:
@@ -62,18 +68,18 @@ class PolicyCompilers:
             guard = self._of(state.policy)
             new = guard is None
             if guard is None:
-                gc.unfreeze()  # those that go with the policy that this one takes the place of
+                gc.unfreeze()  # so that the objects of the policy that this one replaces can be collected
                 guard = NodePolicyTables()
             self._keep(state.policy, guard)
             guarded = guard.with_policy(everybody, interfaces, others)
             if new:
-                gc.freeze()  # hundreds of thousands of objects that stay: collections would look at each for nothing
+                gc.freeze()  # hundreds of thousands of objects stay: collections would visit each of them in vain
             whole = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
             self._made = [*self._made[1 - _MADE :], _Made(state, given, whole)]
             return whole
 
     def _of(self, policy: PolicyState) -> t.Optional[NodePolicyTables]:
-        """The one that knows this policy."""
+        """Return the compiler that has this policy loaded, or None."""
         same = next((guard for kept, guard in self._kept if kept is policy), None)
         return same or next((guard for kept, guard in self._kept if kept == policy), None)
 

@@ -1,22 +1,21 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Polling for what the kernel tells nobody when it changes, about once a second. It marks; the reconciler looks.
+"""Polling, about once a second, for changes that the kernel does not announce. Polling marks; the reconciler looks.
 
-- sysctls, a slice at a time, but for those that the monitor hears of (rtnetlink calls them netconf), as are all those
-  that are desired of the underlay's device;
-- iptables: on the nft backend the number that every change of the ruleset moves; on the legacy one the sizes of the
-  tables, and now and then, for a rule may stand in the place of another, it is marked unseen;
-- IP sets and our routes, by checksums of what the kernel sends of them: a route of ours that was replaced by one with
-  BIRD's protocol number is announced as a route of BIRD, and those are kept from the monitor;
-- the insides of the workloads' namespaces, some at a time, and with them whether their host ends take advertisements;
-- whether a tunnel device takes advertisements.
+- Sysctls, a slice at a time, except those that the monitor hears of (rtnetlink calls them netconf). All sysctls that
+  are desired for the underlay's device are among these.
+- iptables: on the nft backend, the generation number that every change of the ruleset increases. On the legacy backend,
+  the sizes of the tables. Since a rule may be replaced by another, that is also marked unseen from time to time.
+- IP sets and our routes, by checksums of what the kernel sends. If a route of ours was replaced by one with BIRD's
+  protocol number, the kernel announces a route of BIRD, and the monitor does not receive those.
+- The insides of the workloads' namespaces, some at a time, and whether their host ends accept router advertisements.
+- Whether a tunnel device accepts router advertisements.
 
-What is as it was at the last poll is not marked again: if it is wrong the reconciler knows, and tries in its own time.
-If it has changed something of that kind since, it may have been broken anew in the same way, and is marked.
+What has not changed since the last poll is not marked again: if it is wrong, the reconciler knows and retries at its
+own pace. If the reconciler has changed objects of that kind since, the same fault may be a new one, and is marked.
 
-Of most nodes all that is read in one go: a node that is as it should be pays for little but the way into the drivers'
-thread and back.
+On most nodes one call in the drivers' thread reads everything, so a node in order costs little more than that hop.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from ...dataplane.kernel.port import Kernel
 from ...state.node_state import ROUTE_PROTOCOL, UNDERLAY, NodeState, Sysctl, VethEndpoint
 from . import timer_alignment
 
-INTERIORS = 25  # namespaces looked into in a period
+INTERIORS = 25  # namespaces looked into per period
 
 _VISITS = 5  # namespaces visited at a time
 _SLICE = 200  # sysctls read at a time: a millisecond or two
 _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
-#: What matters while an interface gets its addresses; a forwarding one takes no advertisements anyhow.
+#: These matter only while an interface gets its addresses. A forwarding interface accepts no advertisements anyway.
 _FOR_THE_START = re.compile(r"net/ipv6/conf/.+/(?:accept_dad|accept_ra|addr_gen_mode)")
 
 _T = t.TypeVar("_T")
@@ -44,19 +43,19 @@ _What = t.TypeVar("_What")
 
 
 class PolledReconciler(t.Protocol):
-    """What polling needs of the reconciler."""
+    """The part of the reconciler that polling uses."""
 
     @property
     def changed(self) -> t.Mapping[str, int]:
-        """{kind: changes made}, 0 for any other."""
+        """A mapping from kind to the number of changes made; 0 for a kind that is not in it."""
 
     def desired(self) -> t.Optional[NodeState]: ...
 
     def whole(self, state: NodeState) -> t.Callable[[], NodeState]:
-        """Puts in what takes time to make of it, in the drivers' thread."""
+        """Return a function that blocks and returns `state` with compiled policy; call it in the drivers' thread."""
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
-        """In the drivers' thread: another one when rules of iptables may have changed."""
+        """Return a token that changes when rules of iptables may have changed. Call it in the drivers' thread."""
 
     def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None: ...
 
@@ -64,31 +63,36 @@ class PolledReconciler(t.Protocol):
 
 
 class Polling:
+    """The poller.
+
+    `period` is the time between two polls in seconds, `interiors` the namespaces looked into per poll.
+    """
+
     def __init__(
         self, reconciler: PolledReconciler, *, period: float = timer_alignment.PERIOD, interiors: int = INTERIORS
     ) -> None:
         self._reconciler = reconciler
         self._period = period
         self._interiors = interiors
-        self._next = ""  # interface after which the turn goes on
+        self._next = ""  # host end after which the next poll of namespaces begins
         self._marks: dict[str, t.Any] = {}
-        # What was not as it should be, and how many changes the reconciler had made by then.
+        # What differed from the desired state, and the number of changes that the reconciler had made by then.
         self._wrong: tuple[dict[str, str], int] = ({}, 0)  # {key: value} of sysctls
-        self._troubled: dict[str, int] = {}  # workloads, by interface
+        self._troubled: dict[str, int] = {}  # workloads, by host end
         self._readers: dict[str, t.Callable[[Kernel, NodeState], t.Any]] = {
             "iptables": self._read_rules,
             "ipset": _read_sets,
             "route": _read_routes,
             "tunnel": _read_tunnels,
         }
-        # Of the state that was polled last, which is seldom another one.
+        # Derived from the state that was polled last, which seldom changes.
         self._state: t.Optional[NodeState] = None
         self._sysctls: tuple[Sysctl, ...] = ()
-        self._endpoints: list[VethEndpoint] = []  # by interface
+        self._endpoints: list[VethEndpoint] = []  # sorted by interface
         self._interfaces: list[str] = []
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Poll the desired state once per period until cancelled, at moments that other parts of the agent share."""
         loop = asyncio.get_running_loop()
         while True:
             state = self._reconciler.desired()
@@ -98,7 +102,10 @@ class Polling:
             await asyncio.sleep(timer_alignment.after(now, self._period) - now)
 
     async def poll(self, state: NodeState) -> None:
-        """Once all of it. What cannot be read now is left to the next time, and to the reconciler's own looks."""
+        """Poll everything once, and mark the kinds that changed or are wrong.
+
+        What cannot be read is left to the next poll and to the reconciler's own looks; no error is raised.
+        """
         self._take(state)
         make, sysctls, turn = self._reconciler.whole(state), self._sysctls, self._turn()
         first = await self._reconciler.ask(lambda kernel: self._look(kernel, make, sysctls[:_SLICE], turn[:_VISITS]))
@@ -109,13 +116,14 @@ class Polling:
         await self._poll_sysctls(sysctls[_SLICE:], first.wrong)
 
     def _take(self, state: NodeState) -> None:
+        """Derive from `state` which sysctls and workloads are polled, unless that was done for this very object."""
         if state is self._state:
             return
         self._state = state
         self._sysctls = tuple(sysctl for sysctl in state.sysctls if _polled(sysctl))
         self._endpoints = sorted(state.workloads, key=lambda endpoint: endpoint.interface)
         self._interfaces = [endpoint.interface for endpoint in self._endpoints]
-        for interface in self._troubled.keys() - set(self._interfaces):  # nobody will look there again
+        for interface in self._troubled.keys() - set(self._interfaces):  # these are not polled again
             del self._troubled[interface]
 
     def _look(
@@ -125,13 +133,19 @@ class Polling:
         sysctls: t.Sequence[Sysctl],
         endpoints: t.Sequence[VethEndpoint],
     ) -> _Seen:
-        """In the drivers' thread. All that a small node has: the way there and back costs as much as what is read."""
+        """Read all that a small node has in one call, since the hop costs as much as the reads.
+
+        It blocks: drivers' thread only.
+        """
         whole = make()
         marks = {kind: _readable(read, kernel, whole) for kind, read in self._readers.items()}
         return _Seen(marks, _readable(_wrong, kernel, sysctls), _troubled(kernel, endpoints))
 
     async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl], wrong: t.Optional[dict[str, str]]) -> None:
-        """The rest of them, slice by slice; `wrong` was found in the first one, None where that could not be read."""
+        """Read further sysctls slice by slice, with pauses. Mark sysctls if the wrong ones differ from the last poll's.
+
+        `wrong` are those of the first slice, or None if they could not be read: nothing is marked then.
+        """
         pause = self._period / 2 / (len(sysctls) // _SLICE + 1)
         for start in range(0, len(sysctls), _SLICE):
             await asyncio.sleep(pause)
@@ -146,12 +160,13 @@ class Polling:
         self._wrong = found
 
     async def _poll_interiors(self, endpoints: t.Sequence[VethEndpoint]) -> None:
-        """A few at a time: each takes half a millisecond, and the loop shares the interpreter."""
+        """Look into the namespaces of these workloads, a few per call, because each takes half a millisecond."""
         for start in range(0, len(endpoints), _VISITS):
             part = endpoints[start : start + _VISITS]
             self._judge_interiors(part, await self._reconciler.ask(lambda kernel: _troubled(kernel, part)))  # noqa: B023 awaited
 
     def _judge_interiors(self, endpoints: t.Sequence[VethEndpoint], troubled: t.Sequence[str]) -> None:
+        """Mark the workloads of `troubled` (host ends), unless they were wrong before and no workload changed since."""
         changed = self._reconciler.changed["workload"]
         news = [interface for interface in troubled if self._troubled.get(interface) != changed]
         for endpoint in endpoints:
@@ -161,7 +176,11 @@ class Polling:
             self._reconciler.mark("workload", news)
 
     def _compare(self, kind: str, mark: t.Any) -> None:
-        if mark is None:  # there is nothing of it, or it cannot be read now
+        """Mark a kind if its token or its count of changes differs from the last poll's.
+
+        None means that nothing was read.
+        """
+        if mark is None:  # there are no such objects, or they cannot be read now
             return
         found = mark, self._reconciler.changed[kind]
         if kind in self._marks and self._marks[kind] != found:
@@ -172,7 +191,7 @@ class Polling:
         return self._reconciler.rules_mark(kernel) if state.iptables else None
 
     def _turn(self) -> list[VethEndpoint]:
-        """The next workloads whose namespaces are to be looked into, all of them in turn."""
+        """Return the next workloads whose namespaces are looked into, in a round over all of them."""
         first = bisect.bisect_right(self._interfaces, self._next)
         turn = [*self._endpoints[first:], *self._endpoints[:first]][: self._interiors]
         if turn:
@@ -181,7 +200,10 @@ class Polling:
 
 
 class _Seen(t.NamedTuple):
-    """Marks by kind and sysctls with a wrong value, None for what cannot be read; interfaces of troubled workloads."""
+    """The result of one read: tokens by kind and {key: value} of wrong sysctls, and host ends of workloads in disorder.
+
+    A token or the sysctls are None if they could not be read.
+    """
 
     marks: dict[str, t.Any]
     wrong: t.Optional[dict[str, str]]
@@ -189,6 +211,7 @@ class _Seen(t.NamedTuple):
 
 
 def _readable(read: t.Callable[[Kernel, _What], _T], kernel: Kernel, what: _What) -> t.Optional[_T]:
+    """Return `read(kernel, what)`, or None if it raised OSError."""
     try:
         return read(kernel, what)
     except OSError:
@@ -196,12 +219,16 @@ def _readable(read: t.Callable[[Kernel, _What], _T], kernel: Kernel, what: _What
 
 
 def _polled(sysctl: Sysctl) -> bool:
+    """Return whether a sysctl is polled: the monitor does not hear of it, and it matters after the start."""
     known = _HEARD_OF.fullmatch(sysctl.key) or _FOR_THE_START.fullmatch(sysctl.key)
     return UNDERLAY not in sysctl.key and not known
 
 
 def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:
-    """{key: value} of those that are there and have another value."""
+    """Return {key: present value} of the sysctls that exist with another value than desired.
+
+    Raise OSError from the kernel.
+    """
     found: dict[str, str] = {}
     for sysctl in sysctls:
         have = kernel.sysctl_read(sysctl.key)
@@ -211,7 +238,10 @@ def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:
 
 
 def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
-    """Interfaces of those that are not as desired, of all where that cannot be told: the reconciler says why then."""
+    """Return the host ends of the workloads that differ from `endpoints`, or all of them if the kernel cannot be read.
+
+    In that case the reconciler will report why.
+    """
     try:
         return list(workload.unlike(kernel, endpoints))
     except OSError:
@@ -219,14 +249,16 @@ def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
 
 
 def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
+    """Return the checksums of the state's IP sets, in their order."""
     return tuple(kernel.ipset_mark(ipset.name) for ipset in state.ipsets)
 
 
 def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
-    """What each tunnel device takes of what its neighbours advertise: nothing, if it is as it should be."""
+    """Return (name, settings) of each tunnel device that accepts router advertisements: none if all is as desired."""
     links = [kernel.link(device.name) for device in state.devices]
     return tuple((link.name, link.open_settings) for link in links if link is not None and link.open_settings)
 
 
 def _read_routes(kernel: Kernel, dummy: NodeState) -> t.Any:
+    """Return a checksum of our routes."""
     return kernel.routes_mark(ROUTE_PROTOCOL)

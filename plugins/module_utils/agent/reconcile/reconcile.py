@@ -1,23 +1,23 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The reconciler: keeps the kernel at what is desired, whoever changes it.
+"""The reconciler: it keeps the kernel at the desired state, whatever program changes it.
 
     monitor, polling, timers ── mark(kind) ──► dirty kinds ──► look ──► repair
                                                                reads    plans again and applies, under `turn`
 
-It is not told what happened, only where to look (stages.py). All additions of a pass come first, stage by stage, in the
-drivers' order; then removals the other way, if they are allowed and nothing they could cut off has failed. The turn is
-released between the stages.
+A mark says only where to look, not what happened (stages.py). All additions of a pass come first, stage by stage, in
+the drivers' order. Removals follow in reverse order, if they are allowed and nothing they could cut off has failed.
+`turn`, the exclusive lock of all writers of the kernel, is released between the stages.
 
-A kind that failed is tried again after 0.1 s, 0.2 s and so on up to 10 s, and at once when it is marked; the others go
-on. What waits for its device is not a failure: the device's coming is an event. Nor is a chain that the kernel refused
-and all others stand beside: it is reported as a problem, holds nothing up, and is tried again when it is another one,
-and by a resync. Passes follow at once on an event after quiet times, and at most ten a second in a storm of them
-(pace.py).
+A kind that failed is retried after 0.1 s, 0.2 s and so on up to 10 s, and at once when it is marked; the others
+continue. An object that waits for its device is not a failure, because an event announces the device. If the kernel
+refuses a single chain, the others are written all the same. That chain is reported as a problem and delays nothing. It
+is retried when its rules change, and by a resync. Passes follow events at once after quiet times, and at most ten times
+a second in a storm of events (pace.py).
 
-Sets and rules are cached as they were read and written last. To `mark` them has them read again as far as that is
-needed to know what is there; `expect` is for a caller that has changed only what is desired.
+Sets and rules are cached as they were last read and written. After `mark` they are read again as far as necessary.
+`expect` is for callers that have changed only the desired state.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ from .stages import Listener, Make, Refresh, Stages, Wanted
 
 _T = t.TypeVar("_T")
 
-_TICK = 10.0  # seconds without a sign of life at most
-_INTERIORS = 50  # namespaces looked into in a pass, when it is all of them
-_WITHHELD = 1.0  # seconds until it is asked again whether what is too much may go
+_TICK = 10.0  # the most seconds between two calls of on_tick
+_INTERIORS = 50  # namespaces per pass when all of them are looked into
+_WITHHELD = 1.0  # seconds until the permission for removals is checked again
 
 
 class PassOutcome(t.NamedTuple):
-    """Of a pass: what was changed, what could not be done and why, what waits for a device, and whether all is well.
+    """The outcome of a pass: the changes made, what failed and why, and what waits for a device, as texts.
 
-    `in_sync` is False while something failed; what waits or is withheld from removal does not count against it.
+    `in_sync` is False if something failed. Waiting objects and removals that are not allowed yet do not count against
+    it.
     """
 
     changes: tuple[Change, ...] = ()
@@ -57,10 +58,13 @@ class PassOutcome(t.NamedTuple):
 
 
 class Reconciler:
-    """Belongs to the running event loop; `run` is to be a task of it for as long as the agent lives.
+    """The reconciler of one node.
 
-    `wanted` says what the node shall have, `listener` hears what is done. What is desired is asked for while looking,
-    and again under `turn`: a caller that changes both what is desired and the kernel holds `turn` over both changes.
+    It belongs to the running event loop; `run` must be a task for as long as the agent lives.
+
+    `wanted` says what the node must have; `listener` is called with what is done. `turn` is the exclusive lock of all
+    writers of the kernel. The desired state is read while looking, and again under `turn`. A caller that changes both
+    it and the kernel holds `turn` over both changes. `run` is the Worker of the drivers' thread.
     """
 
     def __init__(
@@ -85,12 +89,15 @@ class Reconciler:
         self._wake = asyncio.Event()
         self._passing = asyncio.Lock()
 
-    # ---- for others
+    # ---- for the other parts of the agent
 
     def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None:
-        """Have a kind looked at soon (None: every kind), because something of it may have changed in the kernel.
+        """Schedule a look at a kind (None: every kind), because its objects may have changed in the kernel.
 
-        `interiors` are host ends of workloads whose namespaces are looked into as well.
+        Do not wait.
+
+        `interiors` are host ends of workloads whose namespaces are looked into as well. Raise KeyError for an unknown
+        kind.
         """
         kinds = self._kinds.names if kind is None else (kind,)
         self._kinds.doubt(kinds)
@@ -98,59 +105,74 @@ class Reconciler:
         self.expect(kinds)
 
     def expect(self, kinds: t.Iterable[str]) -> None:
-        """Have these kinds looked at soon, because something else of them may be desired than before."""
+        """Schedule a look at these kinds, because other objects of them may be desired than before. Do not wait.
+
+        Raise KeyError for an unknown kind.
+        """
         self._kinds.mark(kinds)
         self._wake.set()
 
     def desired(self) -> t.Optional[NodeState]:
-        """Return what the node shall have now, None before that is known."""
+        """Return what the node must have, without what takes time to compile; None before that is known."""
         return self._wanted.state()
 
     def whole(self, state: NodeState) -> Make:
-        """Return what puts into a state, in the drivers' thread, all that takes time to make."""
+        """Return a function that blocks and returns `state` with all that takes time to compile.
+
+        Call it in the drivers' thread.
+        """
         return self._wanted.whole(state)
 
     @property
     def state(self) -> t.Optional[NodeState]:
-        """What was desired at the last look."""
+        """The desired state at the last look, None before the first one."""
         return self._stages.state
 
     @property
     def devices(self) -> t.Collection[str]:
-        """Devices through which routes of `state` lead."""
+        """The names of the devices that routes of `state` lead through."""
         return self._stages.devices
 
     @property
     def changed(self) -> t.Mapping[str, int]:
-        """{kind: changes made}, 0 for any other."""
+        """A mapping from kind to the number of changes made; 0 for a kind that is not in it."""
         return self._stages.changed
 
     @property
     def in_sync(self) -> bool:
-        """Everything was looked at, and nothing is known to be other than desired."""
+        """Whether everything was looked at, and nothing is known to differ from the desired state."""
         return self._in_sync_but_for(()) and not self._kinds.dirty
 
     def brought_to(self, kind: str) -> t.Optional[NodeState]:
-        """Return the state of which nothing of this kind was missing at the last look, None if something was."""
+        """Return the last desired state whose objects of this kind were all in the kernel.
+
+        Return None if there was none, or if the kind has problems. Raise KeyError for an unknown kind.
+        """
         return None if self._kinds[kind].problems else self._kinds[kind].complete
 
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
-        """{kind: what could not be done, and why}. What sets are without counts, though nothing waits for it."""
+        """A mapping from kind to what failed, and why; {} if nothing failed.
+
+        It includes members that were left out of sets.
+        """
         return _with(self._failures, self._drivers.sets.STEP.name, self._drivers.sets.left_out)
 
     @property
     def _failures(self) -> dict[str, tuple[str, ...]]:
-        """{kind: what failed, and why}"""
+        """A mapping from kind to what failed, and why, without members that were left out of sets."""
         return _with(self._kinds.problems, self._drivers.tables.STEP.name, self._drivers.tables.set_aside)
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
-        """Return a token that changes when rules may have been written. For the drivers' thread; see CachedTables."""
+        """Return a token that changes when rules may have been written.
+
+        Call it in the drivers' thread; see CachedTables.mark.
+        """
         return self._drivers.tables.mark(kernel)
 
     @property
     def waiting(self) -> dict[str, tuple[str, ...]]:
-        """{kind: what waits for its device}"""
+        """A mapping from kind to texts about objects that wait for their device."""
         return self._kinds.waiting
 
     @property
@@ -159,7 +181,7 @@ class Reconciler:
         return self._kinds.dirty
 
     async def run(self) -> None:
-        """Until cancelled. A pass that has begun in the driver thread is finished first."""
+        """Look and repair until cancelled. A pass that has begun in the drivers' thread is finished first."""
         loop = asyncio.get_running_loop()
         resync_at = loop.time() + self._pace.resync()
         self._listener.on_resync("start")
@@ -186,9 +208,11 @@ class Reconciler:
             self._listener.on_tick()
 
     async def resync(self, kinds: t.Optional[t.Collection[str]] = None) -> PassOutcome:
-        """Look at everything (or these kinds) once, now, namespaces included, and repair it.
+        """Look at everything, or at these kinds, once now, and repair it.
 
-        Namespaces are looked into some at a time, so that a repair that is urgent need not wait for all of them.
+        Return the outcome; errors become its problems.
+
+        The namespaces of workloads are looked into in batches, so that an urgent repair need not wait for all of them.
         """
         if kinds is None:
             self._listener.on_resync("request")
@@ -203,25 +227,28 @@ class Reconciler:
                 self._stages.look_inside(interfaces[start : start + _INTERIORS])
                 inside = await self._pass((workload.STEP.name,))
                 outcome = inside._replace(changes=outcome.changes + inside.changes)
-        self._wake.set()  # there may be something to try again
+        self._wake.set()  # a retry may be due
         return outcome
 
     async def ask(self, question: t.Callable[[Kernel], _T]) -> _T:
-        """Return the answer to a question that is put to the kernel in the drivers' thread."""
+        """Call `question` with the kernel in the drivers' thread, and return its result or raise its error."""
         return await self._stages.ask(question)
 
     async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
-        """Have sets and rules let through whom they shall in `state`, before that one can be reached.
+        """Write the additions of sets and rules that `state` and the workloads being added need.
 
-        The caller has the turn for it, which others may share. `stands` is called in the drivers' thread when all of it
-        is done. Raises one of repair.ERRORS.
+        Return what was applied.
+
+        The caller holds `turn` or shares it. `stands` is called in the drivers' thread when nothing failed. A part that
+        the kernel refused is in the result's `failed`. Raise one of repair.ERRORS if the kernel cannot be read.
         """
         return await self._stages.admit(state, stands)
 
     async def plan(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
-        """Return what it would take to bring the node to the state `wanted`; changes nothing.
+        """Return the changes that would bring the node to the state that `wanted` returns; make none.
 
-        `wanted` is asked on the loop for each look. Raises ObserveError or KernelError, and what `wanted` raises.
+        `wanted` is called on the loop before each look. If a look finds changes, it is repeated under `turn`. Raise
+        ObserveError or KernelError if the kernel cannot be read, and what `wanted` raises.
         """
         found = await self.look(wanted)
         if not found.changed:
@@ -230,19 +257,22 @@ class Reconciler:
             return await self.look(wanted)
 
     async def look(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
-        """Return what `plan` does, but what others have half done at the moment may be in it. Raises as `plan`."""
+        """Return what `plan` returns, without `turn`: objects half made by others may be in it.
+
+        Raise the errors of `plan`.
+        """
         make = self._wanted.whole(wanted())
         return await self.ask(lambda kernel: plan_node(kernel, make(), registry=self._drivers.uncached))
 
     # ---- passes
 
     async def _sleep(self, seconds: float) -> None:
-        """Return when marked, or after so long; while something may be removed later only until that may be so."""
+        """Return after `seconds`, or earlier when a kind is marked or a removal may become allowed."""
         self._wake.clear()
         if self._kinds.dirty and self._wanted.state() is not None:
             return
         seconds = min(seconds, _WITHHELD if self._kinds.withheld or self._kinds.dirty else _TICK)
-        # Not wait_for: before Python 3.12 it forgets a cancellation that comes with the event.
+        # Not wait_for: before Python 3.12 it loses a cancellation that coincides with the event.
         alarm = asyncio.get_running_loop().call_later(seconds, self._wake.set)
         try:
             await self._wake.wait()
@@ -250,7 +280,7 @@ class Reconciler:
             alarm.cancel()
 
     async def _pass(self, kinds: t.Collection[str] = ()) -> PassOutcome:
-        """Look at what is dirty, and at these kinds, and repair it."""
+        """Look at the dirty kinds and at `kinds`, and repair them. Return the outcome; errors become its problems."""
         async with self._passing:
             self._kinds.mark(kinds)
             self._wake.clear()
@@ -262,7 +292,7 @@ class Reconciler:
             except asyncio.CancelledError:
                 self._kinds.mark(taken)
                 raise
-            # One reason may have kept several kinds from being read.
+            # The same reason may be a problem of several kinds.
             known, waiting = self._failures, self._kinds.waiting
             problems = dict.fromkeys(text for kind in self._kinds.names for text in known.get(kind, ()))
             return PassOutcome(
@@ -273,7 +303,7 @@ class Reconciler:
             )
 
     async def _through_stages(self, taken: set[str]) -> list[Change]:
-        """Repair the kinds `taken`, to which their followers are added. Return what was done."""
+        """Repair the kinds `taken`, to which the kinds that follow them are added. Return the changes made."""
         registry = self._drivers.registry
         changes: list[Change] = []
         superfluous: set[str] = set()
@@ -294,12 +324,15 @@ class Reconciler:
         return changes
 
     def _in_sync_but_for(self, marked: t.Collection[str]) -> bool:
-        """Return whether all is well but for these kinds: what is marked during a pass is no fault of that pass."""
+        """Return whether nothing failed and every kind but `marked` was found complete.
+
+        Marks made during a pass are not a fault of that pass.
+        """
         return not self._failures and self._kinds.completed(but_for=marked)
 
 
 def _with(problems: t.Mapping[str, tuple[str, ...]], kind: str, more: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return `problems` with `more` of one kind, each text once."""
+    """Return `problems` with the texts `more` added to one kind, each text once."""
     if not more:
         return dict(problems)
     return {**problems, kind: tuple(dict.fromkeys([*problems.get(kind, ()), *more]))}

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Part of a node at a time: the plan of some kinds, and its application as far as it can be done now.
+"""The repair of part of a node: the plan of some kinds, and its application as far as that is possible now.
 
-All of it blocks and belongs in the driver thread. What cannot be done does not keep the rest from being done.
+All functions block and belong in the drivers' thread. A change that fails does not prevent the others.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ from ...dataplane.kernel.port import Kernel, MissingLibrary
 from ...dataplane.plan import NodePlan, Part, plan_node
 from ...state.node_state import UNDERLAY, NodeState
 
-#: What reading or writing the node may raise; anything else is a mistake in the program.
+#: The errors of reading or writing the node; any other error is a mistake in the program.
 ERRORS = (ObserveError, MissingLibrary, OSError)
 
-_FEW = 50  # devices that are asked for one by one
+_FEW = 50  # up to so many devices are read one by one
 _FORWARDING = "net/ipv4/ip_forward"
 
 
-#: What two changes have in common that do the same: kind, action, subject, what is there afterwards.
+#: The key that two changes with the same effect share: kind, action, subject, value afterwards.
 Same = tuple[str, str, str, t.Optional[str]]
 
 
 class Applied(t.NamedTuple):
-    """`failed` is [(change, reason)]; `waiting` is what cannot be there before its device is there and up; `aside` are
-    chains that were refused, and failed alone."""
+    """The result of applying a plan: the changes that were done, and those that were not.
+
+    `failed` is a sequence of (change, reason). `waiting` are changes whose device is missing or down. `aside` are
+    (change, reason) of chains that the kernel refused; all others were written.
+    """
 
     done: tuple[Change, ...] = ()
     failed: tuple[tuple[Change, str], ...] = ()
@@ -48,17 +51,20 @@ def plan(
     interiors: t.Union[bool, t.Collection[str]] = False,
     stale: bool = True,
 ) -> NodePlan:
-    """Return the part of the node's plan that belongs to these kinds; see plan_node. Raises one of ERRORS."""
+    """Return the part of the node's plan that belongs to these kinds; see plan_node. Raise one of ERRORS."""
     return plan_node(kernel, state, kinds, interiors, stale, registry)
 
 
 def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Change]) -> NodeState:
-    """The state with those of its workloads and sysctls alone that are concerned by the changes `found`: enough to
-    plan again what has to be added of these kinds, and much less to read."""
+    """Return `state` with only the workloads and sysctls that the changes `found` concern.
+
+    That is enough to plan the additions of these kinds again, and much less to read. Return `state` itself if `kinds`
+    has others than workloads and sysctls, or if IPv4 forwarding changes.
+    """
     if not set(kinds) <= {workload.STEP.name, sysctl.STEP.name}:
         return state
     keys = {change.new[0].key for change in found if change.kind == "sysctl"}
-    if _FORWARDING in keys:  # it resets others when it is written, which are put right again behind it
+    if _FORWARDING in keys:  # writing it resets other sysctls, which have to be repaired after it
         return state
     interfaces = {change.new.interface for change in found if change.kind == "workload"}
     return dataclasses.replace(
@@ -73,20 +79,26 @@ def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Chang
 
 
 def additions(kernel: Kernel, planned: NodePlan) -> Applied:
-    """Make and mend. What waits for its device is left out."""
+    """Make the additions and changes of a plan, except those whose device is missing or down. Return what was applied.
+
+    Failures are in the result. Raise one of ERRORS if the kernel cannot be read or written at all.
+    """
     waiting = _waiting(kernel, planned.parts)
     left_out = {id(change) for change in waiting}
     return _apply(kernel, planned.only(lambda change: change.action != "-" and id(change) not in left_out), waiting)
 
 
 def removals(kernel: Kernel, planned: NodePlan, chosen: t.Sequence[Change]) -> Applied:
-    """Remove those chosen of what the plan removes."""
+    """Remove the objects of the changes `chosen`, which belong to `planned`. Return what was applied.
+
+    Failures are in the result. Raise one of ERRORS if the kernel cannot be read or written at all.
+    """
     going = {id(change) for change in chosen}
     return _apply(kernel, planned.only(lambda change: id(change) in going))
 
 
 def same(change: Change) -> Same:
-    """Return what two changes have in common that do the same to the same object."""
+    """Return the key (kind, action, subject, value afterwards), which changes with the same effect share."""
     return change.kind, change.action, change.subject, change.after
 
 
@@ -98,10 +110,10 @@ def drift(
     registry: DriverRegistry,
     interiors: t.Collection[str],
 ) -> set[Same]:
-    """Return `same` of the changes that are drift: those that the former state of their kind would bring as well.
+    """Return the keys (see `same`) of the changes that are drift: the kind's former state would need them as well.
 
-    `changes` lead to `state`; `before` has the state that each kind was last brought to, None for none. Raises one of
-    ERRORS.
+    `changes` lead to `state`. `before` maps each kind to the state that it was last brought to; kinds without one have
+    no drift. `interiors` are host ends whose namespaces are looked into. Raise one of ERRORS.
     """
     found: set[Same] = set()
     asked: list[tuple[NodeState, list[str]]] = []
@@ -123,7 +135,7 @@ def drift(
 
 
 def sentence(change: Change, drift: bool) -> str:
-    """One line for the log: what was found, and what was done about it."""
+    """Return one line for the log: what was found about an object, and what was done."""
     if change.action == "+":
         found, done = "was missing", "made"
     elif change.action == "~":
@@ -145,11 +157,12 @@ def _apply(kernel: Kernel, planned: NodePlan, waiting: t.Sequence[Change] = ()) 
 
 
 def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -> Applied:
+    """Return what was applied although `error` was raised. All changes of a guard that refused one count as failed."""
     failed = {id(change) for change, _reason in error.failures}
     if isinstance(error, SetAside):
         done = tuple(change for change in planned.changes if id(change) not in failed)
         return Applied(done, (), tuple(waiting), tuple(error.failures))
-    # A guard's changes are written in one go: of a refused one nothing is done.
+    # A guard's changes are written in one transaction: if one is refused, none of them is done.
     guards = {kind for part in planned.parts if part.driver.STEP.guard for kind in part.driver.STEP.kinds}
     refused = {change.kind for change, _reason in error.failures} & guards
     done = tuple(change for change in planned.changes if id(change) not in failed and change.kind not in refused)
@@ -157,7 +170,10 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
 
 
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
-    """Return the additions whose device is missing or down. That is a state of theirs, and no failure."""
+    """Return the additions whose device is missing or down.
+
+    They wait, which is not a failure. Raise KernelError from the kernel.
+    """
     named: list[tuple[Change, str, bool]] = []
     made: set[str] = set()
     for part in parts:
@@ -177,7 +193,10 @@ def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
 
 
 def _up(kernel: Kernel, devices: t.Collection[str]) -> dict[str, bool]:
-    """Return {device: whether it is up} of those that are there."""
+    """Return a mapping from device to whether it is up, for those of `devices` that exist. Raise KernelError.
+
+    It may contain further devices.
+    """
     if len(devices) > _FEW:
         return {link.name: link.up for link in kernel.links()}
     found = [kernel.link(device) for device in devices]

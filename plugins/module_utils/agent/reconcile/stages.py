@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One stage of kinds at a time: looked at, repaired, and rid of what is too much.
+"""The stages of a pass: kinds that are looked at, repaired, and freed of superfluous objects together.
 
-A look reads without holding anything up; what it finds may be half of an attachment that is just being made. So a
-repair plans again once it has the turn, and reads what is desired then: nothing is judged by a desired state that is
-older than the kernel it is compared with.
+A look reads without the lock, so it may see an attachment half made. A repair therefore plans again once it holds
+`turn`, the exclusive lock of all writers, and reads the desired state then. The kernel is never compared with a desired
+state that is older than the kernel's content.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ from .pace import Pace
 
 _T = t.TypeVar("_T")
 
-#: Makes a state in the drivers' thread, of what was true on the loop at one moment.
+#: A function that returns a state, for the drivers' thread. Its inputs were taken on the loop at one moment.
 Make = t.Callable[[], NodeState]
 
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What the node shall have. All of it is asked on the loop.
+    """What the node must have. All four functions are called on the event loop.
 
-    `state` gives what the node shall have now, None before that is known. `may_remove` says whether what is not desired
-    may go now. `excluded` are host ends and workloads (<namespace>/<name>) that somebody else is removing.
+    `state` returns what the node must have now, None before that is known. `may_remove` returns whether objects that
+    are not desired may be removed now. `excluded` returns host ends and workloads (<namespace>/<name>) that another
+    part of the agent is removing.
 
-    `whole` is for what follows from a state and takes time to make, policy's rules and sets. It is called in one step
-    with `state`, so that what else it depends on is that of the same moment. What it gives is called in the drivers'
-    thread, and puts them in.
+    `whole` is for what takes time to compile from a state: policy's rules and sets. It is called in one step with
+    `state`, so that its other inputs are from the same moment. The function that it returns is called in the drivers'
+    thread and returns the state with the compiled parts.
     """
 
     state: t.Callable[[], t.Optional[NodeState]]
@@ -54,14 +55,14 @@ class Wanted:
 
 @dataclasses.dataclass(frozen=True)
 class Listener:
-    """What the reconciler calls, on the loop.
+    """The functions that the reconciler calls, on the event loop.
 
-    `on_change(change, drift)` with every change made. Drift is what nothing desired asked for: a change that the
-    desired state before this one would have brought as well. What the first look finds is not drift.
-    `on_step(kinds, seconds)` with the time for which `turn` was held; `on_failure(kind)` for each failure.
-    `on_ended(change)` once for each workload that is not repaired because its namespace is gone, with the reason.
-    `on_tick` after each pass, and every ten seconds at least; `on_resync(reason)` when all is to be looked at (start,
-    timer, request).
+    `on_change(change, drift)` is called for every change made. A change is drift if the desired state did not ask for
+    it: the desired state before this one would need it as well. What the first look finds is not drift. `on_step(kinds,
+    seconds)` gets the time for which the lock was held, and `on_failure(kind)` each failure. `on_ended(change)` is
+    called once for each workload that is not repaired because its namespace is gone; the change has the reason.
+    `on_tick` is called after each pass, and every ten seconds at least. `on_resync(reason)` is called when everything
+    is to be looked at; the reason is start, timer or request.
     """
 
     on_change: t.Callable[[Change, bool], None]
@@ -73,17 +74,20 @@ class Listener:
 
 
 class Refresh(enum.IntEnum):
-    """What the next look at iptables does besides."""
+    """What the next look at iptables does besides reading."""
 
     NONE = 0
-    #: Try again what was refused.
+    #: Retry chains that were refused.
     REFUSED = 1
-    #: Also read everything, whatever is cached.
+    #: Also read everything, ignoring caches.
     ALL = 2
 
 
 class Found(t.NamedTuple):
-    """Kinds of which something is missing or wrong, kinds of which there is too much, and what is missing or wrong."""
+    """The findings of a look: `added` are kinds with missing or wrong objects, `removed` kinds with superfluous ones.
+
+    `additions` are the changes for the missing or wrong objects.
+    """
 
     added: set[str]
     removed: set[str]
@@ -91,7 +95,11 @@ class Found(t.NamedTuple):
 
 
 class Stages:
-    """Reads and writes the kernel through the drivers, in `run`, and keeps `kinds` up to date. Belongs to the loop."""
+    """The reader and writer of the kernel through the drivers, in `run`. It keeps `kinds` up to date.
+
+    It belongs to the event loop. `state` is the desired state at the last look, None before it. `changed` counts the
+    changes made by kind. `turn` is the exclusive lock of all writers of the kernel.
+    """
 
     def __init__(
         self,
@@ -113,34 +121,36 @@ class Stages:
         self._run = run
         self._pace = pace
         self._refresh = Refresh.NONE
-        self._interiors: set[str] = set()  # of these host ends' workloads the namespaces are looked into next
+        self._interiors: set[str] = set()  # host ends of workloads whose namespaces the next look reads
         self._ended: set[tuple[str, str]] = set()  # workloads that ended with their namespace, and why
-        self.state: t.Optional[NodeState] = None  # what was desired at the last look
-        self.devices: t.Collection[str] = ()  # through which its routes lead
+        self.state: t.Optional[NodeState] = None
+        self.devices: t.Collection[str] = ()  # devices that its routes lead through
         self.changed: collections.Counter[str] = collections.Counter()  # {kind: changes made}
 
     @property
     def registry(self) -> DriverRegistry:
-        """The drivers that write."""
+        """The registry of the drivers that write."""
         return self._drivers.registry
 
     def look_inside(self, interiors: t.Iterable[str]) -> None:
-        """Have the next look at workloads look into the namespaces of these host ends, too."""
+        """Schedule a read of the namespaces of the workloads with these host ends, for the next look at workloads."""
         self._interiors.update(interiors)
 
     def refresh(self, what: Refresh) -> None:
-        """Have the next look at iptables do this besides."""
+        """Schedule `what` for the next look at iptables. The largest request since the last look counts."""
         self._refresh = max(self._refresh, what)
 
     async def ask(self, question: t.Callable[[Kernel], _T]) -> _T:
-        """Return the answer to a question that is put to the kernel in the drivers' thread."""
+        """Call `question` with the kernel in the drivers' thread, and return its result or raise its error."""
         return await self._run(lambda: question(self._kernel))
 
     async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
-        """Have sets and rules let through whom they shall in `state`: all that is to be added or changed of them.
+        """Write the additions of sets and rules that `state` and the workloads being added need.
 
-        The caller has the turn. `stands` is called in the drivers' thread when all of it is done. Raises one of
-        repair.ERRORS.
+        Return what was applied.
+
+        The caller holds `turn` or shares it. `stands` is called in the drivers' thread when nothing failed. A part that
+        the kernel refused is in the result's `failed`. Raise one of repair.ERRORS if the kernel cannot be read.
         """
         make, guards = self._wanted.whole(state), self.registry.guards
         before = {kind: self._kinds[kind].complete for kind in guards}
@@ -162,7 +172,11 @@ class Stages:
         return applied
 
     async def look(self, kinds: t.Collection[str]) -> t.Optional[Found]:
-        """Read these kinds from the kernel. Return None on failure; the kinds are then retried later."""
+        """Read these kinds from the kernel and return what differs from the desired state.
+
+        A kind that cannot be read is retried later and is not in the result. Return None if none could be read, or if
+        the desired state is not known.
+        """
         state = self._wanted.state()
         if state is None:
             self._kinds.mark(kinds)
@@ -191,7 +205,7 @@ class Stages:
                 return None
             alone = [await self.look([kind]) for kind in kinds]
             return _together([found for found in alone if found is not None])
-        self._interiors.update(_interfaces(planned.additions))  # to be seen again by the repair
+        self._interiors.update(_interfaces(planned.additions))  # so that the repair finds them again
         if route.STEP.name in kinds:
             self.devices = {wanted.device for wanted in planned.state.routes if wanted.device}
         if workload.STEP.name in kinds:
@@ -199,12 +213,14 @@ class Stages:
         return self._note_look(planned, whole, kinds)
 
     def _note_ended(self, over: t.Sequence[Change]) -> None:
+        """Report each workload of `over` that ended for this reason since the last look."""
         for change in over:
             if (change.subject, change.note) not in self._ended:
                 self._listener.on_ended(change)
         self._ended = {(change.subject, change.note) for change in over}
 
     def _note_look(self, planned: NodePlan, whole: NodeState, kinds: t.Iterable[str]) -> Found:
+        """Note for each kind whether objects are missing or superfluous; return the findings."""
         name_of = self.registry.name_of
         added = {name_of(change) for change in planned.additions}
         removed = {name_of(change) for change in _left(planned.removals, self._wanted.excluded())}
@@ -222,10 +238,10 @@ class Stages:
         return Found(added, removed, planned.additions)
 
     async def add(self, stage: t.Sequence[str], found: Found) -> list[Change]:
-        """Plan kinds of a stage again, now that nobody else writes, and make what is missing. Return what was done.
+        """Make what is missing of kinds of a stage, after planning them again under `turn`. Return the changes made.
 
-        `found` is what was missing a moment ago: of workloads and sysctls, of which there may be thousands, it is all
-        that is read again.
+        `found` is the result of the look before. There may be thousands of workloads and sysctls: only those in `found`
+        are read again. Errors are noted as problems of their kinds, not raised.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]
@@ -259,7 +275,7 @@ class Stages:
                 return []
             finally:
                 self._listener.on_step(tuple(kinds), loop.time() - began)
-        # What is wrong inside is not seen from outside: another try has to look there again.
+        # A fault inside a namespace is not visible from outside: the retry has to look there again.
         self._interiors.update(_interfaces([change for change, _reason in applied.failed]))
         self._note_repair(kinds, found.added, applied, whole)
         return self._tell(applied.done, drift)
@@ -267,7 +283,7 @@ class Stages:
     def _note_repair(
         self, kinds: t.Collection[str], looked_at: t.Collection[str], applied: repair.Applied, whole: NodeState
     ) -> None:
-        """Note what became of a repair. Of kinds that were not `looked_at` no more is known than what failed."""
+        """Note the result of a repair. For kinds that were not `looked_at`, note only failures."""
         failed = _by_kind(applied.failed, self.registry)
         for kind in _by_kind(applied.aside, self.registry):
             self._listener.on_failure(kind)
@@ -281,7 +297,10 @@ class Stages:
                 self._kinds[kind].waiting = tuple(f"{c.kind} {c.subject} waits for its device." for c in waiting)
 
     async def remove(self, kinds: t.Collection[str]) -> list[Change]:
-        """Remove what is too much of these kinds, unless that may not be yet. Return what was done."""
+        """Remove superfluous objects of these kinds, if that is allowed, after planning again under `turn`.
+
+        Return the changes made. Errors are noted as problems of their kinds, not raised.
+        """
         ready = [kind for kind in kinds if self._removable(kind)]
         if not ready:
             return []
@@ -324,7 +343,7 @@ class Stages:
         return self._tell(applied.done, drift)
 
     def _removable(self, kind: str) -> bool:
-        """Return whether what is too much of a kind may go now, and note why if it may not."""
+        """Return whether superfluous objects of a kind may be removed now, and note the reason if not."""
         needed = [other for other in self.registry.step(kind).needs if self._kinds[other].hinders_removals]
         if not self._wanted.may_remove():
             self._kinds[kind].withheld = True
@@ -335,11 +354,15 @@ class Stages:
         return False
 
     def _make(self, state: NodeState, kinds: t.Collection[str]) -> Make:
-        """Return what makes all that is desired of these kinds: `state` itself where that takes no time."""
+        """Return a function that returns what is desired of these kinds: `state`, with compiled policy if necessary."""
         return (lambda: state) if set(kinds).isdisjoint(self.registry.guards) else self._wanted.whole(state)
 
     def _take_interiors(self, state: NodeState, kinds: t.Collection[str]) -> set[str]:
-        """Return the host ends whose namespaces to look into: those marked, and those desired otherwise than before."""
+        """Return the host ends whose namespaces to look into, and clear the list of requested ones.
+
+        They are the requested ones, and those of workloads that changed in the desired state. Empty if `kinds` has no
+        workloads.
+        """
         if workload.STEP.name not in kinds:
             return set()
         interiors, self._interiors = self._interiors, set()
@@ -357,6 +380,7 @@ class Stages:
         return repair.drift(self._kernel, changes, state, before, self._drivers.others, _interfaces(changes))
 
     def _tell(self, done: t.Sequence[Change], drift: set[repair.Same]) -> list[Change]:
+        """Count and report the changes that were made; return them as a list."""
         for change in done:
             self.changed[self.registry.name_of(change)] += 1
             self._listener.on_change(change, repair.same(change) in drift)
@@ -371,7 +395,7 @@ class Stages:
 
 
 def _together(parts: t.Sequence[Found]) -> t.Optional[Found]:
-    """Return what was found of kinds that were looked at one by one, None for none."""
+    """Return the combined findings of looks at single kinds, or None if there are none."""
     if not parts:
         return None
     return Found(
@@ -382,7 +406,7 @@ def _together(parts: t.Sequence[Found]) -> t.Optional[Found]:
 
 
 def _left(removals: t.Sequence[Change], excluded: t.Collection[str]) -> list[Change]:
-    """Return the removals without those that somebody else is at."""
+    """Return the removals without those of workloads that another part of the agent is removing."""
     return [
         change
         for change in removals
@@ -396,7 +420,7 @@ def _interfaces(changes: t.Iterable[Change]) -> set[str]:
 
 
 def _by_kind(failed: t.Iterable[tuple[Change, str]], registry: DriverRegistry) -> dict[str, list[str]]:
-    """Return {kind: what failed and why}."""
+    """Return a mapping from kind to sentences that say what failed and why."""
     texts: dict[str, list[str]] = {}
     for change, reason in failed:
         texts.setdefault(registry.name_of(change), []).append(f"{change.kind} {change.subject}: {reason}")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happens on a node, told to whoever watches."""
+"""Events on a node, delivered to clients that watch."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from ...node.store.store import now
 
 Event = dict[str, t.Any]
 
-#: Events that a watcher may be behind before it is told to look at everything anew.
+#: Queued events of a watcher before it gets "overflow" and has to read everything again.
 BACKLOG = 1000
 
 
 class Events:
-    """`tell` never waits: a watcher that does not keep up gets {"event": "overflow"} and nothing more."""
+    """The events of a node.
+
+    `tell` never waits: a watcher that falls behind gets {"event": "overflow"} and nothing more.
+    """
 
     def __init__(self) -> None:
         self._watchers: set[asyncio.Queue[Event]] = set()
 
     async def watch(self) -> t.AsyncIterator[Event]:
-        """From now on, until closed or overflown. Each has `event` and `when`."""
+        """Yield events from now on, until the caller closes the iterator or an overflow has been yielded.
+
+        Each is a mapping with `event`, its name, `when`, a UTC time as text, and further keys that depend on the event.
+        """
         queue: asyncio.Queue[Event] = asyncio.Queue()
         self._watchers.add(queue)
         try:
@@ -36,6 +42,7 @@ class Events:
             self._watchers.discard(queue)
 
     def tell(self, event: str, **more: t.Any) -> None:
+        """Queue an event with the name `event` and the keys `more` for all watchers. Return at once."""
         for queue in list(self._watchers):
             if queue.qsize() >= BACKLOG:
                 self._watchers.discard(queue)

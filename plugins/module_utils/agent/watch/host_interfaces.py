@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The host's interfaces and their addresses, for HostEndpoints that are known by an address."""
+"""The host's interfaces and their addresses, for HostEndpoints that are identified by an address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("calico.agent")
 
 
 class HostInterfaces:
-    """Keeps DesiredState.interfaces up to date, looking every `interval` seconds at least."""
+    """The updater of DesiredState.interfaces. It reads the interfaces at least every `interval` seconds."""
 
     def __init__(
         self,
@@ -42,11 +42,14 @@ class HostInterfaces:
         self._changed = asyncio.Event()
 
     def changed(self) -> None:
-        """Have `run` look soon: an address of the host changed."""
+        """Note that an address of the host changed, so that `run` reads the interfaces soon. Do not wait."""
         self._changed.set()
 
     async def look(self, state: t.Optional[NodeState]) -> None:
-        """Read the interfaces, if the policy of `state` depends on them."""
+        """Read the interfaces now if the policy of `state` depends on them, and store them in the desired state.
+
+        A read error is logged, not raised; the interfaces stay as they were.
+        """
         if state is None or not needs_interfaces(state):
             return
         try:
@@ -59,7 +62,11 @@ class HostInterfaces:
             self._desired.changed()
 
     async def run(self) -> None:
-        """Look whenever IPv4 addresses change. The kernel does not report IPv6 addresses: the interval is for those."""
+        """Read the interfaces after each reported change of an address, and once per interval, until cancelled.
+
+        Changes of link-local IPv6 addresses are not reported: the interval is for those. If the interfaces changed,
+        policy is updated.
+        """
         while True:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), self._interval)

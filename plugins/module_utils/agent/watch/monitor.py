@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The monitor: hears from the kernel that somebody changed something, and marks it for the reconciler.
+"""The monitor: it receives the kernel's notifications of changes, and marks the kinds for the reconciler.
 
-One netlink socket, with a receive buffer that takes a storm while the loop is busy, and a filter in the kernel
-(netlink_filter.py) that keeps from waking it what is our own doing or BIRD's. When the buffer overflows nevertheless
-(ENOBUFS) nobody knows what was lost: everything is marked. So it is when the socket itself is lost and opened anew.
+It has one netlink socket, whose receive buffer holds a storm while the loop is busy. A filter in the kernel
+(netlink_filter.py) drops notifications of our own changes and of BIRD's. When the buffer overflows nevertheless
+(ENOBUFS), the losses are unknown, so everything is marked. The same happens when the socket is lost and opened again.
 """
 
 from __future__ import annotations
@@ -30,34 +30,37 @@ _SOL_NETLINK, _ADD_MEMBERSHIP = 270, 1
 _SO_RCVBUFFORCE = 33
 _BUFFER = 8 * 1024 * 1024
 _READ = 64 * 1024
-_AT_ONCE = 256  # datagrams that one callback reads: a millisecond or so
-_GATHER = 0.02  # seconds between two callbacks: one workload that comes is some twenty datagrams, and few are news
-_REOPEN = 1.0  # seconds until a lost socket is tried again
+_AT_ONCE = 256  # datagrams that one callback reads, in about a millisecond
+_GATHER = 0.02  # seconds between two callbacks: an added workload causes some twenty datagrams, few of them with news
+_REOPEN = 1.0  # seconds until a lost socket is opened again
 
 
 class Marked(t.Protocol):
-    """What the monitor needs of the reconciler."""
+    """The part of the reconciler that the monitor uses."""
 
     @property
     def state(self) -> t.Optional[NodeState]:
-        """What was desired at the last look."""
+        """The desired state at the last look, None before the first one."""
 
     @property
     def devices(self) -> t.Collection[str]:
-        """Devices through which its routes lead."""
+        """The names of the devices that routes of `state` lead through."""
 
     def mark(self, kind: t.Optional[str] = None) -> None: ...
 
 
 def open_socket(buffer: int = _BUFFER) -> socket.socket:
-    """A socket of the calling thread's network namespace that hears of nothing yet. Raises OSError."""
+    """Return a non-blocking netlink socket in the calling thread's network namespace, with no groups joined.
+
+    `buffer` is the receive buffer in bytes; without CAP_NET_ADMIN the kernel may limit it. Raise OSError if that fails.
+    """
     netlink = socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
     )
     try:
         try:
             netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer)
-        except OSError:  # without CAP_NET_ADMIN: as much as rmem_max allows
+        except OSError:  # without CAP_NET_ADMIN, rmem_max limits it
             netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         netlink.bind((0, 0))
     except OSError:
@@ -67,12 +70,12 @@ def open_socket(buffer: int = _BUFFER) -> socket.socket:
 
 
 class Monitor:
-    """`run` is to be a task of the event loop for as long as the agent lives.
+    """The monitor; `run` must be a task of the event loop for as long as the agent lives.
 
-    `ports` gives the netlink ports by which this process writes the kernel; `wanted` says whether a host end belongs to
-    a workload now. `opener` opens the socket that listens and `asker` one to ask by, in the network namespace that
-    matters. `on_lost` is called each time notifications were lost, `on_addresses` when some interface's address may be
-    another. A lost socket is opened again after `reopen` seconds.
+    `ports` returns the netlink ports through which this process writes the kernel. `wanted` returns whether a host end
+    belongs to a workload now. `opener` opens the socket that listens and `asker` one for queries, both in the right
+    network namespace. `on_lost` is called each time notifications were lost, `on_addresses` when an address of an
+    interface may have changed. A lost socket is opened again after `reopen` seconds.
     """
 
     def __init__(
@@ -97,17 +100,17 @@ class Monitor:
         self._channel = rt.Channel(asker)
         self._event_filter = EventFilter(lambda: reconciler.state, lambda: reconciler.devices, wanted)
         self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
-        self._tunnels: t.Optional[frozenset[int]] = None  # their numbers; None: to be asked for
+        self._tunnels: t.Optional[frozenset[int]] = None  # indexes of the tunnel devices; None: to be read
         self._alarm: t.Optional[asyncio.TimerHandle] = None
         self._pause: t.Optional[asyncio.TimerHandle] = None  # until the socket is read again
         self._learning: t.Optional[asyncio.Future[None]] = None
         self._broken: t.Optional[OSError] = None
         self._awake = asyncio.Event()
-        self.datagrams = 0  # that came through the filter
-        self.lost = 0  # times that notifications were lost
+        self.datagrams = 0  # received after the kernel's filter
+        self.lost = 0  # the number of times that notifications were lost
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Receive notifications and mark kinds until cancelled. A socket that fails is opened again."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -133,13 +136,13 @@ class Monitor:
             self._channel.close()
 
     async def _listen(self, loop: asyncio.AbstractEventLoop, netlink: socket.socket) -> None:
-        """Until the socket is lost: raises OSError."""
+        """Join all groups and read the socket until it fails. Raise OSError then."""
         self._broken, self._filtered, self._tunnels = None, None, None
         self._filter(netlink)
         for group in GROUPS:
             netlink.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
         loop.add_reader(netlink, self._read, loop, netlink)
-        # What happened before is not announced any more.
+        # Changes before the socket joined its groups were not announced.
         self._reconciler.mark()
         self._tunnels = None
         await self._learn()
@@ -198,7 +201,10 @@ class Monitor:
         self._reconciler.mark()
 
     async def _learn(self) -> None:
-        """How the devices are now. Where that cannot be read, whatever comes first of one counts as news."""
+        """Read how all devices are now, in another thread, and give that to the event filter.
+
+        If they cannot be read, the first notification about each device counts as a change. No error is raised.
+        """
 
         def devices() -> list[tuple[int, Link]]:
             body = rt.IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + rt.attribute(29, b"\x08\0\0\0")
@@ -212,10 +218,11 @@ class Monitor:
             self._event_filter.expect(await asyncio.get_running_loop().run_in_executor(None, devices))
 
     def _filter(self, netlink: socket.socket) -> None:
-        """Brings the filter to what our ports and tunnel devices are now.
+        """Update the kernel's filter to our present ports and tunnel devices.
 
-        The devices are asked for when there may be news of them: the kernel lets one wait for that while it makes or
-        deletes any other. That one comes up is announced by the kernel itself, whoever made it, us included.
+        The devices are read only if they may have changed, because the kernel delays that query while it adds or
+        deletes any device. The kernel announces a tunnel device that comes up, even if this process set it up. If the
+        devices cannot be read, the filter stays as it is. Raise OSError if the kernel refuses the filter.
         """
         if self._tunnels is None:
             try:

@@ -1,18 +1,18 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A filter that the kernel applies to a netlink socket's notifications, so that what is of no interest wakes nobody.
+"""A filter in the kernel for a netlink socket's notifications, so that uninteresting ones do not wake the process.
 
 It is a classic BPF program (linux/filter.h, Documentation/networking/filter.rst), run on each datagram before it is
-queued. rtnetlink sends each notification as a datagram of its own (nlmsg_notify of net/netlink/af_netlink.c), so that
-looking at the first message of a datagram is looking at all of it. What it drops:
+queued. rtnetlink sends each notification as a datagram of its own (nlmsg_notify of net/netlink/af_netlink.c), so the
+first message of a datagram is all of it. The filter drops:
 
-- what our own sockets caused, by the port in the message's header;
-- routes of BIRD: a BGP session that comes or goes moves tens of thousands of them;
-- IPv6 routes and link-local addresses of the kernel's own making, several for each device that comes or goes;
-- neighbours of all devices but some: on every other one they come and go with ARP.
+- changes made through our own sockets, recognized by the port in the message's header;
+- routes of BIRD: a BGP session that starts or ends moves tens of thousands of them;
+- IPv6 routes and link-local addresses that the kernel itself adds, several for each device that appears or disappears;
+- neighbours of all but some devices: on all others they come and go with ARP.
 
-What is dropped is not missed: a deletion of ours by somebody else has his port, and our protocol.
+No foreign change is missed: if another program deletes an object of ours, the message has its port and our protocol.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MAX = 60  # ports and devices; jumps are a byte
 
 
 class _Program:
-    """Instructions with jumps to labels, which lie further on."""
+    """A BPF program under construction: instructions, and jumps to labels further on."""
 
     def __init__(self) -> None:
         self._code: list[tuple[int, int, str]] = []
@@ -67,11 +67,15 @@ class _Program:
 
 
 def program(ports: t.Collection[int], neighbors_of: t.Collection[int]) -> bytes:
-    """`ports` are those of our own sockets, `neighbors_of` the indexes of the devices whose neighbours count."""
+    """Return the code of the filter. A datagram that it keeps reaches the socket whole.
+
+    `ports` are the netlink ports of our own sockets, `neighbors_of` the indexes of the devices whose neighbours matter;
+    the 60 smallest of each are used.
+    """
     made = _Program()
     made.load(_LOAD_WORD, _PORT)
     for port in sorted(ports)[:_MAX]:
-        if port:  # 0 is the kernel's own doing
+        if port:  # 0 means the kernel itself
             made.jump_if(socket.htonl(port), "drop")
     made.load(_LOAD_HALF, _TYPE)
     for kind in (rt.RTM_NEWROUTE, rt.RTM_DELROUTE):
@@ -108,7 +112,7 @@ def program(ports: t.Collection[int], neighbors_of: t.Collection[int]) -> bytes:
 
 
 def attach(netlink: socket.socket, code: bytes) -> None:
-    """Raises OSError."""
+    """Attach the filter `code` to a socket, in place of the one it has. Raise OSError if the kernel refuses."""
     buffer = ctypes.create_string_buffer(code, len(code))
     # struct sock_fprog: the number of instructions and a pointer to them
     netlink.setsockopt(

@@ -1,30 +1,31 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One workload is added: the whole transaction, from top to bottom in the order in which it happens.
+"""The add of one workload: the whole transaction, in the order in which it happens.
 
 An add and a delete have one commit point each, the renaming of the workload's record:
 
     add     address (memory) ─► record begun ─► link, while the journal goes to the disk and policy's sets and chains to
             the kernel ─► route ─► COMMIT ─► answer
-    delete  COMMIT ─► route gone, while the release goes to the disk ─► answer ─► link (cleanup.py) ─► record forgotten
+    delete  COMMIT ─► route removed, while the release goes to the disk ─► answer ─► link removed (cleanup.py)
+            ─► record forgotten
 
-Whatever is begun and not committed when the agent is killed is cleared away by its next start. So an add that was never
-answered left nothing, and a delete that was begun is done. Packets reach no address that is not on the disk, or that
-policy does not know.
+If the agent is killed, its next start removes whatever was begun and not committed. So an add that was never answered
+leaves nothing, and a delete that was begun is completed. No packet reaches an address that is not on the disk, or that
+policy does not contain.
 
 The path of a CNI ADD, each stop below the one before:
 
-     1  api/server.py          Server: root's socket is accepted by the event loop
+     1  api/server.py          Server: the event loop accepts a connection on root's socket
      2  api/connection.py      ApiConnection: bytes to one request of the CNI framing, and the answer back
-     3  api/calls.py           Calls.call_cni: deadline, failures in words
+     3  api/calls.py           Calls.call_cni: the deadline, and messages for failures
      4  cni/dispatch.py        Dispatcher: environment and configuration to a command, errors to the specification's
-     5  cni/add.py             add: an AddRequest of both, an attachment's predecessor away
-     6  agent.py               Agent.add: counts refusals for want of an address
+     5  cni/add.py             add: an AddRequest of both; the attachment's predecessor is deleted
+     6  agent.py               Agent.add: counts refusals for lack of an address
      7  workloads/add.py       add, _attach: this file, the transaction
-     8  workloads/admission.py PolicyUpdates: one write of sets and chains for all adds that wait, beside stop 10
+     8  workloads/admission.py PolicyUpdates: one write of sets and chains for all waiting adds, beside stop 10
      9  reconcile/reconcile.py Reconciler.admit: that write, in the drivers' thread
-    10  workloads/wiring.py    WorkloadWiring: link and route in one hop to the thread for workloads
+    10  workloads/wiring.py    WorkloadWiring: link and route in one hop to the workloads' thread
     11  dataplane/attach.py    attach_link, attach_route: system calls, the host's route last
 """
 
@@ -46,9 +47,13 @@ from .labels import save_labels
 
 
 async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
-    """Attach a workload, and return it with the MAC and MTU of its link. Idempotent by id.
+    """Attach a workload and return it with the MAC address of its link, and the link's MTU in bytes.
 
-    Raises AgentError; nothing of the workload is left then.
+    If a workload of the same id is attached already and meets the request, repair it and return it.
+
+    Raise AgentError if the request is invalid or conflicts with another workload, if no address is free, or if the
+    node, the kernel or the disk refuses. Nothing of the new workload stays then, apart from leftovers that the cleanup
+    still retries to remove.
     """
     request = request.checked()
     async with on.locks(request.id):
@@ -61,7 +66,7 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
         try:
             await _wait_for_device(on, workload)
             async with on.rwlock.shared():
-                addresses, pool = on.addresses.assign(request)  # in memory; _attach has them written or undone
+                addresses, pool = on.addresses.assign(request)  # in memory only; _attach writes or undoes it
                 failpoints.point("add.assigned")
                 workload = dataclasses.replace(workload, addresses=addresses, pool=pool)
                 attached = await _attach(on, workload)
@@ -73,7 +78,11 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
 
 
 async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
-    """Begin the record, make the link while disk and policy are written, then the route, then commit; or undo all."""
+    """Attach a workload that has its addresses: record, link, route, commit. Return its link as it is.
+
+    The address journal and policy are written while the link is made. On any error undo everything, then raise it:
+    AgentError, or the cancellation.
+    """
     on.table.begin(workload)
     try:
         with on.persisted.writing("record"):
@@ -91,7 +100,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
         def reachable() -> bool:
             return written.stands and (admission is None or admission.stands)
 
-        # The route as well, if it may be reached by then: a second hop to the thread costs as much as the route.
+        # The route is added too if `reachable` is true by then: a second hop to the thread costs as much as the route.
         attached, routed = await on.wiring.link(endpoint, opened, reachable)
         workload = dataclasses.replace(workload, netns_identity=attached.netns_identity)
         with on.persisted.writing("record"):
@@ -113,7 +122,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
     except BaseException:
         on.table.abandon(workload)
         await asyncio.shield(asyncio.ensure_future(_undo(on, workload)))
-        on.policy.workloads_changed()  # policy has to forget it
+        on.policy.workloads_changed()  # removes the workload from policy's sets
         raise
     on.table.attach(workload, endpoint)
     on.policy.workloads_changed()
@@ -121,7 +130,10 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
 
 
 async def _undo(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Leave nothing of an add; what cannot be done at once is retried until it is."""
+    """Remove what an add has made: the route at once, the rest through the cleanup.
+
+    Wait at most 10 seconds for the cleanup, which retries until nothing is left. Errors are not raised.
+    """
     with contextlib.suppress(AgentError):
         await on.wiring.unroute(on.table.endpoint(workload))
     on.cleanup.add(workload, on.table.endpoint(workload))
@@ -130,7 +142,11 @@ async def _undo(on: WorkloadContext, workload: AttachedWorkload) -> None:
 
 
 async def _add_again(on: WorkloadContext, request: AddRequest, present: AttachedWorkload) -> AttachedWorkload:
-    """Answer a repeated request like the first one, after repairing what broke since. Raises AgentError conflict."""
+    """Repair an attached workload of the request's id and return it with the MAC and MTU (bytes) of its link.
+
+    A container's request also updates its labels. Raise AgentError with code `conflict` if the request differs from the
+    workload, or another AgentError if the kernel or the disk refuses.
+    """
     difference = request.differs_from(present)
     if difference:
         raise AgentError(
@@ -145,7 +161,10 @@ async def _add_again(on: WorkloadContext, request: AddRequest, present: Attached
 
 
 async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Wait until the device of a deleted workload of the same name is gone. Raises AgentError try_again."""
+    """Wait until the device of a deleted workload of the same name is removed.
+
+    Raise AgentError with code `try_again` if it is still there after 10 seconds.
+    """
     if not await on.cleanup.finished(workload.interface, PATIENCE):
         raise AgentError(
             protocol.TRY_AGAIN,
@@ -155,7 +174,10 @@ async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> N
 
 
 async def _wait_for_addresses(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Wait until the connections of deleted workloads with its addresses are gone. Raises AgentError try_again."""
+    """Wait until no connection of a deleted workload with one of these addresses is tracked any more.
+
+    Raise AgentError with code `try_again` if that takes longer than 10 seconds for one address.
+    """
     for address in workload.addresses:
         if not await on.cleanup.forgotten(address, PATIENCE):
             raise AgentError(

@@ -20,14 +20,18 @@ _log = logging.getLogger("calico.workloads")
 
 
 class WorkloadAddresses:
-    """The node's IPAM as workloads use it. `commit` writes its journal."""
+    """The part of the node's IPAM that adds and deletes use. `commit` writes its journal to the disk."""
 
     def __init__(self, persisted: PersistedState, commit: GroupCommit) -> None:
         self._persisted = persisted
         self._commit = commit
 
     def assign(self, request: AddRequest) -> tuple[tuple[str, ...], str]:
-        """Return (addresses, pool) for a workload, assigned in memory alone. Raises AgentError."""
+        """Assign addresses to a workload, in memory only, and return (addresses, name of the first address's pool).
+
+        The addresses are texts without prefix length, IPv4 first. `write` puts them on the disk. Raise AgentError if an
+        address or pool cannot be used, if none is free, or if the journal cannot be read. Nothing is assigned then.
+        """
         attributes = {"namespace": request.namespace, "name": request.name}
         if request.network:
             attributes.update(network=request.network, container=request.container, interface=request.peer_interface)
@@ -40,11 +44,17 @@ class WorkloadAddresses:
         return tuple(one.address for one in held), held[0].pool
 
     def write(self) -> Write:
-        """Have everything that was assigned or released so far written; the write can be awaited."""
+        """Start a write of everything assigned or released so far, and return it.
+
+        Awaiting the returned write raises IpamNotWritten if the disk refused.
+        """
         return self._commit.written()
 
     async def release(self, id: str) -> None:
-        """Free the addresses of a workload, in memory and on the disk. Raises IpamNotWritten."""
+        """Free the addresses of the workload `id` in memory and on the disk; do nothing if it has none.
+
+        Raise IpamNotWritten if the disk refuses, or if the journal could not be read.
+        """
         broken = self._persisted.broken.get("ipam")
         if broken is not None:
             raise IpamNotWritten(broken)
@@ -52,7 +62,10 @@ class WorkloadAddresses:
             await self._commit.written()
 
     async def try_release(self, id: str) -> bool:
-        """Free the addresses of a workload; return whether they are free on the disk, and log it if not."""
+        """Free the addresses of the workload `id`; return whether they are free on the disk.
+
+        A refusal is logged, not raised.
+        """
         try:
             await self.release(id)
         except IpamNotWritten as error:
@@ -61,7 +74,11 @@ class WorkloadAddresses:
         return True
 
     def adopt(self, workloads: t.Iterable[AttachedWorkload]) -> None:
-        """Have attached workloads keep their addresses, also when a damaged journal was moved away."""
+        """Assign to attached workloads the addresses that they use, in case a damaged journal was moved away.
+
+        Addresses that cannot be assigned are noted in `persisted.broken["addresses"]`. If the journal cannot be read,
+        do nothing. The write to the disk is started and not awaited.
+        """
         broken = self._persisted.broken
         if "ipam" in broken:
             return
@@ -69,9 +86,9 @@ class WorkloadAddresses:
         broken.pop("addresses", None)
         if problems:
             broken["addresses"] = " ".join(problems)
-        self._commit.written()  # not awaited: what does not reach the disk is adopted again by the next start
+        self._commit.written()  # not awaited: the next start adopts again what does not reach the disk
 
     def missing(self, workload: AttachedWorkload) -> list[str]:
-        """Return the addresses of a workload that are not allocated to it."""
+        """Return the addresses of a workload that are not allocated to it; all of them if the journal was not read."""
         held = () if "ipam" in self._persisted.broken else self._persisted.ipam.of_handle(workload.id)
         return [address for address in workload.addresses if address not in {one.address for one in held}]

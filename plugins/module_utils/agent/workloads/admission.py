@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Updates of policy for workloads: the reconciler gets changed ones, and new ones are admitted before their route.
+"""Updates of policy for workloads: changed ones go to the reconciler, new ones are admitted before their route.
 
-One write of sets and chains serves all adds that wait for it (group commit). What is refused of that write fails those
-adds alone that it is about: a bad rule of another policy does not keep workloads from being added.
+One write of sets and chains serves all adds that wait for it (group commit). If part of that write is refused, only the
+adds that this part concerns fail. A bad rule of another policy does not keep workloads from being added.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .commit import GroupCommit, Write
 
 
 class _NotAllWritten(Exception):
-    """Sets, or tables as wholes, that could not be written: [(change, reason)]."""
+    """The error for sets or whole tables that could not be written. `failed` is a sequence of (change, reason)."""
 
     def __init__(self, failed: t.Sequence[tuple[Change, str]]) -> None:
         super().__init__(failed)
@@ -31,7 +31,7 @@ class _NotAllWritten(Exception):
 
 
 class PolicyUpdates:
-    """What adds and deletes ask of policy. Belongs to the event loop."""
+    """The updates of policy that adds and deletes request. It belongs to the event loop."""
 
     def __init__(self, desired: DesiredState, reconciler: Reconciler) -> None:
         self._desired = desired
@@ -39,17 +39,26 @@ class PolicyUpdates:
         self._admissions = GroupCommit(self._write)
 
     def workloads_changed(self) -> None:
-        """Have what is desired made anew, and policy brought to it soon: it lets through only what it knows."""
+        """Forget the cached desired state, and have the reconciler bring policy to the new one soon.
+
+        Do not wait for it.
+        """
         self._desired.changed()
         if self._desired.has_policy:
             self._reconciler.expect(REGISTRY.guards)
 
     def begin_admission(self) -> t.Optional[Write]:
-        """Have policy learn of all workloads that are coming; return the write to wait for, None without policy."""
+        """Start a write of policy that includes all workloads being added.
+
+        Return it, or None if the node has no policy.
+        """
         return self._admissions.written() if self._desired.has_policy else None
 
     async def admitted(self, write: Write, endpoint: VethEndpoint) -> None:
-        """Wait until policy knows the workload. Raises AgentError."""
+        """Wait until `write` has put policy for the workload `endpoint` in force.
+
+        Raise AgentError with code `kernel` if a part that concerns this workload was refused.
+        """
         refused = f"policy for workload {endpoint.namespace}/{endpoint.name} cannot be put in force"
         try:
             await write
@@ -61,6 +70,11 @@ class PolicyUpdates:
             raise AgentError(protocol.KERNEL, f"{refused}: {error}") from error
 
     async def _write(self, write: Write) -> None:
+        """Write sets and chains for all workloads, including those being added; set `write.stands` afterwards.
+
+        Raise _NotAllWritten if a part was refused, or one of repair.ERRORS. Without a node state, write nothing.
+        """
+
         def stands() -> None:
             write.stands = True
 
@@ -72,12 +86,13 @@ class PolicyUpdates:
 
 
 def _reason(failed: t.Iterable[tuple[Change, str]], endpoint: VethEndpoint) -> t.Optional[str]:
-    """Return why policy does not know this workload, None if it does."""
+    """Return the first reason in `failed` why policy does not contain this workload, or None if it does."""
     about = (f"{change.kind} {change.subject}: {reason}" for change, reason in failed if _concerns(change, endpoint))
     return next(about, None)
 
 
 def _concerns(change: Change, endpoint: VethEndpoint) -> bool:
+    """Return whether the failed change affects this workload: true unless it writes a set without its addresses."""
     if change.kind != "ipset" or change.new is None:
         return True
     _name, want = change.new

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is asked about attached workloads: which ones a selector selects, and whether one is as it has to be."""
+"""Queries about attached workloads: selection by labels, and comparison of one workload with the kernel."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from ..api.protocol import AgentError
 from .context import WorkloadContext
 from .table import WorkloadTable
 
-SELECTOR_LIMIT = 4096  # characters of a caller's selector
+SELECTOR_LIMIT = 4096  # characters in a caller's selector
 
 
 def select(table: WorkloadTable, selector: t.Optional[str] = None) -> list[AttachedWorkload]:
-    """Return the attached workloads by id. Raises AgentError for a selector that cannot be read."""
+    """Return the attached workloads that `selector` selects, or all without one, sorted by id.
+
+    Raise AgentError with code `invalid_params` if the selector is too long or cannot be parsed.
+    """
     found = sorted(table, key=lambda workload: workload.id)
     if selector is None:
         return found
@@ -30,7 +33,10 @@ def select(table: WorkloadTable, selector: t.Optional[str] = None) -> list[Attac
 
 
 def parsed_selector(text: str) -> selectors.Selector:
-    """Return a caller's selector. Raises AgentError for one that is too long or cannot be read."""
+    """Parse a caller's selector and return it.
+
+    Raise AgentError with code `invalid_params` if it has more than 4096 characters or cannot be parsed.
+    """
     if len(text) > SELECTOR_LIMIT:
         raise AgentError(
             protocol.INVALID_PARAMS,
@@ -46,9 +52,11 @@ def parsed_selector(text: str) -> selectors.Selector:
 
 
 async def check(on: WorkloadContext, id: str, need_desired: t.Callable[[], NodeState]) -> list[str]:
-    """Return what is not as it should be with a workload, in words; change nothing. Raises AgentError.
+    """Return how a workload differs from its desired state, one text for each difference; [] if it does not differ.
 
-    `need_desired` is called once no other transaction is at this workload.
+    Change nothing. `need_desired` returns the node's desired state; it is called while no other transaction works on
+    this workload, and its AgentError is passed on. Raise AgentError with code `not_found` if no workload `id` is
+    attached, or `kernel` if the kernel cannot be read.
     """
     async with on.locks(id), on.rwlock.shared():
         workload = on.table.need(id)
@@ -65,6 +73,6 @@ async def check(on: WorkloadContext, id: str, need_desired: t.Callable[[], NodeS
             sysctls=tuple(item for item in desired.sysctls if own.interface in item.key.split("/")),
         )
         planned = await on.wiring.plan(alone, own)
-    # What would be removed belongs to others.
+    # Planned removals are about objects of other workloads.
     problems += [change.line().strip() for change in planned.additions]
     return problems + [change.note for change in planned.kept if change.subject == workload_driver.identity(own)]

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is left of a workload after its delete was answered: its link, and whatever the disk would not take.
+"""The cleanup after deletes and failed adds: links to remove, and releases that the disk refused so far.
 
-Unregistering a link takes the kernel 25 ms, for one as for fifty. So the delete itself takes the route away and frees
-the address, and this clears up behind it, in batches. A workload whose add failed is cleared up in the same way.
-The record of each stays on file until nothing is left of it, so a killed agent goes on with it after its start.
+Unregistering a link takes the kernel 25 ms, for one link as for fifty. So a delete itself only removes the route and
+frees the address. The cleanup then removes the links in batches. A failed add is cleaned up in the same way. The record
+of each workload stays on file until nothing is left of it, so an agent that was killed continues after its next start.
 """
 
 from __future__ import annotations
@@ -27,16 +27,21 @@ from . import failpoints
 
 _log = logging.getLogger("calico.deletion")
 
+#: The most links that are removed at once.
 BATCH = 64
-#: Seconds for which deletions are gathered, unless somebody waits for one.
+#: Seconds for which deletions are gathered, unless an add waits for one.
 GATHER = 0.05
-#: Seconds between two attempts at what could not be done.
+#: Seconds between two attempts at a removal that failed.
 RETRY = 1.0
 
 
 @dataclasses.dataclass
 class Leaving:
-    """`released` says whether the disk knows that its address is free; `gone` is done when nothing is left."""
+    """A workload that is being removed, and what is left of it.
+
+    `released` is true if its addresses are free on the disk, `linked` while its link may still exist. `problem` says
+    why it could not be removed at the last attempt, "" if nothing failed. `gone` is set when nothing is left.
+    """
 
     workload: AttachedWorkload
     endpoint: VethEndpoint
@@ -47,8 +52,11 @@ class Leaving:
 
 
 class Cleanup:
-    """Clears up behind deletes and failed adds. `release` frees an address on the disk, by the workload's id; `forget`
-    removes the record."""
+    """The remover of what deletes and failed adds leave behind. It belongs to the event loop.
+
+    `kernel` is used in `thread` only. `release(id)` frees a workload's addresses on the disk, or raises IpamNotWritten;
+    `forget(id)` removes its record, or raises OSError.
+    """
 
     def __init__(
         self,
@@ -66,34 +74,48 @@ class Cleanup:
         self._urgent = asyncio.Event()
 
     def add(self, left: AttachedWorkload, endpoint: VethEndpoint, *, released: bool = False) -> None:
+        """Queue a workload for removal and return at once. `released`: its addresses are free on the disk already."""
         self._leaving[left.id] = Leaving(left, endpoint, released)
         self._asked.set()
 
     def get(self, id: str) -> t.Optional[Leaving]:
+        """Return the removal of the workload `id`, or None if it is not being removed."""
         return self._leaving.get(id)
 
     def __len__(self) -> int:
         return len(self._leaving)
 
     def subjects(self) -> set[str]:
-        """Host ends that are still to go, and the workloads, <namespace>/<name>, whose namespaces may be."""
+        """Return the host ends and the names, <namespace>/<name>, of all workloads that are being removed."""
         endpoints = [leaving.endpoint for leaving in self._leaving.values()]
         return {found.interface for found in endpoints} | {workload.identity(found) for found in endpoints}
 
     @property
     def problems(self) -> list[str]:
+        """Why removals failed at their last attempt, a sentence for each; [] if none failed."""
         return [leaving.problem for leaving in self._leaving.values() if leaving.problem]
 
     async def finished(self, interface: str, patience: float) -> bool:
-        """Whether nothing is left of the one that had this host end, after at most `patience` seconds."""
+        """Wait at most `patience` seconds until nothing is left of the workload with the host end `interface`.
+
+        Return whether nothing is left; at once true if no such workload is being removed. The removal starts without
+        delay.
+        """
         return await self._gone(lambda leaving: leaving.endpoint.interface == interface, patience)
 
     async def forgotten(self, address: str, patience: float) -> bool:
-        """Whether no connection is tracked any more of one that had this address: with them the next to have it would
-        inherit what was open. After at most `patience` seconds."""
+        """Wait at most `patience` seconds until no connection of a removed workload with this address is tracked.
+
+        Return whether that is so; at once true if no such workload is being removed. The next workload with the address
+        would otherwise inherit open connections.
+        """
         return await self._gone(lambda leaving: address in leaving.endpoint.addresses, patience)
 
     async def _gone(self, meant: t.Callable[[Leaving], bool], patience: float) -> bool:
+        """Wait at most `patience` seconds until the first workload for which `meant` is true is removed.
+
+        Return whether it is; at once true if there is none.
+        """
         for leaving in list(self._leaving.values()):
             if meant(leaving):
                 self._asked.set()
@@ -104,12 +126,12 @@ class Cleanup:
         return True
 
     async def run(self) -> None:
-        """For ever."""
+        """Remove queued workloads until cancelled; retry failed ones every second."""
         while True:
-            # What failed is tried again after a while, what is new soon.
+            # Retry failures after a while, and take new workloads at once.
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), RETRY if self._leaving else None)
-            # Links that go hold up everybody who changes one: better many at once than often.
+            # Removing links blocks every other change of links: better many at once than often.
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._urgent.wait(), GATHER)
             self._asked.clear()
@@ -117,7 +139,7 @@ class Cleanup:
             await self.step()
 
     async def step(self) -> None:
-        """Tries once at everything that is left."""
+        """Try once to remove every workload in the queue, in batches of 64. Failures are kept as `problems`."""
         tried: set[str] = set()
         while True:
             batch = [leaving for id, leaving in self._leaving.items() if id not in tried][:BATCH]
@@ -129,6 +151,7 @@ class Cleanup:
                 await self._finish(leaving)
 
     async def _unlink(self, batch: t.Sequence[Leaving]) -> None:
+        """Remove the links of a batch in the thread, and note the result in each Leaving."""
         if not batch:
             return
         failed = await self._thread(lambda: _unlink(self._kernel, [leaving.endpoint for leaving in batch]))
@@ -140,6 +163,10 @@ class Cleanup:
                 _log.warning("%s", leaving.problem)
 
     async def _finish(self, leaving: Leaving) -> None:
+        """Release the addresses, if that is still to do, and remove the record once the link is gone too.
+
+        Then `gone` is set. What the disk refuses becomes the workload's problem and is retried by the next `step`.
+        """
         if not leaving.released:
             try:
                 await self._release(leaving.workload.id)
@@ -161,7 +188,10 @@ class Cleanup:
 
 
 def _unlink(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[str, str]:
-    """Blocks. {host end: why it is still there}"""
+    """Remove the links of `endpoints` and their tracked connections. It blocks.
+
+    Return a mapping from host end to a sentence that says why it is still there; {} if all are gone.
+    """
     failed = attach.detach_links(kernel, endpoints)
     gone = [address for endpoint in endpoints if endpoint.interface not in failed for address in endpoint.addresses]
     if gone:

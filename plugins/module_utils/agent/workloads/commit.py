@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Group commit: one write, to the disk or to the kernel's tables, serves everybody who was waiting when it began.
+"""Group commit: one write, to the disk or to the kernel's tables, serves all callers that waited when it began.
 
-An fdatasync takes 1.5 ms whatever it has to write, and so does a program that writes sets. Whoever asks while one is
-under way gets the next, together with all others who ask until that begins: eight adds in parallel wait for two writes
-and not for eight.
+An fdatasync takes 1.5 ms however much it writes, and so does a program that writes sets. A request that comes while a
+write is under way gets the next one, together with all other requests until that begins. Eight adds in parallel wait
+for two writes and not for eight.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from ..reconcile.driver_thread import Worker
 
 
 class Write:
-    """A write that is under way or to come: who awaits it waits for its end, and is told why it failed.
+    """A write that is under way or to come. Awaiting it returns None when it is done, or raises why it failed.
 
-    Whoever gives up waiting gives up for himself alone. `stands` may be set as soon as it is done, and looked at, in
-    any thread: the news of its end takes a way.
+    Cancelling one waiter does not cancel the write or other waiters. `stands` is true once the data is written. Any
+    thread may read or set it, earlier than the event loop learns that the write ended.
     """
 
     def __init__(self) -> None:
         self.stands = False
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Somebody whose add failed for another reason does not wait for its write; asyncio is not to complain of that.
+        # An add that failed for another reason does not await its write; without this, asyncio would log the error.
         self._done.add_done_callback(lambda done: done.exception())
 
     def __await__(self) -> t.Generator[t.Any, None, None]:
         return asyncio.shield(self._done).__await__()
 
     def end(self, error: t.Optional[Exception] = None) -> None:
+        """Wake all waiters: with None, or with `error` if the write failed."""
         if error is None:
             self._done.set_result(None)
         else:
@@ -42,7 +43,10 @@ class Write:
 
 
 class GroupCommit:
-    """`work` does all that is asked for by then; see `flushing`."""
+    """The queue of writes that serve several callers each. It belongs to the event loop.
+
+    `work(write)` writes everything requested so far; see `flushing`. `writes` is the number of writes that succeeded.
+    """
 
     def __init__(self, work: t.Callable[[Write], t.Awaitable[None]]) -> None:
         self._work = work
@@ -51,9 +55,10 @@ class GroupCommit:
         self.writes = 0
 
     def written(self) -> Write:
-        """Is done when everything that is asked for by now is written, and raises what `work` raised for it.
+        """Return a Write that is done when everything requested so far is written.
 
-        The write starts at once or after the one under way, whether or not anybody awaits this.
+        Awaiting it raises what `work` raised. The write starts at once or after the one under way, also if the caller
+        does not await it.
         """
         if self._next is None:
             self._next = Write()
@@ -66,11 +71,11 @@ class GroupCommit:
     async def _write(self) -> None:
         try:
             while self._next is not None:
-                await asyncio.sleep(0)  # those who are ready to ask in this turn of the loop come along
+                await asyncio.sleep(0)  # tasks that are ready to request a write join this one
                 write, self._next = self._next, None
                 try:
                     await self._work(write)
-                except Exception as error:  # noqa: BLE001  it is theirs who wait
+                except Exception as error:  # noqa: BLE001  the waiters get it
                     write.end(error)
                 else:
                     self.writes += 1
@@ -84,9 +89,10 @@ def flushing(
     thread: Worker,
     observed: t.Callable[[float], None] = lambda seconds: None,
 ) -> t.Callable[[Write], t.Awaitable[None]]:
-    """`prepare` takes all that is queued and returns what writes it; that blocks, so it runs in `thread`.
+    """Return the `work` of a GroupCommit: it calls `prepare` on the loop, and what that returned in `thread`.
 
-    `observed(seconds)` is told how long each write took.
+    `prepare` takes all queued data and returns a blocking function that writes it. `observed` is called with the
+    seconds that each successful write took.
     """
 
     async def work(write: Write) -> None:
@@ -98,5 +104,6 @@ def flushing(
 
 
 def _flush(flush: t.Callable[[], None], write: Write) -> None:
+    """Call `flush` and mark `write` as written. Raise what `flush` raises."""
     flush()
     write.stands = True

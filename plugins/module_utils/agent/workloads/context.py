@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What adding, deleting and relabelling a workload have in common."""
+"""The parts that adding, deleting and relabelling a workload share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .locks import KeyedLock, RWLock
 from .table import WorkloadTable
 from .wiring import WorkloadWiring
 
-#: Seconds that an add waits for what is left of a deleted workload, and a failed one for being cleared away.
+#: Seconds that an add waits for the removal of a deleted workload, and a failed add for its own cleanup.
 PATIENCE = 10.0
 
 
@@ -24,8 +24,8 @@ PATIENCE = 10.0
 class WorkloadContext:
     """The parts that the transactions on workloads work with.
 
-    `locks` lets in one transaction at a time for each id. Whoever writes the kernel holds `rwlock` shared; the
-    reconciler holds it alone.
+    `locks` admits one transaction at a time for each workload id. A transaction that writes the kernel holds `rwlock`
+    shared; the reconciler holds it exclusively.
     """
 
     persisted: PersistedState

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One workload is deleted, or an address that no workload uses is released. add.py has the diagram of both."""
+"""The delete of one workload, and the release of an address that no workload uses. add.py has the diagram of both."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from .context import PATIENCE, WorkloadContext
 
 
 async def delete(on: WorkloadContext, id: str) -> bool:
-    """Delete a workload; return False if there is none.
+    """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
 
-    Afterwards it cannot be reached and its address is free; its link goes soon after (cleanup.py). Raises AgentError.
+    Afterwards the workload is unreachable and its address is free, or the cleanup retries that. Its link is removed
+    soon after (cleanup.py). If only an address is left for the id, release it; raise AgentError with code `not_written`
+    if the disk refuses that.
     """
     async with on.locks(id):
         workload = on.table.get(id)
@@ -32,8 +34,12 @@ async def delete(on: WorkloadContext, id: str) -> bool:
 
 
 async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Commit, then remove the route while the release goes to the disk; the link is left to the cleanup."""
-    with contextlib.suppress(OSError):  # then it is deleted all the same, and only a crash would bring it back
+    """Commit the delete, then remove the route while the release goes to the disk. Leave the link to the cleanup.
+
+    If the route could not be removed, wait at most 10 seconds for the link. Errors of disk and kernel are not
+    raised.
+    """
+    with contextlib.suppress(OSError):  # the delete goes on, and only a crash of the agent would bring it back
         on.persisted.records.leave(workload.id)
     failpoints.point("delete.begun")
     on.table.remove(workload)
@@ -51,12 +57,16 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
         free = released.done() and not released.cancelled() and released.result()
         on.cleanup.add(workload, on.table.endpoint(workload), released=free)
         on.table.forget_endpoint(workload)
-    if not unreachable:  # its route goes with its link
+    if not unreachable:  # the kernel removes its route with its link
         await on.cleanup.finished(workload.interface, PATIENCE)
 
 
 async def _release_alone(on: WorkloadContext, id: str) -> bool:
-    """Release the address of a workload that did not come back after a reboot; return False if there is none."""
+    """Release the address of a workload that did not come back after a reboot.
+
+    Return False if the id holds no address or the journal cannot be read. Raise AgentError with code `not_written` if
+    the disk refuses. An address whose workload is still being cleaned up is left to the cleanup.
+    """
     if "ipam" in on.persisted.broken or on.persisted.ipam.by_handle(id) is None:
         return False
     if on.cleanup.get(id) is None:
@@ -66,18 +76,25 @@ async def _release_alone(on: WorkloadContext, id: str) -> bool:
 
 
 def uses(on: WorkloadContext, handle: str) -> bool:
-    """Return whether a workload of this id is attached, being added or deleted, or not yet cleaned up."""
+    """Return whether a workload with the id `handle` is attached, being added or deleted, or not yet cleaned up."""
     return handle in on.table or handle in on.locks or on.cleanup.get(handle) is not None
 
 
 async def release_unused(on: WorkloadContext, handle: str) -> bool:
-    """Release the address of a workload that is not attached; return whether it is free now."""
+    """Release the address of `handle` unless such a workload is attached; return whether it is free on the disk.
+
+    Return False if the workload is attached or if the disk refuses, which is logged.
+    """
     async with on.locks(handle):
         return handle not in on.table and await on.addresses.try_release(handle)
 
 
 async def release_address(on: WorkloadContext, address: str) -> None:
-    """Free an address that no workload uses. Raises AgentError not_found or conflict."""
+    """Free an address that no workload uses, on the disk too.
+
+    Raise AgentError with code `not_found` if the address is not allocated, `conflict` if a workload uses it,
+    `not_written` if the disk refuses, or `unavailable` if the journal cannot be read.
+    """
     allocation = on.persisted.ipam.by_address(address)
     if allocation is None:
         raise AgentError(

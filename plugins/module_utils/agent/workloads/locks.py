@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Locks of the event loop: who may write the kernel, and one transaction at a time for each workload."""
+"""Locks of the event loop: write access to the kernel, and one transaction at a time for each workload."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typing as t
 
 
 class RWLock:
-    """A reader-writer lock that prefers the writer: `async with lock:` is alone, `async with lock.shared():` is not.
+    """A reader-writer lock that prefers writers: `async with lock:` is exclusive, `async with lock.shared():` shared.
 
-    The reconciler writes the kernel alone; adds and deletes share, since two of them do not touch the same objects. A
+    The reconciler holds it exclusively; adds and deletes share it, since two of them do not touch the same objects. A
     reconcile in the middle of an add would take its link, which has no route yet, for a leftover. The writer goes
     before readers that come later, so a stream of adds cannot keep the reconciler out.
 
-    Belongs to the event loop that runs when it is first used.
+    It belongs to the event loop that runs when it is first used.
     """
 
     def __init__(self) -> None:
@@ -28,12 +28,12 @@ class RWLock:
 
     @property
     def quiet(self) -> t.Optional[int]:
-        """A number that changes whenever the lock is taken, either way; None while it is held."""
+        """A number that changes whenever the lock is acquired, shared or exclusively; None while it is held."""
         return None if self._sharing or self._alone else self._taken
 
     @property
     def _condition(self) -> asyncio.Condition:
-        if self._changed is None:  # Python 3.9 binds it to the loop when it is made
+        if self._changed is None:  # Python 3.9 binds a Condition to the loop when it is constructed
             self._changed = asyncio.Condition()
         return self._changed
 
@@ -53,6 +53,10 @@ class RWLock:
         await self._wake()
 
     def shared(self) -> t.AsyncContextManager[None]:
+        """Return an async context manager that holds the lock shared.
+
+        It waits while the lock is held or wanted exclusively.
+        """
         return _Shared(self)
 
     async def _share(self) -> None:
@@ -86,9 +90,9 @@ class _Shared(t.AsyncContextManager[None]):
 
 
 class KeyedLock:
-    """A lock for each of many names: `async with locks("name"):`, in the order of asking.
+    """A lock for each of many names: `async with locks("name"):` excludes others with this name, in order of arrival.
 
-    A name costs nothing while its lock is not held. `name in locks` says whether it is held or waited for.
+    A name uses no memory while its lock is not held. `name in locks` says whether it is held or waited for.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's start: records are read back, and what was under way when the last agent ended is cleared away."""
+"""The agent's start: it reads the records back, and removes what was under way when the last agent ended."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
 
-#: Stands for the identity of a namespace that is not recorded: no namespace has it.
+#: The identity recorded for a namespace that was not found: no real namespace has it.
 _UNKNOWN = "unknown"
 
 
 async def recover(
     on: WorkloadContext, attached: t.Sequence[AttachedWorkload], unfinished: t.Sequence[AttachedWorkload]
 ) -> None:
-    """Take the attached workloads; clear away the unfinished ones, whether they were being added or deleted."""
+    """Load the attached workloads into the table, and remove the unfinished ones, whether they were added or deleted.
+
+    One attempt at each removal is awaited; the cleanup retries failures. No error is raised for the disk or the kernel.
+    """
     on.table.load(attached)
     on.addresses.adopt(on.table)
     await _identify(on)
@@ -34,9 +37,10 @@ async def recover(
 
 
 async def _identify(on: WorkloadContext) -> None:
-    """Find the namespaces of workloads whose records, of an earlier release, do not identify them.
+    """Find the namespaces of workloads whose records, written by an earlier release, do not identify them.
 
-    It is the one in which the workload's link is. A workload without a link has ended.
+    It is the namespace that the workload's link is in. A workload without a link has ended. An unreadable namespace is
+    logged. Nothing is returned; the table and the records are updated.
     """
     for workload in on.table:
         if workload.netns_identity or workload.netns_owned:
@@ -49,5 +53,5 @@ async def _identify(on: WorkloadContext) -> None:
         workload = dataclasses.replace(workload, netns_identity=found or _UNKNOWN)
         on.table.replace(workload)
         if found:
-            with contextlib.suppress(OSError):  # the next start looks again
+            with contextlib.suppress(OSError):  # the next start searches again
                 on.persisted.records.save(workload)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses whose workload never came back: after a reboot, or because a container runtime forgot about it.
+"""The release of addresses whose workload never came back after a reboot, or was forgotten by a container runtime.
 
-They are free again after a time of grace, as Calico's kube-controllers do it (leakGracePeriod, 15 minutes), unless the
-workload comes back by then: it has the same address then.
+They are free again after a grace period, like those that Calico's kube-controllers release (leakGracePeriod, 15
+minutes). If the workload comes back earlier, it keeps its address.
 """
 
 from __future__ import annotations
@@ -18,28 +18,33 @@ from .delete import release_unused, uses
 
 _log = logging.getLogger("calico.unused_addresses")
 
-#: Seconds between two looks.
+#: The most seconds between two checks.
 _INTERVAL = 60.0
 
 
 class UnusedAddresses:
-    """`grace` is in seconds of `clock`."""
+    """The periodic release of unused addresses. `grace` is the grace period in seconds of `clock`."""
 
     def __init__(self, on: WorkloadContext, grace: float, clock: t.Callable[[], float]) -> None:
         self._on = on
         self._grace = grace
         self._clock = clock
-        self._noticed: dict[str, float] = {}  # handle: when
+        self._noticed: dict[str, float] = {}  # handle without a workload: when that was first noticed, by the clock
 
     async def run(self) -> None:
-        """For ever."""
+        """Call `look` until cancelled, every 60 seconds, or more often if the grace period is shorter."""
         while True:
             await self.look()
             await asyncio.sleep(min(_INTERVAL, max(self._grace, 1.0)))
 
     async def look(self) -> None:
+        """Check every allocation once, and release those that no workload has used for the whole grace period.
+
+        Do nothing while the journal or the records cannot be read. Refusals of the disk are logged and retried by the
+        next call.
+        """
         if self._on.persisted.broken.keys() & {"ipam", "records"}:
-            return  # what has no record to be seen may be in use
+            return  # an address whose record cannot be read may be in use
         now = self._clock()
         handles = [allocation.handle for allocation in self._on.persisted.ipam.allocations()]
         self._noticed = {handle: self._noticed.get(handle, now) for handle in handles if not uses(self._on, handle)}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The short way to the kernel: what one workload needs, in a thread with a kernel of its own."""
+"""The short way to the kernel: links and routes of one workload, written in a thread with a kernel of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _T = t.TypeVar("_T")
 
 
 class WorkloadWiring:
-    """One workload's link and route in the kernel. All methods raise AgentError; the caller holds the RWLock."""
+    """One workload's link and route in the kernel. The caller holds the RWLock.
+
+    All methods raise AgentError if the kernel refuses, its code being `kernel` or the code of an AttachError.
+    """
 
     def __init__(self, kernel: Kernel, thread: Worker) -> None:
         self._kernel = kernel
@@ -33,35 +36,58 @@ class WorkloadWiring:
     async def link(
         self, endpoint: VethEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
     ) -> tuple[Attached, bool]:
-        """Make all but the route; nothing of it is left if it fails. Return the link, and whether the route stands too.
+        """Make a workload's link and everything else but its route. Return the link, and whether the route exists too.
 
-        The route is added here if the workload may be reached by then (`reachable`: its address is on the disk and
-        policy knows it), because another hop from the loop to this thread would take as long as the route itself.
+        The route is added as well if `reachable` then returns true (the address is on the disk and the policy in the
+        kernel), because another hop from the loop to the thread takes as long as the route itself. `opened` is as in
+        `route`. Raise AgentError if the kernel refuses: without the link nothing is left, without the route the link
+        stays.
         """
         return await self._run(_attach, endpoint, opened, reachable)
 
     async def route(self, endpoint: VethEndpoint, opened: t.Collection[str]) -> None:
-        """Make a workload reachable. `opened` are the blocks of which it is the first workload: packets to addresses
-        of theirs that are not in use have to end at this node from now on."""
+        """Make a workload reachable by adding its route. Raise AgentError if the kernel refuses.
+
+        `opened` are the CIDRs of blocks whose first workload this is. They get a blackhole route first, so that packets
+        to their unused addresses end at this node.
+        """
         await self._run(_attach_route, endpoint, opened)
 
     async def again(self, endpoint: VethEndpoint) -> Attached:
-        """Attach a workload of which parts may be in the kernel already; those are repaired."""
+        """Attach a workload that may be in the kernel in part, repairing that part; return its link.
+
+        Raise AgentError if the kernel refuses.
+        """
         return await self._run(attach.attach, endpoint)
 
     async def unroute(self, endpoint: VethEndpoint) -> None:
-        """Remove the route, so that the workload cannot be reached."""
+        """Remove the workload's routes, so that it is unreachable; absent ones are fine.
+
+        Raise AgentError if the kernel refuses.
+        """
         await self._run(attach.detach_route, endpoint)
 
     async def adopted(self, endpoint: VethEndpoint) -> str:
-        """Return the identity of the namespace that the workload's link is in, "" if it has no link."""
+        """Return the identity of the namespace that the workload's link is in, or "" if it has no link.
+
+        Raise AgentError if the kernel cannot be read.
+        """
         return await self._run(workload.adopted, endpoint)
 
     async def plan(self, state: NodeState, endpoint: VethEndpoint) -> NodePlan:
-        """Return what is wrong with one workload; `state` holds nothing but what is its own."""
+        """Return the plan that repairs one workload, without writing anything.
+
+        Raise AgentError if the kernel cannot be read.
+
+        `state` must hold only what belongs to this workload.
+        """
         return await self._run(plan_node, state, ("workload", "sysctl", "route"), (endpoint.interface,))
 
     async def _run(self, work: t.Callable[..., _T], *arguments: t.Any) -> _T:
+        """Return `work(kernel, *arguments)`, run in the thread.
+
+        Raise its errors of attaching or of the kernel as AgentError.
+        """
         try:
             return await self._thread(lambda: work(self._kernel, *arguments))
         except AttachError as error:

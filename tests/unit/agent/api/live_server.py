@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An agent's socket with methods that a test fills in, served by a loop in a thread of its own."""
+"""An agent's socket with methods that a test supplies, served by a loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ ME = os.getuid()
 
 
 class LiveServer:
-    """`root` is who may do everything: by default, who runs the tests. Closed by the fixture that made it."""
+    """A running server.
+
+    `root` is the uid that may do everything, by default the tests' own. The fixture `serve` closes it.
+    """
 
     def __init__(
         self, folder: pathlib.Path, root: int = ME, limits: t.Optional[ApiLimits] = None, **more: t.Any
@@ -77,14 +80,14 @@ class LiveServer:
         return connection
 
     def say(self, data: bytes, end: bool = True) -> bytes:
-        """All that is answered until the server closes."""
+        """Send `data`, then return everything that the server sends until it closes the connection."""
         with self.connect() as connection:
             try:
                 connection.sendall(data)
                 if end:
                     connection.shutdown(socket.SHUT_WR)
             except (BrokenPipeError, OSError):
-                pass  # it has heard enough: what it says about that counts
+                pass  # the server closed early: its answer is what counts
             return everything(connection)
 
     def close(self) -> None:

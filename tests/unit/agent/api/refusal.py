@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the agent answers where it refuses."""
+"""A helper for refusals of the agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.p
 
 
 async def refused(awaitable) -> tuple[str, str]:
-    """The code and the message."""
+    """Await a call that must raise AgentError; return the error's code and message."""
     with pytest.raises(AgentError) as caught:
         await awaitable
     return caught.value.code, caught.value.message

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's real methods, asked for nonsense: a result or a refusal in words, and a node that is as it shall be."""
+"""Fuzz tests of the agent's real methods: each request gets a result or a refusal, and the node stays in sync."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ ODD: st.SearchStrategy[t.Any] = st.sampled_from(
 
 @st.composite
 def asked(draw: st.DrawFn) -> tuple[str, dict[str, t.Any]]:
-    """A method, and its parameters with some of them, or something deep in them, replaced, left out or added."""
+    """Draw a method and its parameters, with up to two values at any depth replaced, removed or added."""
     method, valid = draw(st.sampled_from(ASKED) | st.just(ASKED[0]))
     params = json.loads(json.dumps(valid))
     for dummy in range(draw(st.integers(0, 2))):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/agent.md names the methods, who may use them, and the codes of errors that there are."""
+"""Tests that docs/agent.md names the existing methods, who may call them, and the codes of errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs" / "agent.md").read_text("utf-8")
 
 
 def rows(heading: str) -> list[list[str]]:
-    """Of the first table below a heading."""
+    """Return the cells of each row of the first table below a heading."""
     below = PAGE.partition(heading)[2]
     lines = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
     assert lines

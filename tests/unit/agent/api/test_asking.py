@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What may be asked for, what may be set, and what is said of the rest."""
+"""Tests of parameters and settings: valid values, defaults, and the errors for all others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The client: what is answered, and in words why nothing was."""
+"""Tests of the client: answers, and messages when there is none."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def test_an_answer_that_does_not_come(live: LiveServer) -> None:
             "happen; ask again, which does no harm. `journalctl -u calico-agent` says what keeps it."
         )
         client.timeout = 10
-        client.call("echo")  # and not the answer to the first
+        client.call("echo")  # this must not read the answer to the first call
 
 
 def answering(path: str, said: bytes) -> threading.Thread:
-    """Somebody who says that to the first client, whatever it asks."""
+    """Start a thread that sends `said` to the first client at `path`, whatever it asks; return the thread."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()
@@ -160,7 +160,7 @@ def test_who_answers_is_no_agent(tmp_path: pathlib.Path, said: bytes, reason: st
 
 
 def test_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Closed(socket.socket):  # root, who runs this, may open every socket
+    class Closed(socket.socket):  # root runs the tests and may open every socket
         def connect(self, address: t.Any) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -175,7 +175,7 @@ def test_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_costs_little_to_import() -> None:
-    """Programs that live for one call import it: asyncio alone is 50 ms."""
+    """Programs that make one call import it, and asyncio alone takes 50 ms."""
     code = (
         "import sys; from plugins.module_utils.agent.api import client; "
         "print(sorted({'asyncio', 'dataclasses', 'inspect', 'logging', 'subprocess'} & set(sys.modules)))"

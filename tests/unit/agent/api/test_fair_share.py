@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Turns of callers other than root: one at a time, behind root's requests, by used time, within a share."""
+"""Tests of how callers other than root share the agent: one at a time, after root, by used time, within a share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.agent.virtual_time import run
 
 
 def shared(**settings: t.Any) -> FairShare:
-    """On the loop's own clock, which jumps."""
+    """Return a FairShare on the clock of the running loop, which jumps."""
     return FairShare(clock=asyncio.get_running_loop().time, **settings)
 
 
@@ -38,7 +38,7 @@ def test_turns_use_no_more_than_their_share() -> None:
 
 
 def test_who_has_used_less_is_next() -> None:
-    """Not by turns: one with long ones would have most of the time."""
+    """A round robin would give most of the time to the caller with long turns."""
 
     async def scenario() -> list[str]:
         share, done = shared(), []
@@ -142,7 +142,7 @@ def test_a_long_turn_gives_way_to_root_and_to_nobody_else() -> None:
                 said.append("short")
 
         await asyncio.gather(long(), short(), root())
-        await fair_share.give_way()  # in a task that has no turn
+        await fair_share.give_way()  # this task has no turn
         return said
 
     assert run(scenario()) == ["long 0", "root", "long 1", "long 2", "short"]
@@ -183,7 +183,7 @@ def test_one_answer_for_all_who_ask_before_it_begins() -> None:
         return await asyncio.gather(*early, *late, other), made
 
     answers, made = run(scenario())
-    # The other question comes first: he who asks it has used nothing yet.
+    # The other question comes first, because its caller has used no time yet.
     assert answers == [1] * 200 + [3] * 200 + [2] and made == 3
 
 
@@ -206,7 +206,7 @@ def test_work_that_nobody_waits_for_is_not_begun(caplog: pytest.LogCaptureFixtur
         share.end_urgent()
         leaves = asyncio.ensure_future(coalesced(1, "b", {}, lambda: work("b")))
         await asyncio.sleep(0.5)
-        leaves.cancel()  # what has begun is finished, and its error is nobody's
+        leaves.cancel()  # work that has begun is finished, and no caller receives its error
         with pytest.raises(ValueError):
             await coalesced(1, "c", {}, lambda: work("c"))
         assert len(coalesced) == 0

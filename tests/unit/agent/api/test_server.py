@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's socket: answers in order, refusals in words, and bounds on what a client can cost."""
+"""Tests of the agent's socket: answers in order, refusals with messages, and limits on what a client can cost."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_stream_that_breaks_says_so(live: LiveServer) -> None:
     assert answers(said)[1]["error"]["code"] == "internal"
 
 
-# --- who may what
+# --- permissions
 
 
 def test_root_may_and_others_read_or_do_nothing() -> None:
@@ -270,7 +270,7 @@ def test_what_is_sent_during_a_request_waits_for_it(serve: Serve) -> None:
         assert live.reached.wait(60)
         connection.settimeout(0.1)
         sent = 0
-        with pytest.raises(socket.timeout):  # the server reads no more than it has to, and the kernel's buffer fills
+        with pytest.raises(socket.timeout):  # the server reads no more than it needs, so the kernel's buffer fills
             while sent < 4 << 20:
                 sent += connection.send(line * 100)
         assert live.server.bounds.waiting[True] < 1 << 20
@@ -326,7 +326,7 @@ def test_others_leave_connections_for_root(serve: Serve) -> None:
 def test_who_says_nothing_is_left_alone_for_a_while(serve: Serve) -> None:
     live = serve(limits=ApiLimits(idle=0.05))
     with live.connect() as silent, live.connect() as slow:
-        slow.sendall(b'{"id":1')  # a request has to be complete by then, however its bytes come
+        slow.sendall(b'{"id":1')  # a started request has to be complete by then, too
         assert everything(silent) == b"" and everything(slow) == b""
     eventually(lambda: not live.server.bounds.connections)
     assert live.server.bounds.waiting == {True: 0, False: 0}

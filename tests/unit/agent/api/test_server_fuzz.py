@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever is sent: an answer or an end, never a traceback, and the next client is served."""
+"""Fuzz tests of the server: any bytes get an answer or a close, never a traceback, and the next client is served."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PIECES += [b"CNI ", b"CNI 1\n", b'"method":"fail"', b'"method":"refuse"', b'"met
 
 @st.composite
 def mutated(draw: st.DrawFn, origin: bytes) -> bytes:
-    """A valid request with some of it cut out, doubled or replaced."""
+    """Draw a valid request with one to four pieces of it cut out, doubled or replaced."""
     data = origin
     for dummy in range(draw(st.integers(1, 4))):
         begin = draw(st.integers(0, len(data)))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An agent in memory, and containers that are no more than a name: enough to see what the plugin asks for."""
+"""An agent in memory, with containers that are only names: enough to see what the plugin requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class Interface:
 
 
 class FakeAgent:
-    """`fail` makes the next call of a method raise; `asked` are the requests that came."""
+    """A fake of the agent.
+
+    `fail` maps a method to the error that its next call raises; `asked` are the requests received.
+    """
 
     def __init__(self, bird_socket: str = "/nowhere/bird.ctl") -> None:
         self.machine = types.SimpleNamespace(bird_socket=bird_socket)
@@ -42,7 +45,7 @@ class FakeAgent:
         self.ipam = self
         self.namespaces: dict[str, dict[str, Interface]] = {}
         self.host_routes: set[str] = set()
-        self.given: dict[str, Allocation] = {}  # by address
+        self.given: dict[str, Allocation] = {}  # allocations by address
         self.workloads: dict[str, AttachedWorkload] = {}
         self.fail: dict[str, Exception] = {}
         self.asked: list[AddRequest] = []

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a container runtime does, as far as it concerns CNI: executes the plugin, looks into containers, breaks them.
+"""A container runtime as far as it concerns CNI: it executes the plugin, reads containers and damages them.
 
-The conformance suite is written against this. `test_dispatch.py` runs it in memory, tests/integration/agent on the
-real agent by the shim.
+The conformance suite uses only these classes. `test_dispatch.py` runs it in memory, tests/integration/agent through the
+shim on a real agent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import typing as t
 
 NETWORK = "pods"
-#: Of all the node's blocks, as the fakes and the integration tests have them.
+#: The node's only block, in the fakes and the integration tests.
 BLOCK = "10.244.1.0/26"
 
 
@@ -24,7 +24,7 @@ class Answer(t.NamedTuple):
 
     @property
     def result(self) -> dict[str, t.Any]:
-        """Of an execution that has succeeded and printed something."""
+        """The parsed output of an execution that succeeded and printed something."""
         assert self.status == 0, self.output
         return json.loads(self.output)
 
@@ -65,15 +65,15 @@ class Container(abc.ABC):
 
     @abc.abstractmethod
     def addresses(self, ifname: str = "eth0") -> list[str] | None:
-        """Without prefix lengths; None where there is no such interface."""
+        """Return the addresses of an interface without prefix lengths, or None if there is no such interface."""
 
     @abc.abstractmethod
     def make_interface(self, ifname: str) -> None:
-        """One that is nobody's."""
+        """Make an interface that belongs to no network."""
 
     @abc.abstractmethod
     def remove(self) -> None:
-        """Its network namespace is gone."""
+        """Remove the network namespace."""
 
     @abc.abstractmethod
     def set_mac(self, mac: str, ifname: str = "eth0") -> None: ...
@@ -83,11 +83,11 @@ class Container(abc.ABC):
 
     @abc.abstractmethod
     def break_(self, what: str, ifname: str = "eth0") -> None:
-        """Removes the "interface", the "address" or the "route" (default route) inside, or the "host route"."""
+        """Remove the "interface", the "address" or the default "route" inside, or the "host route"."""
 
 
 class Runtime(abc.ABC):
-    #: Whether an agent repairs what is broken, maybe before anybody has noticed.
+    #: Whether an agent repairs damage, possibly before a test can see it.
     repairs = False
 
     @abc.abstractmethod
@@ -98,23 +98,23 @@ class Runtime(abc.ABC):
 
     @abc.abstractmethod
     def allocated(self) -> dict[str, str]:
-        """{address: handle}"""
+        """Return {address: handle} of all allocations."""
 
     @abc.abstractmethod
     def labels(self, container: Container) -> t.Mapping[str, str]:
-        """Of its workload."""
+        """Return the labels of the container's workload."""
 
     @abc.abstractmethod
     def release(self, container: Container) -> None:
-        """Its address is free, and nobody has told it."""
+        """Free the address of the container, without a DEL."""
 
     @abc.abstractmethod
     def use_up(self) -> None:
-        """No address is free after this."""
+        """Allocate every free address."""
 
     @abc.abstractmethod
     def bird(self, answers: bool) -> None:
-        """A fleet with BGP, whose BIRD answers or does not."""
+        """Make the node part of a fleet with BGP whose BIRD answers or does not."""
 
     def configuration(self, version: str = "1.1.0", network: str = NETWORK, **fields: t.Any) -> dict[str, t.Any]:
         return {"cniVersion": version, "name": network, "type": "calico", **fields}
@@ -129,7 +129,10 @@ class Runtime(abc.ABC):
         stdin: bytes | None = None,
         **fields: t.Any,
     ) -> Answer:
-        """`environment` replaces variables, None removes them; `fields` are of the network configuration."""
+        """Execute the plugin and return its answer.
+
+        `environment` replaces variables, and None removes one; `fields` are added to the network configuration.
+        """
         variables: dict[str, str | None] = {"CNI_COMMAND": command, "CNI_PATH": "/opt/cni/bin"}
         if container is not None:
             variables |= {"CNI_CONTAINERID": container.id, "CNI_NETNS": container.netns, "CNI_IFNAME": ifname}

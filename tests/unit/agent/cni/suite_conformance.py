@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The points of the CNI specification 1.1.0, one test each: docs/cni.md has the table, and names the tests."""
+"""The points of the CNI specification 1.1.0, one test each: docs/cni.md has a table that names the tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.unit.agent.cni.runtime import BLOCK, Container, Runtime
 
 VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
-#: What the plugin before us in a chain may have printed.
+#: The result of a plugin before this one in a chain.
 BEFORE = {
     "cniVersion": "1.1.0",
     "interfaces": [{"name": "br0", "mac": "02:00:00:00:0b:00"}, {"name": "net9", "sandbox": "/run/netns/other"}],
@@ -190,13 +190,13 @@ def test_add_without_the_namespace(runtime: Runtime) -> None:
 
 
 def test_add_twice_is_the_same(runtime: Runtime) -> None:
-    """More than the specification asks for; Calico does it, and a runtime that lost the answer is helped."""
+    """The specification does not require this. Calico does it too, and it helps a runtime that lost the answer."""
     container = runtime.container()
     assert runtime.add(container).result == runtime.add(container).result
 
 
 def test_add_after_a_lost_delete(runtime: Runtime) -> None:
-    """podman starts a container after a crash without a DEL: the same id, another namespace."""
+    """After a crash podman starts a container without a DEL: the id is the same, the namespace another."""
     container, again = runtime.container(), runtime.container()
     first = runtime.add(container)
     again.id = container.id
@@ -226,7 +226,7 @@ def test_add_with_an_address(runtime: Runtime, fields: dict) -> None:
 
 
 def test_args_win_over_cni_args(runtime: Runtime) -> None:
-    """CNI's CONVENTIONS.md: a plugin that understands `args` ignores the field of CNI_ARGS."""
+    """CNI's CONVENTIONS.md: a plugin that understands `args` ignores the same field of CNI_ARGS."""
     stdin = json.dumps({**runtime.configuration(), "args": {"cni": {"ips": ["10.244.1.41"]}}}).encode()
     assert runtime.run("ADD", runtime.container(), args="IP=10.244.1.42", stdin=stdin).address == "10.244.1.41"
 
@@ -337,7 +337,7 @@ def test_del_asks_for_no_more_than_it_needs(runtime: Runtime) -> None:
 
 
 def test_del_by_a_longer_name_takes_nothing_else(runtime: Runtime) -> None:
-    """Dots may be part of a network's name and of a container's: `a` + `b.c` is not `a.b` + `c`."""
+    """Names of networks and containers may contain dots: `a` + `b.c` is not `a.b` + `c`."""
     container, other = runtime.container(), runtime.container()
     container.id = "b.c"
     added = runtime.add(container, network="a")

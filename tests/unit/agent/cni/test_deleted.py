@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""DELs that the shim took while the agent was down."""
+"""Tests of DELs that the shim accepted while the agent was down."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def taken(container: Container, network: str = "pods", ifname: str = "eth0") -> bytes:
-    """What the shim writes down."""
+    """Return the request that the shim stores for a DEL."""
     variables = {
         "CNI_COMMAND": "DEL",
         "CNI_CONTAINERID": container.id,
@@ -45,7 +45,7 @@ def test_they_are_completed(runtime: FakeRuntime, folder: pathlib.Path) -> None:
     runtime.add(one)
     kept = runtime.add(two)
     (folder / "a.request").write_bytes(taken(one))
-    (folder / "b.request").write_bytes(taken(two, ifname="net1"))  # of which there was none
+    (folder / "b.request").write_bytes(taken(two, ifname="net1"))  # there was no such attachment
     assert complete(runtime) == 2
     assert list(runtime.allocated()) == [kept.address]
     assert list(folder.iterdir()) == []
@@ -98,12 +98,12 @@ def test_one_that_says_nothing_is_dropped(
 
 @pytest.mark.parametrize("command", ["ADD", "GC", "STATUS"])
 def test_a_later_request_finds_them_completed(runtime: FakeRuntime, folder: pathlib.Path, command: str) -> None:
-    """The shim may find no socket a moment before there is one."""
+    """The shim may find no socket just before the agent opens it."""
     container = runtime.container()
     first = runtime.add(container)
     (folder / "a.request").write_bytes(taken(container))
     if command == "ADD":
-        # Its address is the first that is free again.
+        # The address of the deleted workload is the first free one.
         assert runtime.add(container).address == first.address
         assert len(runtime.agent.asked) == 2
     else:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What becomes of the agent's errors, and of input that nobody means well with."""
+"""Tests of the agent's errors as CNI reports them, and of hostile input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_errors_of_the_agent(runtime: FakeRuntime, code: str) -> None:
 
 
 def test_a_delete_that_could_not_be_written_is_an_error(runtime: FakeRuntime) -> None:
-    """The runtime asks again then."""
+    """The runtime then retries."""
     container = runtime.container()
     runtime.add(container)
     runtime.agent.fail["delete"] = AgentError(protocol.NOT_WRITTEN, "the disk is full.")
@@ -68,7 +68,7 @@ def test_gc_goes_on_after_an_error(runtime: FakeRuntime) -> None:
 
 
 def test_gc_frees_addresses_whose_workloads_did_not_come_back(runtime: FakeRuntime) -> None:
-    """After a reboot there are addresses and no workloads."""
+    """After a reboot there are allocated addresses and no workloads."""
     kept, gone = runtime.container(), runtime.container()
     stays = runtime.add(kept)
     runtime.add(gone)
@@ -127,7 +127,7 @@ def test_names_of_workloads(runtime: FakeRuntime, pod: str, id: str, name: str) 
 
 
 def test_a_configuration_of_calico_is_taken(runtime: FakeRuntime) -> None:
-    """cni-plugin's own, as kubespray writes it, with what means nothing here."""
+    """It is a configuration of Calico's own plugin, written by kubespray, with fields that mean nothing here."""
     calicos = {
         "nodename": "node1",
         "log_level": "info",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/cni.md: every row of its table is a test, every test is a row, and its codes are those that there are."""
+"""Tests that docs/cni.md and the suite agree: rows of its table and tests, its codes and the plugin's."""
 
 from __future__ import annotations
 

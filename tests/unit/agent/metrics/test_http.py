@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Three pages by HTTP, and a refusal for everything else."""
+"""Tests of the HTTP server: three pages, and a refusal for everything else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def state() -> dict[str, t.Any]:
 
 @contextlib.contextmanager
 def served(state: dict[str, t.Any], seconds: float) -> t.Iterator[Ask]:
-    """Sends bytes, shuts down and returns all that comes back."""
+    """Start a server and yield a function that sends bytes, may shut down sending, and returns the whole answer."""
     registry = Registry()
     registry.counter("calico_x", "x").add()
     registry.refresh_with(lambda: state["broken"]() if "broken" in state else None)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the agent measures, and how what others say becomes figures."""
+"""Tests of the agent's measurements, and of metrics made from what other programs report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def instruments() -> Instruments:
 
 
 def test_names_are_good_ones(instruments: Instruments) -> None:
-    """Prometheus' own conventions: base units, and a namespace."""
+    """Names follow Prometheus' conventions: base units, and a namespace."""
     for metric in instruments.registry.metrics():
         assert metric.name.startswith(("calico_", "process_"))
         assert metric.help.endswith(".") and len(metric.help) < 130
@@ -104,7 +104,7 @@ def test_the_process(instruments: Instruments) -> None:
     metrics.text(instruments.registry)
     assert instruments.open_fds.value() == pytest.approx(len(os.listdir("/proc/self/fd")), abs=2)
     assert 1e6 < instruments.resident.value() <= instruments.resident_max.value()
-    # The kernel counts user and system time in ticks, each for itself.
+    # The kernel counts user and system time in ticks, separately.
     assert instruments.cpu.value() > 0
     assert before - 2 * tick <= instruments.cpu.value() <= time.process_time() + 2 * tick
     assert instruments.start_time.value() == pytest.approx(time.time(), abs=3600)
@@ -144,7 +144,7 @@ def test_sessions(bird: FakeBird, instruments: Instruments) -> None:  # noqa: F8
     bird.answers["show protocols all"] = [[(BGP % refused).encode()] for refused in (2, 2, 3, 1)]
     figures = instruments.bird_up, instruments.bgp_sessions, instruments.bgp_established, instruments.bgp_refused
     counted = bgp_metrics.RefusedAnnouncements()
-    for total in (2, 2, 3, 4):  # the last one is of a session that began anew
+    for total in (2, 2, 3, 4):  # before the last one, the session was restarted
         asyncio.run(bgp_metrics.look(instruments, bird.path, refused=counted))
         assert [figure.value() for figure in figures] == [1, 3, 2, total]
     asyncio.run(bgp_metrics.look(instruments, f"{bird.path}.gone", refused=counted))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Figures are counted right and written as Prometheus reads them, whatever is in a label."""
+"""Tests that metrics are counted correctly and written in Prometheus's format, with any text in labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metri
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-# The format as its documentation says it, read back by the shortest program that can.
+# One line of the format as it is documented.
 LINE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)')
 LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"')
 ESCAPE = {'\\"': '"', "\\\\": "\\", "\\n": "\n"}
@@ -78,7 +78,7 @@ def test_labels_and_values_are_read_back(values: dict[tuple[str, str], float]) -
         tuple((name, content.encode("utf-8", "replace").decode()) for name, content in zip("ab", key)): value
         for key, value in values.items()
     }
-    if len(kept) == len(values):  # halves of surrogate pairs all look alike
+    if len(kept) == len(values):  # lone surrogates are all encoded alike
         for labels, value in kept.items():
             shown = read(text)["calico_x", labels]
             assert shown == value or (math.isnan(shown) and math.isnan(value))

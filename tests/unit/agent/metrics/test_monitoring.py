@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shipped alerts and dashboard speak of metrics that there are. What they do is tested with Prometheus itself."""
+"""Tests that the shipped alerts and dashboard use existing metrics. Prometheus itself tests what they do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_c
 
 
 def metrics() -> dict[str, tuple[str, ...]]:
-    """Names of series -> labels."""
+    """Return a mapping from the name of each series to its labels."""
     return {
         metric.name + suffix: (*metric.labels, *(("le",) if suffix == "_bucket" else ()))
         for metric in Instruments(Registry()).registry.metrics()
@@ -39,7 +39,7 @@ def metrics() -> dict[str, tuple[str, ...]]:
 
 
 def selectors(expression: str) -> t.Iterator[tuple[str, set[str]]]:
-    """(metric, labels asked for)"""
+    """Yield (metric, names of labels in its selector) for each use of a metric in a PromQL expression."""
     for name, labels in re.findall(r"\b((?:calico|process)_\w+)(?:\{([^}]*)\})?", expression):
         yield name, set(re.findall(r'(\w+)\s*[=!]~?\s*"', labels))
 
@@ -56,7 +56,7 @@ def test_every_metric_and_label_that_is_asked_for_exists() -> None:
 
 
 def test_every_metric_is_shown() -> None:
-    """Of a histogram any part counts."""
+    """A histogram counts as shown if any of its series is."""
     shown = {name for expression in EXPRESSIONS for name, dummy in selectors(expression)}
     hidden = [
         metric.name

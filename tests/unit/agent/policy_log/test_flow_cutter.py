@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An agent ends the connections that a new policy denies, once, when it is in force, if that is wanted."""
+"""Tests that the agent cuts the connections that a new policy denies, once, when it is in force, if that is wanted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def with_policy(cut: bool = True, port: int = 80) -> NodeState:
 
 
 async def settled(folder: pathlib.Path, state: NodeState | None = None) -> Node:
-    """A node with a workload at 10.244.1.2, and two connections to it."""
+    """Return a started node with a workload at 10.244.1.2 and two connections to it."""
     node = Node(folder, *([state] if state else []))
     await node.start()
     await node.add("web", address="10.244.1.2")
@@ -67,7 +67,7 @@ async def settled(folder: pathlib.Path, state: NodeState | None = None) -> Node:
 
 
 def cut(node: Node) -> list[Connection]:
-    """Those that have the mark, without it."""
+    """Return the connections that carry the mark of a cut, without the mark."""
     return [one._replace(mark=0) for one in node.kernel.machine.tracked if one.mark]
 
 
@@ -79,7 +79,7 @@ def test_a_new_policy_ends_what_it_denies_and_nothing_else(tmp_path: pathlib.Pat
         await agent.node_apply(with_policy(), removals=False)
         assert cut(node) == [DENIED]
         assert agent.instruments.flows_cut.value() == 1
-        # The same again, and workloads that come, are no new policy.
+        # The same policy again, or an added workload, is no new policy.
         node.kernel.machine.tracked = [ALLOWED, DENIED]
         await agent.node_apply(with_policy(), removals=True)
         await node.add("db")
@@ -95,7 +95,7 @@ def test_a_new_policy_ends_what_it_denies_and_nothing_else(tmp_path: pathlib.Pat
 
 @pytest.mark.parametrize("cutting", [True, False])
 def test_other_labels_end_what_they_deny_before_the_answer(tmp_path: pathlib.Path, cutting: bool) -> None:
-    """Of both IP versions; a container that is added again with other labels as well."""
+    """Both IP versions are covered, and a container that is added again with other labels."""
     to6 = Connection(*[Flow(6, "2001:db8::9", "fd00:10:244::1", 40000, 80)] * 2, b"six", b"six")
 
     def policy() -> PolicyState:
@@ -130,7 +130,7 @@ def test_other_labels_end_what_they_deny_before_the_answer(tmp_path: pathlib.Pat
 
 
 def test_a_container_that_is_added_again_brings_its_labels(tmp_path: pathlib.Path) -> None:
-    """But for those that it was given by hand meanwhile; the record keeps both over a restart."""
+    """Labels that were set by hand meanwhile win over them. The record keeps both over a restart."""
 
     async def scenario() -> None:
         node = Node(tmp_path)
@@ -174,7 +174,7 @@ def test_planning_ends_nothing(tmp_path: pathlib.Path) -> None:
 
 
 def test_not_before_policy_is_in_force_and_then_without_being_asked(tmp_path: pathlib.Path) -> None:
-    """A connection that is cut while the old policy stands would come about again."""
+    """A connection that is cut while the old policy is in force would be re-established."""
 
     async def scenario() -> None:
         node = await settled(tmp_path)
@@ -211,7 +211,7 @@ CLIENT = Endpoint("WorkloadEndpoint", "default/c", "node2", "cali1", ("10.244.2.
 
 
 def for_clients() -> NodeState:
-    """Workloads that are clients may connect to workloads."""
+    """Return a state whose policy lets only workloads labelled as clients connect to workloads."""
     rule = PolicyRule("Allow", source=Entity(selector='app == "client"'))
     policies = policy_set(policies=[Policy("web", ingress=(rule,))], profiles=[allow_all()])
     return with_state(policy=PolicyState(policies, settings=PolicySettings(cut_denied_flows=True)))
@@ -222,7 +222,7 @@ def of_client(address: str) -> Connection:
 
 
 def test_what_is_known_of_other_nodes_counts(tmp_path: pathlib.Path) -> None:
-    """A node that tells no more of the client's workload is believed."""
+    """If another node no longer reports the client's workload, its connection is cut."""
     connection = of_client("10.244.2.9")
 
     async def scenario() -> None:
@@ -263,12 +263,15 @@ def test_not_before_sets_have_what_is_known_of_other_nodes(tmp_path: pathlib.Pat
 
 @pytest.mark.parametrize("answered", [True, False])
 def test_who_came_while_connections_were_looked_through_keeps_them(tmp_path: pathlib.Path, answered: bool) -> None:
-    """A connection is not judged by what its ends were before it was there. `answered`: the add that brought one."""
+    """A connection is judged by its ends at the time of the cut.
+
+    `answered`: whether the add of one end was answered.
+    """
     allowed, denied = of_client("10.244.1.3"), of_client("10.244.1.4")
     cut_before = of_client("10.244.1.5")._replace(mark=marks(PolicySettings().mark_mask).cut)
 
     async def late(work: t.Callable[[], t.Any]) -> t.Any:
-        """A thread of whose work the loop hears after a while."""
+        """Run work as a Worker whose results reach the loop five seconds late."""
         result = work()
         await asyncio.sleep(5)
         return result
@@ -314,7 +317,7 @@ def test_what_newer_knowledge_of_other_nodes_allows_goes_on(tmp_path: pathlib.Pa
 
 
 def test_what_a_newer_policy_allows_goes_on(tmp_path: pathlib.Path) -> None:
-    """That one is not in force yet, and the former has no say any more."""
+    """The newer policy is not in force yet, and the former one no longer decides."""
 
     async def scenario() -> None:
         node = Node(tmp_path)

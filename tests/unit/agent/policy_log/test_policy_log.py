@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What policy drops, by flow and by policy: who is named, what is one entry, and that memory and work are bounded."""
+"""Tests of the log of drops by flow and policy: names, entries, and bounds on memory and work."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DEVICES = {3: "eth0", 4: "caliweb"}
 
 
 class Given:
-    """A log, and what its names come from."""
+    """A log, and the state that its names come from."""
 
     def __init__(self, room: int = policy_log.ROOM, workloads: tuple[AttachedWorkload, ...] = (WEB,)) -> None:
         self.state: NodeState | None = STATE
@@ -176,7 +176,7 @@ def test_what_is_asked_for() -> None:
 
 
 def test_entries_and_counts_are_what_counting_by_hand_gives() -> None:
-    """The fast key of known flows parts packets as the plain reading of all of them does."""
+    """The fast key for known flows distinguishes packets as a full reading of all of them does."""
     rng = random.Random(4)
     given = Given(room=10_000)
     hand: collections.Counter[t.Any] = collections.Counter()
@@ -241,7 +241,7 @@ def test_what_the_kernel_could_not_tell_is_counted() -> None:
     given.log.restarted()
     given.take(first)
     assert given.log.lost == 2
-    given.take(first._replace(sequence=0xFFFFFFFF), first)  # the number begins again at its end
+    given.take(first._replace(sequence=0xFFFFFFFF), first)  # the sequence number wraps
     assert given.log.lost == 2 + 0xFFFFFFFE
 
 

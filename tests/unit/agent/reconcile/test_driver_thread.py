@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One thread, one piece of work at a time, and none that is abandoned."""
+"""Tests of the drivers' thread: one thread, one piece of work at a time, and no abandoned work."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_error_comes_back():
 
 
 def test_who_is_cancelled_goes_when_the_work_is_done():
-    """A lock held around it would be let go under the thread otherwise."""
+    """Otherwise a lock held around the work would be released while the thread still runs."""
 
     async def scenario():
         thread = DriverThread()

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""News or noise: what notifications have looked at. tests/integration/agent/test_monitor.py asks the real kernel."""
+"""Tests of the event filter: which notifications lead to a look.
+
+integration/agent/test_monitor.py asks the real kernel.
+"""
 
 from __future__ import annotations
 
@@ -206,7 +209,7 @@ def test_nothing_is_kept_of_devices_that_are_gone():
         name = f"cali{index}" if index % 2 else f"veth{index}"
         ear.hears(netconf(index, proxy=False), link(index, name, up=False, alias=""))
         ear.hears(netconf(index, kind=DELNETCONF))
-        if index % 3:  # of a deletion of our own some kernels say this with our port, and the filter drops it
+        if index % 3:  # some kernels send it for our own deletion with our port, and the filter drops it
             ear.hears(link(index, name, kind=DELLINK))
     ear.later(1)
     assert set(ear.event_filter._ends) == {4}

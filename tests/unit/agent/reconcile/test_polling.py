@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Polling, with the reconciler, on a fake kernel: what no notification tells of is repaired within two seconds."""
+"""Tests of polling with the reconciler on a fake kernel: unannounced changes are repaired within two seconds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.dataplane.suites.suite_node import STATE
 
 
 class Marked:
-    """Counts marks on their way to the reconciler."""
+    """A proxy of a reconciler that counts marks and questions."""
 
     def __init__(self, reconciler):
         self.reconciler = reconciler
@@ -48,7 +48,7 @@ class Marked:
 
 
 async def polled(node, **options):
-    """Polled once; the next beat is 0.1 s away."""
+    """Return a Marked for `node`, which was polled once; the next poll is 0.1 s away."""
     await node.start()
     await asyncio.sleep(1 - asyncio.get_running_loop().time() % 1)
     marked = Marked(node.reconciler)
@@ -108,7 +108,7 @@ def test_what_nobody_tells_of_is_repaired_within_two_seconds(act, kind, told):
         assert kind in marked.marks
         assert node.told == [told]
         assert node.reconciler.in_sync
-        # Again and again, as soon as it is back: it looks as it did at the poll before.
+        # Break it again as soon as it is repaired: the poll then reads the same as the poll before.
         for count in range(2, 6):
             act(node.kernel)
             for dummy in range(200):
@@ -135,7 +135,7 @@ def test_nothing_is_marked_where_nothing_changes():
 
 
 def test_a_small_node_is_read_in_one_go_each_second():
-    """The way into the drivers' thread and back costs more than what is read there."""
+    """The hop into the drivers' thread and back costs more than the reads there."""
 
     async def scenario():
         marked = await polled(Node())
@@ -147,7 +147,7 @@ def test_a_small_node_is_read_in_one_go_each_second():
 
 
 def test_what_stays_wrong_is_not_marked_over_and_over():
-    """The reconciler knows, and tries in its own time."""
+    """The reconciler knows of it and retries at its own pace."""
 
     async def scenario():
         node = Node()
@@ -236,7 +236,7 @@ def test_namespaces_are_looked_into_by_turns():
 
 @pytest.mark.parametrize("default", ["nft", "legacy"])
 def test_rules_are_not_read_to_know_that_they_are_there(default):
-    """Whichever of the two backends is the one in use: the host's own, or that in which its packet filter lives."""
+    """The backend in use is the host's default one, or the one in which its packet filter is."""
 
     async def scenario():
         node = Node()
@@ -260,7 +260,7 @@ def test_rules_are_not_read_to_know_that_they_are_there(default):
         words = " (legacy)" if default == "nft" else ""
         assert node.told == [f"drift ~ iptables filter cali-INPUT{words}  0 rules  ->  1 rule"]
         programs.clear()
-        await asyncio.sleep(15)  # and now and then they are
+        await asyncio.sleep(15)  # the legacy backend is read from time to time
         assert programs.count("iptables-save") == 1
 
     run(scenario())
@@ -308,11 +308,10 @@ def test_an_inside_that_cannot_be_mended_is_not_marked_over_and_over():
 
 
 def test_what_was_wrong_with_a_workload_is_forgotten_with_it():
-    """Else there would be something left of each that went while it was wrong, and the next of its name, wrong in the
-    same way, would count as known."""
+    """Otherwise memory would leak, and a later workload of the same name with the same fault would count as known."""
 
     async def scenario():
-        marked = Marked(Node().reconciler)  # which does not run: there is no such workload, and nobody makes one
+        marked = Marked(Node().reconciler)  # it does not run, so the workload stays missing
         polling = Polling(marked)
         await polling.poll(STATE)
         await polling.poll(STATE)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The reconciler on a fake kernel and a virtual clock."""
+"""Tests of the reconciler on a fake kernel and a virtual clock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.unit.dataplane.suites.suite_node import STATE, foreign, state_of
 
 
 class Node:
-    """A reconciler, its kernel, and what it told. `heard` are further callbacks of Listener."""
+    """A reconciler with its kernel, and the changes that it reported. `heard` are further callbacks of Listener."""
 
     def __init__(self, state=STATE, excluded=tuple, chance=lambda: 0.5, registry=REGISTRY, **heard):
         self.kernel = FakeKernel()
@@ -97,7 +97,7 @@ def test_a_fresh_node_is_built_and_none_of_it_is_drift():
 
 
 def sabotages():
-    """{name: (what somebody does, the kind that the monitor marks, the lines told)}"""
+    """Return {name: (act on the kernel, the kind that the monitor marks, the lines reported)}."""
 
     def route(kernel, destination="10.244.1.5/32"):
         found = dict(kernel.routes(table=254))[destination]
@@ -259,7 +259,7 @@ def test_what_follows_from_a_new_desired_state_is_no_drift():
 
 
 def test_what_stayed_for_a_socket_goes_with_it_and_is_no_drift():
-    """A device that nothing desires any more carries a connection of the host's, at first."""
+    """At first, a device that nothing desires any more carries a connection of the host."""
 
     async def scenario():
         node = Node()
@@ -278,7 +278,7 @@ def test_what_stayed_for_a_socket_goes_with_it_and_is_no_drift():
             "- device   vxlan.calico  vni 4096 port 4789 local 10.10.1.11  mtu 1450  up",
         ]
         assert node.told == gone
-        # Somebody makes it again: that is.
+        # If another program makes it again, that is drift.
         node.state = STATE
         await node.reconciler.resync()
         snapshot = node.kernel.link("vxlan.calico")
@@ -454,7 +454,7 @@ def test_a_tunnel_is_not_made_while_its_guard_does_not_stand():
 
 
 def refused_chain(state, rule="-j TCPMSS --set-mss 1400"):
-    """The state with a chain beside the others that the kernel does not take."""
+    """Return the state with one more chain, which the kernel refuses."""
     (table,) = state.iptables
     chains = {**table.chains, "cali-pi-bad": (rule,)}
     return dataclasses.replace(state, iptables=(dataclasses.replace(table, chains=chains),))
@@ -485,7 +485,7 @@ def test_a_chain_that_is_refused_holds_nothing_up_and_is_not_tried_again_before_
         await asyncio.sleep(1)
         assert tried == [] and failures == []
         assert node.reconciler.problems == {"iptables": (problem,)} and not node.reconciler.in_sync
-        await asyncio.sleep(90)  # everything is tried again by the resync
+        await asyncio.sleep(90)  # the resync retries everything
         assert len(tried) == len(failures) == 1
         node.state = refused_chain(STATE, "-j ACCEPT")
         node.reconciler.expect(["iptables"])
@@ -515,7 +515,7 @@ def test_a_pass_that_changes_nothing_writes_nothing_and_reads_no_rule():
         node.reconciler.mark("iptables")
         await asyncio.sleep(1)
         assert programs == []
-        node.reconciler.mark("ipset")  # nobody can tell who wrote a set
+        node.reconciler.mark("ipset")  # the kernel does not say which program wrote a set
         await asyncio.sleep(1)
         assert programs == ["ipset"]
         more = dataclasses.replace(STATE.ipsets[0], members=(*STATE.ipsets[0].members, "10.10.1.13"))
@@ -605,7 +605,7 @@ def test_everything_is_looked_at_every_ninety_seconds_or_so():
 
 
 def test_a_repair_waits_for_the_turn_and_reads_what_is_desired_then():
-    """A workload that is half attached is neither completed nor removed by somebody else."""
+    """While a workload is half attached, no other task completes or removes it."""
 
     async def scenario():
         node = Node()
@@ -630,7 +630,7 @@ def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
         node = Node()
         await node.start()
         async with node.turn:
-            node.delete_route("10.244.1.5/32")  # as far as an add may have come that is desired already
+            node.delete_route("10.244.1.5/32")  # the state of an add that is desired already
             node.reconciler.mark()
             await asyncio.sleep(1)
             assert node.told == [] and route_to(node.kernel, "10.244.1.5/32") is None
@@ -642,7 +642,7 @@ def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
 
 
 def test_of_rules_that_were_refused_none_is_told():
-    """A table is written in one go: of several changes all or none are made."""
+    """A table is written in one transaction: of several changes all or none are made."""
 
     async def scenario():
         node = Node()
@@ -855,7 +855,7 @@ def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_t
 
 
 def test_a_repair_reads_no_more_sysctls_than_were_found_wrong():
-    """There are three of each workload, and everybody waits for the turn meanwhile."""
+    """Each workload has three, and all writers wait for the lock meanwhile."""
 
     async def scenario():
         node = Node()
@@ -869,7 +869,7 @@ def test_a_repair_reads_no_more_sysctls_than_were_found_wrong():
         node.kernel.sysctl_write("net/ipv4/ip_forward", "0")
         node.told.clear()
         await node.reconciler.resync()
-        assert len(set(keys)) == 5  # writing it resets others, which are put right behind it
+        assert len(set(keys)) == 5  # writing it resets other sysctls, which are repaired after it
         assert node.told[0] == "drift ~ sysctl   net.ipv4.ip_forward  0  ->  1"
         assert node.kernel.sysctl_read("net/ipv4/conf/cali111/forwarding") == "1"
 

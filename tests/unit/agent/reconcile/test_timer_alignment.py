@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The beat: parts that sleep until the next one, whenever they began to, sleep until the same moment."""
+"""Tests of timer alignment: parts that sleep until the next beat wake up at the same moment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.recon
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-TIMES = st.floats(0, 1e7)  # seconds: what a monotonic clock may show
+TIMES = st.floats(0, 1e7)  # seconds of a monotonic clock
 
 
 @settings(max_examples=100)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter's program, run by an interpreter of classic BPF, against what it is to do in plain words."""
+"""Tests of the filter's program, run by an interpreter of classic BPF, against its purpose in Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUTES, NEIGHBORS, ADDRESSES = (24, 25), (28, 29), (20, 21)
 
 
 def interpret(code: bytes, packet: bytes) -> int:
-    """bpf(4): what the kernel keeps of a packet. A load behind its end drops it."""
+    """Return the bytes of `packet` that the kernel would keep (bpf(4)); 0 drops it, as does a load beyond its end."""
     accumulator, position = 0, 0
     while True:
         operation, true, false, k = struct.unpack_from("=HBBI", code, 8 * position)

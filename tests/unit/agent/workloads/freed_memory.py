@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A program for test_growth.py: what glibc keeps of memory that was freed, and where it takes that of a thread from.
+"""A program for test_growth.py: the memory that glibc keeps after it was freed, and where threads allocate theirs.
 
-Prints the bytes that are in use more than before, when pieces of all sizes that a thread's store holds were made and
-freed (tcache in malloc/malloc.c), and how many pieces of how many threads lie outside of the one arena below the break.
+It allocates and frees chunks of all sizes that a thread's cache holds (tcache in malloc/malloc.c). It prints JSON:
+`kept`, the bytes in use more than before, and `elsewhere`, the chunks of threads outside the arena below the break.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ctypes
 import json
 import threading
 
-PIECES = 7  # of a size, in a thread's store
+PIECES = 7  # chunks of one size in a thread's cache
 SIZES = range(24, 1033, 16)  # bytes
 THREADS = 3
 
@@ -21,7 +21,7 @@ libc = ctypes.CDLL(None)
 
 
 class Mallinfo2(ctypes.Structure):
-    """mallinfo(3)"""
+    """The structure of mallinfo(3)."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -43,7 +43,7 @@ def make_and_free() -> None:
 
 
 def elsewhere() -> int:
-    """Pieces that threads got from outside of the break."""
+    """Return the number of chunks that threads allocated outside of the break."""
     pieces: list[int] = []
     threads = [threading.Thread(target=lambda: pieces.append(libc.malloc(SIZES[-1]))) for dummy in range(THREADS)]
     for thread in threads:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What callers, vandals and the power do to a node with an agent, and what a simple model expects of it.
+"""Random steps for a node with an agent (calls, sabotage, kills), and a simple model of what must come of them.
 
 Used with a fake kernel (test_agent_model.py here) and with the real one (tests/integration/agent/test_model.py).
 """
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.unit.agent.node_under_test import BLOCK, SPARE
 
 NAMES = ("a", "b", "c", "d", "e")
-#: Addresses that are asked for: the last ones of the block and of its spare.
+#: Addresses that adds may request: the last ones of the block and of its spare.
 ASKED = ("10.244.1.6", "10.244.1.7", "10.244.1.15")
 SABOTAGE = ("route", "link", "down", "sysctl", "blackhole", "foreign")
 
@@ -36,13 +36,13 @@ class Delete(t.NamedTuple):
 
 
 class Together(t.NamedTuple):
-    """At the same time; no name twice."""
+    """Calls at the same time. No name occurs twice."""
 
     calls: tuple[t.Union[Add, Delete], ...]
 
 
 class Killed(t.NamedTuple):
-    """The agent is killed at a moment of these calls, one of many that follow each other; the callers try again."""
+    """A kill of the agent at one of many successive moments of these calls. The callers then retry."""
 
     moment: int
     calls: tuple[t.Union[Add, Delete], ...]
@@ -54,7 +54,7 @@ class Sabotage(t.NamedTuple):
 
 
 def sabotage(kernel: Kernel, step: Sabotage, links: t.Iterable[str], routes: t.Iterable[str]) -> None:
-    """Does it to one of the host ends `links`, or of the destinations `routes`; nothing where there is none."""
+    """Do one act of sabotage to one of the host ends `links` or the destinations `routes`; nothing if there is none."""
     ours = sorted(links)
     link = ours[step.which % len(ours)] if ours else None
     if step.what == "route":
@@ -62,7 +62,7 @@ def sabotage(kernel: Kernel, step: Sabotage, links: t.Iterable[str], routes: t.I
     elif step.what == "blackhole":
         _delete_route(kernel, [BLOCK, SPARE], step.which)
     elif step.what == "foreign":
-        # Ours by its mark, but nobody knows of it; and a device of somebody else.
+        # A route that is ours by its mark but not desired, and a foreign device.
         extra = RouteAttributes("blackhole", protocol=179)
         kernel.route_batch([RouteOperation("add", f"10.244.7.{step.which * 8}/29", extra)])
         if kernel.link("theirs0") is None:
@@ -86,7 +86,7 @@ def _delete_route(kernel: Kernel, destinations: t.Sequence[str], which: int) -> 
 
 
 class Restart(t.NamedTuple):
-    """The agent is killed while it has nothing to do, and started again."""
+    """A kill of the agent while it has nothing to do, and its next start."""
 
 
 class Resync(t.NamedTuple):
@@ -103,7 +103,7 @@ _several = st.lists(_calls, min_size=1, max_size=4, unique_by=lambda call: call.
 
 
 def steps(moments: int) -> st.SearchStrategy[Step]:
-    """`moments`: how many there are at most in a Killed."""
+    """Return a strategy for one step. `moments` is the largest moment of a Killed."""
     return st.one_of(
         _calls,
         st.builds(Together, _several),
@@ -115,16 +115,16 @@ def steps(moments: int) -> st.SearchStrategy[Step]:
 
 
 class Model:
-    """`standing` is {name: address}: what there has to be, and nothing else."""
+    """The workloads that must be attached, and nothing else: `standing` is {name: address}."""
 
     def __init__(self) -> None:
         self.standing: dict[str, str] = {}
 
     def answered(self, call: Call, answer: t.Union[str, bool, None]) -> None:
-        """`answer` is the address of an add, what a delete said, or None for a conflict.
+        """Check the answer to a call against the model, and update the model.
 
-        Of calls at the same time those that ask for an address may come in any order: what is checked for them is that
-        a refusal had a reason.
+        `answer` is the address of an add, the result of a delete, or None for a conflict. Simultaneous calls that ask
+        for an address may run in any order. Of them, only this is checked: a refusal had a reason.
         """
         have = self.standing.get(call.name)
         if isinstance(call, Delete):
@@ -138,7 +138,7 @@ class Model:
             self.standing[call.name] = answer
 
     def tried_again(self, call: Call, answer: t.Union[str, bool, None]) -> None:
-        """The same call, after the first was cut off: nobody knows whether it had come through."""
+        """Check a call that repeats one whose outcome is unknown, because the agent was killed."""
         if isinstance(call, Delete):
             self.standing.pop(call.name, None)
             return

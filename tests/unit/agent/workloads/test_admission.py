@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An add is answered when policy knows the workload, and nobody reaches it before."""
+"""Tests that an add is answered when policy contains the workload, which is unreachable before."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def started(tmp_path, policy=POLICY):
 
 
 def members(node, prefix):
-    """{set: members} of all sets of this kind, of IPv4."""
+    """Return {set: members} of all IPv4 sets whose kind is `prefix`."""
     return {
         name: set(found.members)
         for name, found in node.kernel.netfilter.sets.items()
@@ -54,7 +54,7 @@ def members(node, prefix):
 
 
 def known(node):
-    """Addresses in the sets of workloads whose chains are looked up."""
+    """Return the addresses in those sets of workloads whose chains rules jump to."""
     tables = node.kernel.netfilter.tables["nft", "iptables"].get("filter", {})
     rules = [rule for chain, found in tables.items() if chain.startswith("cali-") for rule in found]
     found = set()
@@ -66,7 +66,7 @@ def known(node):
 
 
 def unguarded(node):
-    """Workloads that can be reached and are in no group."""
+    """Return the addresses of workloads that have a route and are in no set that `known` counts."""
     reached = {route.partition("/")[0] for route in node.routes if route.endswith("/32")}
     return reached - known(node)
 
@@ -79,7 +79,7 @@ def test_nobody_reaches_a_workload_that_policy_does_not_know(tmp_path):
         for name in ("db", "app", "web", "other"):
             address = await node.add(name, labels={"app": name})
             assert address in known(node)
-            # All of it, and not only that one's part.
+            # All of policy is in the kernel, not only this workload's part.
             assert [line for line in node.differences() if line.split()[1] in ("ipset", "iptables")] == []
         await node.settle()
         assert seen == set()
@@ -103,7 +103,7 @@ def test_only_the_sets_are_written_for_a_workload_of_a_known_group(tmp_path):
         before = members(node, "")
         workload = await node.agent.add(node.request("second", labels={"app": "db"}))
         await node.settle()
-        assert programs == []  # a member is a message to the kernel
+        assert programs == []  # a member is added by a netlink message
         after = members(node, "")
         assert {name: found - before[name] for name, found in after.items() if found != before[name]} == {
             name: {f"{workload.addresses[0]},{workload.interface}"} for name in members(node, "w:")
@@ -130,8 +130,10 @@ def test_many_adds_at_once_share_the_writing(tmp_path):
 
 
 def test_who_is_answered_while_sets_are_about_to_be_written_stays_in_them(tmp_path):
-    """The drivers' thread has the next workload's sets to write, and is late: the first one, which was coming when they
-    were asked for, stands when they are made."""
+    """The first workload is coming when the second one's sets are requested, and attached when they are compiled.
+
+    The drivers' thread is delayed in between.
+    """
 
     async def scenario():
         node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
@@ -140,7 +142,7 @@ def test_who_is_answered_while_sets_are_about_to_be_written_stays_in_them(tmp_pa
         await node.settle()
         plumbing.shut = True
         first = asyncio.ensure_future(node.add("web", labels={"app": "web"}))
-        await node.settle()  # policy knows it, and it has no link yet
+        await node.settle()  # policy contains it, and it has no link yet
         drivers.shut = True
         second = asyncio.ensure_future(node.add("db", labels={"app": "db"}))
         await node.settle()
@@ -176,7 +178,7 @@ def test_an_address_is_in_no_set_of_its_former_owner_when_it_has_the_next(tmp_pa
 
 
 def refusing(node, program, word, said):
-    """As if the kernel refused what has this word in it."""
+    """Make the kernel refuse input lines of `program` with `word` in them: each is replaced by `said`."""
     ran = node.kernel.run
 
     def refuse(argv, stdin="", timeout=60.0):
@@ -211,7 +213,7 @@ def test_a_workload_that_policy_cannot_know_is_not_added(tmp_path):
             " others are. See that the kernel has the modules ip_set and ip_set_hash_net, then run again."
         )
         assert node.routes & {"10.244.1.1/32"} == set()
-        # Whom it is not about is added all the same.
+        # A workload that the refusal does not concern is added.
         web = await node.add("web", labels={"app": "web"})
         assert web in known(node)
         node.kernel.run = ran
@@ -262,7 +264,7 @@ def test_rules_that_cannot_be_read_are_no_reason_to_let_anybody_in(tmp_path):
 
         node.kernel.run = busy
         node.kernel.netfilter.generation += 1  # so they have to be read
-        failures[0] = 2  # somebody writes meanwhile: they are read again
+        failures[0] = 2  # as if another program wrote meanwhile: they are read again
         assert await node.add("app", labels={"app": "app"}) in known(node)
         node.kernel.netfilter.generation += 1
         failures[0] = 10**6
@@ -296,7 +298,7 @@ def test_a_policy_that_is_set_aside_keeps_nobody_from_being_added(tmp_path):
 
 
 def test_what_sets_are_without_is_a_problem_and_stops_nothing(tmp_path):
-    """Another node told an address that is none: it is named, workloads are added, and the node is in sync."""
+    """Another node reported an invalid address: it is named, workloads are added, and the node is in sync."""
 
     async def scenario():
         bad = Endpoint(WORKLOAD_ENDPOINT, "default/x", "n9", addresses=("10.9.9.9\nquit",), labels=(("app", "app"),))

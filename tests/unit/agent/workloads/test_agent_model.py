@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random calls, sabotage and kills against a simple model; an agent in memory, killed between any two writes."""
+"""Random calls, sabotage and kills checked against a simple model, with an agent in memory."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from tests.unit.agent.workloads.model import (
 
 
 class World(Node):
-    """A node that can be killed at any moment: between two writes to the kernel, or at a fault point.
+    """A node that can be killed at any moment: between two writes to the kernel, or at a failpoint.
 
-    What it was at that moment is kept and put back when whatever goes on has come to its end.
+    Its kernel and files at that moment are saved, and restored when everything under way has ended.
     """
 
     def __init__(self, folder: pathlib.Path) -> None:
@@ -58,7 +58,7 @@ class World(Node):
         self._moments -= 1
 
     def _look(self, kernel) -> None:
-        """Nobody reaches an address that is not on the disk."""
+        """Check that every reachable address is on the disk."""
         if kernel is self.kernel:
             hosts = {route[:-3] for route in self.routes if route.endswith("/32")}
             assert hosts <= set(self.on_disk().values()), hosts
@@ -76,7 +76,7 @@ class World(Node):
             self.machine.kernel = self.kernel
         await self.start()
 
-    # ---- what is done to it
+    # ---- actions
 
     async def call(self, call: Call):
         try:
@@ -105,7 +105,7 @@ class World(Node):
         else:
             sabotage(self.kernel, step, self.links, self.routes)
 
-    # ---- what has to come of it
+    # ---- expectations
 
     async def converges(self, model: Model) -> None:
         await asyncio.sleep(5)

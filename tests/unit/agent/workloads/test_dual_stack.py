@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workloads with both IP versions on a node that has blocks of both, by the API and by CNI."""
+"""Tests of workloads with both IP versions on a node with blocks of both, through the API and CNI."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DualNode(Node):
         return {destination for destination, dummy in self.kernel.routes(table=254, protocol=179, family=6)}
 
     def given(self) -> set[tuple[str, str]]:
-        """(handle, address) on the disk."""
+        """Return (handle, address) of each allocation on the disk."""
         ipam = LocalIpam(self.machine.ipam, lambda: 0.0, lambda: "boot")
         ipam.load()
         return {(allocation.handle, allocation.address) for allocation in ipam.allocations()}
@@ -153,7 +153,7 @@ def test_nothing_is_left_where_one_version_cannot_be_attached(tmp_path):
         agent = await node.start()
         before = node.kernel.snapshot()["routes"]
         request = node.request("web")
-        for _attempt in range(2):  # by the short way, then by the drivers
+        for _attempt in range(2):  # first the short way, then the drivers
             node.kernel.fail_next("route_batch", errno.EACCES, f"{FIRST6}/128")
         assert (await refused(agent.add(request)))[0] == "kernel"
         await node.settle()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workloads that came and went leave no object behind; bench/growth.py has the same for the process as a whole."""
+"""Tests that deleted workloads leave no objects behind; bench/growth.py checks the same for the whole process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_workloads_that_came_and_went_leave_no_object_behind(tmp_path: pathlib.P
         await node.start()
 
         async def come_and_go(first: int) -> int:
-            """The objects that there are afterwards."""
+            """Add and delete PAIRS workloads; return the number of objects afterwards."""
             for number in range(first, first + PAIRS):
                 name = f"w{number}"
                 await node.agent.add(node.request(name, netns=f"n{number % NAMES}", netns_owned=True))
@@ -46,8 +46,12 @@ def test_workloads_that_came_and_went_leave_no_object_behind(tmp_path: pathlib.P
 
 
 def test_memory_that_a_thread_gave_back_is_there_for_all() -> None:
-    """By what the unit says to glibc, which passes over what it does not know without a word. Left to itself it keeps
-    some 200 KiB here, and each thread has an arena of its own."""
+    """The unit's settings make glibc return freed memory.
+
+    glibc ignores unknown ones silently, so this measures the effect.
+
+    Without them it keeps some 200 KiB here, and each thread has an arena of its own.
+    """
     found = []
     for more in (agent_unit.environment(), {}):
         environment = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}

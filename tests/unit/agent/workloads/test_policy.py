@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An agent with policy: workloads that come and go are guarded, and what it programs is what the module would."""
+"""Tests of an agent with policy: workloads are guarded, and it programs what the module would."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOST = Endpoint("HostEndpoint", "by-address", "node1", "", ("10.10.1.11",))
 
 
 def members(node, prefix):
-    """Of all sets of this kind, of IPv4."""
+    """Return the members of all IPv4 sets whose kind is `prefix`."""
     saved = [line.split() for line in node.kernel.run(["ipset", "save"]).output.splitlines()]
     return {words[2] for words in saved if words[0] == "add" and words[1].startswith(f"cali40{prefix}")}
 
@@ -61,7 +61,7 @@ def test_a_workload_is_known_to_policy_as_soon_as_it_comes(tmp_path):
 
 
 def test_another_label_and_policy_follows_before_the_answer(tmp_path):
-    """The link, the route and the address stay as they are; the record keeps it over a restart."""
+    """Link, route and address stay as they are. The record keeps the labels over a restart."""
 
     async def scenario():
         node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
@@ -141,7 +141,7 @@ def test_a_host_endpoint_by_address_goes_where_its_address_goes(tmp_path):
 
 
 def test_a_host_endpoint_by_its_ipv6_address(tmp_path):
-    """The kernel's word of it is not listened to: SIGHUP, or some time."""
+    """No notification reports the address here: it is found by the interval, or after SIGHUP."""
 
     async def scenario():
         host = Endpoint("HostEndpoint", "by-address", "node1", "", ("2001:db8::1",))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent's locks and its group commit: who waits for whom."""
+"""Tests of the agent's locks and its group commit: which task waits for which."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_those_who_share_the_turn_hold_it_together_and_who_is_alone_waits():
         await asyncio.sleep(0.5)
         writer = asyncio.ensure_future(alone())
         await asyncio.sleep(0.1)
-        late = asyncio.ensure_future(shares("c", 1))  # does not overtake who waits to be alone
+        late = asyncio.ensure_future(shares("c", 1))  # does not overtake the waiting writer
         await asyncio.gather(*first, writer, late)
         assert seen == ["+a", "+b", "-a", "-b", "+alone", "-alone", "+c", "-c"]
 
