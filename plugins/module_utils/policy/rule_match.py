@@ -168,6 +168,6 @@ def _labelled(owner: AddressOwner, selector: str) -> str:
 
 
 def _selector_text(selector: str) -> str:
-    """Return a selector for people, with a namespace that was folded in written behind it: "... in namespace web"."""
+    """Return a selector for people. A namespace that was folded in is written behind it: "... in namespace web"."""
     match = _IN_NAMESPACE.fullmatch(selector)
     return f"{match.group(2)} in namespace {match.group(1)}" if match else selector

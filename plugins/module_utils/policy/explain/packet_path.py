@@ -213,7 +213,7 @@ class _Asked:
     def _before_routing(
         self, host: PathHost, untracked: t.Optional[Endpoint], pre_dnat: t.Optional[Endpoint], flow: Flow
     ) -> bool:
-        """Return whether untracked or preDNAT policy lets the flow pass, so that later policies for the host are skipped.
+        """Return whether untracked or preDNAT policy lets the flow pass, so that later policy for the host is skipped.
 
         `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. Raise _Denied on a denial.
         """

@@ -239,7 +239,10 @@ class PolicyIndex:
 def node_policy(
     policy_set: PolicySet, endpoints: t.Iterable[Endpoint], node: str, interfaces: t.Optional[Interfaces] = None
 ) -> NodePolicy:
-    """Return the policy that `node` has to program, computed from these values alone. See PolicyIndex for `interfaces`."""
+    """Return the policy that `node` has to program, computed from these values alone.
+
+    `endpoints` are those of all nodes, `interfaces` the host's own, without those of workloads.
+    """
     index = PolicyIndex(node, interfaces)
     index.update_policy_set(policy_set)
     for endpoint in endpoints:
