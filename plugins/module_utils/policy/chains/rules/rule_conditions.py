@@ -30,7 +30,7 @@ class Conditions(t.NamedTuple):
     """The conditions under which a packet matches a rule.
 
     `all_of` are conditions that must all hold, the protocol first. `any_of` are up to two groups of alternatives, each
-    a tuple of conditions; in every group, one alternative must hold. `nets` are the lists of CIDRs that need a set each.
+    a tuple of conditions; in each group, one alternative must hold. `nets` are the lists of CIDRs that need a set each.
     """
 
     all_of: tuple[str, ...]
