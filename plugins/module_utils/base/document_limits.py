@@ -126,6 +126,7 @@ class _Walk:
         self.anchors: dict[str, t.Optional[_Size]] = {}
 
     def scalar(self, anchor: t.Optional[str], line: int) -> None:
+        """Count a scalar. Raise BeyondLimits if a limit is exceeded."""
         self._add(_Size(1, 0), line)
         if anchor is not None:
             self.anchors[anchor] = _Size(1, 0)
@@ -141,12 +142,14 @@ class _Walk:
         self._add(size, line)
 
     def begin(self, anchor: t.Optional[str], line: int) -> None:
+        """Count a mapping or list and open it. Raise BeyondLimits if a limit is exceeded."""
         if anchor is not None:
             self.anchors[anchor] = None
         self._open.append([anchor, self._total, 0])
         self._add(_Size(1, 0), line)
 
     def end(self) -> None:
+        """Close the innermost open mapping or list, and record its size for aliases."""
         anchor, before, below = self._open.pop()
         size = _Size(self._total - before, below + 1)
         if self._open:

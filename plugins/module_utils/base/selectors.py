@@ -475,28 +475,34 @@ class _Group:
         self.conjunction: list[Expression] = []
 
     def close_conjunction(self) -> None:
+        """Add the present conjunction to the alternatives, and begin a new one."""
         node = self.conjunction[0] if len(self.conjunction) == 1 else And(tuple(self.conjunction))
         self.alternatives.append(node)
         self.conjunction = []
 
     def close(self) -> Expression:
+        """Return the expression of the whole group, negated if a "!" stood before it."""
         self.close_conjunction()
         node = self.alternatives[0] if len(self.alternatives) == 1 else Or(tuple(self.alternatives))
         return Not(node) if self.negated else node
 
 
 class _Parser:
+    """A parser of one text. `at` is the index of the next token."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens = _tokens(text)
         self.at = 0
 
     def fail(self, expected: str) -> SelectorError:
+        """Return, not raise, the error that the next token is not what `expected` says."""
         token = self.tokens[self.at]
         # The tokenizer's own expectation is more precise. It has none where any term would be valid.
         return SelectorError(self.text, token.start, (token.kind == "error" and token.value) or expected)
 
     def accept(self, kind: str) -> t.Optional[_Token]:
+        """Consume the next token and return it if it is of this kind, else return None."""
         token = self.tokens[self.at]
         if token.kind != kind:
             return None
@@ -504,6 +510,7 @@ class _Parser:
         return token
 
     def selector(self) -> Expression:
+        """Return the tree of the whole text. Raise SelectorError if it is not a selector."""
         if self.accept("end"):
             return All()
         groups = [_Group(False)]
@@ -536,6 +543,7 @@ class _Parser:
             return groups[0].close()
 
     def leaf(self) -> Leaf:
+        """Consume and return one test, such as `has(a)`. Raise SelectorError if there is none."""
         if self.accept("all"):
             return All()
         if self.accept("global"):
@@ -562,6 +570,7 @@ class _Parser:
         raise self.fail(_AN_OPERATOR)
 
     def set(self) -> tuple[str, ...]:
+        """Consume a set and return its strings, sorted and unique. Raise SelectorError if there is no set."""
         if not self.accept("{"):
             raise self.fail('a set such as {"a", "b"}')
         values: set[str] = set()

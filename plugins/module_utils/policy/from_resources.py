@@ -92,7 +92,10 @@ def is_deletion(resource: AnyPolicy) -> bool:
 
 
 def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
-    """Return a policy resource of any kind as a value. It is staged if its kind is, or with `staged`."""
+    """Return a policy resource of any kind as a value. It is staged if its kind is, or with `staged`.
+
+    Namespaces and service accounts are folded into its selectors. Unsupported fields are not checked here.
+    """
     namespace = resource.namespace if isinstance(resource, NetworkPolicy) else ""
     parts = [selectors.parse(resource.selector).root]
     if isinstance(resource, GlobalNetworkPolicy) and resource.namespaceSelector:

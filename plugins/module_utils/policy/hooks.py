@@ -22,9 +22,10 @@ HOOKS = (UNTRACKED, PRE_DNAT, FORWARD, NORMAL)
 def applies_at(policy: Policy, direction: str, hook: str, endpoint: Endpoint) -> bool:
     """Return whether `policy`, if it selects `endpoint`, applies at `hook` in `direction`, "Ingress" or "Egress".
 
-    A policy with doNotTrack or preDNAT applies at no other hook, and so never to workloads. applyOnForward adds the
-    hook FORWARD to NORMAL. doNotTrack does not apply to the HostEndpoint "*": it would also affect connections of
-    workloads.
+    The result is False if `direction` is not among the policy's types. A policy with doNotTrack applies only at
+    UNTRACKED, one with preDNAT only at PRE_DNAT to ingress, and both only to host endpoints. applyOnForward adds the
+    hook FORWARD of host endpoints to NORMAL. doNotTrack does not apply to the HostEndpoint "*", because it would also
+    affect connections of workloads.
     """
     if direction not in policy.types:
         return False

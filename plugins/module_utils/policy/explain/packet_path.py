@@ -69,7 +69,7 @@ class PathHost:
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One decision on a path. `endpoint` is None if the host decided without policy; `hook` is in `hooks.HOOKS`."""
+    """One decision on a path. `endpoint` is None if it concerns no endpoint's policy; `hook` is in `hooks.HOOKS`."""
 
     host: str
     direction: str

@@ -41,6 +41,7 @@ class _Group(t.Generic[Item]):
         self.matching: set[str] = set()
 
     def demands_met(self) -> t.Iterator[Demand]:
+        """Yield the demands that these labels meet: each label with its value, and with any value (None)."""
         for label, value in self.labels.items():
             yield label, value
             yield label, None
