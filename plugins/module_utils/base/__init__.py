@@ -1,4 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every room may use and what uses none: names, addresses, selectors, and texts that a protocol can carry."""
+"""Tools that every other room may use: addresses, names, selectors, size limits, and encoders of text protocols.
+
+This room imports no other room.
+"""

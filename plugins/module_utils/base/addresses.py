@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Addresses and CIDRs: parsing them as Calico (Go's net package) does, and arithmetic on valid ones.
 
-`parse_address`, `parse_cidr` and `parse_cidr_or_address` read any text. An IPv4 address has four decimal numbers
-without leading zeros. IPv6 is that of RFC 4291 without a zone. An IPv4-mapped IPv6 address (::ffff:10.0.0.1) is the
-IPv4 address.
+`parse_address`, `parse_cidr` and `parse_cidr_or_address` accept any text. An IPv4 address has four decimal numbers
+without leading zeros. An IPv6 address is as in RFC 4291, without a zone. An IPv4-mapped IPv6 address (::ffff:10.0.0.1)
+is read as the IPv4 address.
 
-All functions after them take valid text: a state's, the kernel's or what a parser returned. They cost a fraction of
-what `ipaddress` takes, and never mix IP versions: no CIDR contains an address of the other one.
+`canonical_address`, `canonical_cidr` and `cidr` raise ValueError for invalid text. All functions after `cidr` assume
+valid text: from a state, from the kernel, or from a parser. They are much faster than `ipaddress`. They never mix IP
+versions: no CIDR contains an address of the other version.
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ _MAPPED = 0xFFFF << 32
 
 
 class Address(t.NamedTuple):
-    """An address: IP version, and the address as a number."""
+    """An address: its IP version (4 or 6), and the address as a number."""
 
     version: int
     number: int
 
     @property
     def text(self) -> str:
-        """Return the address in its canonical form."""
+        """The address as text in its canonical form."""
         return _text(self.version, self.number)
 
 
 class Cidr(t.NamedTuple):
     """An address with a prefix length.
 
-    `network` is the address without the bits beyond the prefix, `length` the prefix length, of 32 or 128.
-    `length_written` differs from it for an IPv4-mapped range only, which is written with a length of 128.
+    `number` is the address as a number, `network` the same without the bits beyond the prefix, `length` the prefix
+    length in bits. `length_written` is the length as written. It differs from `length` only for an IPv4-mapped range
+    such as ::ffff:10.0.0.0/104, which has the length 8.
     """
 
     version: int
@@ -59,11 +61,11 @@ class Cidr(t.NamedTuple):
         return f"{_text(self.version, self.network)}/{self.length}"
 
     def contains(self, other: Cidr) -> bool:
-        """Return whether all addresses of `other` are in this one."""
+        """Return whether all addresses of `other` are in this range; False for another IP version."""
         return self.length <= other.length and self.overlaps(other)
 
     def overlaps(self, other: Cidr) -> bool:
-        """Return whether the two share an address."""
+        """Return whether the two ranges share an address; False if their IP versions differ."""
         if self.version != other.version:
             return False
         shift = BITS[self.version] - min(self.length, other.length)
@@ -99,7 +101,7 @@ def _ipv6(text: str) -> t.Optional[int]:
 
 
 def parse_address(text: str) -> t.Optional[Address]:
-    """Return the address that `text` spells, or None."""
+    """Return the address that `text` spells, or None if it is not an address."""
     number = _ipv4(text)
     if number is not None:
         return Address(4, number)
@@ -110,7 +112,10 @@ def parse_address(text: str) -> t.Optional[Address]:
 
 
 def parse_cidr(text: str) -> t.Optional[Cidr]:
-    """Return the address and prefix length that `text` spells, or None; None also for an address alone."""
+    """Return the address and prefix length that `text` spells, or None if it is no CIDR.
+
+    An address without a prefix length is no CIDR. Bits beyond the prefix are accepted and kept in `number`.
+    """
     address, slash, length_text = text.partition("/")
     if not slash or not _LENGTH.fullmatch(length_text):
         return None
@@ -127,7 +132,10 @@ def parse_cidr(text: str) -> t.Optional[Cidr]:
 
 
 def parse_cidr_or_address(text: str) -> t.Optional[Cidr]:
-    """Return the range that `text` spells, or None; an address alone is a range of one."""
+    """Return the range that `text` spells, or None if it is neither an address nor a CIDR.
+
+    An address without a prefix length is a range of one address.
+    """
     cidr = parse_cidr(text)
     if cidr:
         return cidr
@@ -144,16 +152,16 @@ def _cidr(version: int, number: int, length: int, written: int) -> Cidr:
 
 
 def canonical_address(text: str) -> tuple[int, int]:
-    """Return (IP version, address as a number) of text in the form that this collection writes. Raises ValueError.
+    """Return `text` as (IP version, address as a number). Raise ValueError if it is no address or has a zone.
 
-    Unlike `parse_address` it takes an IPv4-mapped IPv6 address as IPv6.
+    Unlike `parse_address`, an IPv4-mapped IPv6 address is IPv6.
     """
     if family_of(text) == 4:
         parts = text.split(".")
         if len(parts) == 4:
             value = 0
             for part in parts:
-                # `str(int())` refuses what isdigit lets through: leading zeros, digits of other scripts.
+                # `isdigit` accepts leading zeros and digits of other scripts; comparing with `str(int())` refuses them.
                 if not part.isdigit() or len(part) > 3 or int(part) > 255 or str(int(part)) != part:
                     break
                 value = value << 8 | int(part)
@@ -166,14 +174,17 @@ def canonical_address(text: str) -> tuple[int, int]:
 
 
 def format_address(version: int, value: int) -> str:
-    """Return the text of an address that is given as a number."""
+    """Return the text of an address that is given by its IP version (4 or 6) and its number."""
     if version == 4:
         return f"{value >> 24}.{value >> 16 & 255}.{value >> 8 & 255}.{value & 255}"
     return str(ipaddress.IPv6Address(value))
 
 
 def canonical_cidr(text: str) -> tuple[int, int, int]:
-    """Return (IP version, first address, prefix length). Raises ValueError, also for bits set behind the prefix."""
+    """Return a CIDR as (IP version, first address as a number, prefix length).
+
+    Raise ValueError if `text` is not an address with a prefix length, or has bits set beyond the prefix.
+    """
     address, slash, length = text.partition("/")
     version, value = canonical_address(address)
     if not slash or not length.isdigit() or not length.isascii() or str(int(length)) != length:
@@ -189,7 +200,7 @@ def canonical_cidr(text: str) -> tuple[int, int, int]:
 
 @functools.lru_cache(maxsize=65536)
 def cidr(text: str) -> Cidr:
-    """Return the range that `text` spells; an address alone is a range of one. Raises ValueError for any other text."""
+    """Return the range that `text` spells; an address alone is a range of one. Raise ValueError for any other text."""
     parsed = parse_cidr_or_address(text)
     if parsed is None:
         raise ValueError(f"{text!r} is neither an address nor a range of addresses")
@@ -197,12 +208,12 @@ def cidr(text: str) -> Cidr:
 
 
 def family_of(text: str) -> int:
-    """Return the IP version of an address or CIDR, 4 or 6."""
+    """Return the IP version, 4 or 6, of a valid address or CIDR."""
     return 6 if ":" in text else 4
 
 
 def number(address: str) -> int:
-    """Return an address as a number."""
+    """Return a valid address as a number."""
     if ":" in address:
         return _number6(address)
     a, b, c, d = address.split(".")
@@ -219,14 +230,17 @@ def _number6(address: str) -> int:
 
 
 def bounds(cidr: str) -> tuple[int, int]:
-    """Return the first and the last address of a CIDR without host bits, as numbers."""
+    """Return the first and the last address of a valid CIDR as numbers. It must have no bits beyond the prefix."""
     address, dummy, length = cidr.partition("/")
     first = number(address)
     return first, first | (1 << (BITS[family_of(address)] - int(length))) - 1
 
 
 def inside(cidr: str, outer: str) -> bool:
-    """Return whether all of the CIDR `cidr` is in the CIDR `outer`."""
+    """Return whether all of the CIDR `cidr` is in the CIDR `outer`; False if their IP versions differ.
+
+    Both must be valid and have no bits beyond the prefix.
+    """
     if family_of(cidr) != family_of(outer):
         return False
     first, last = bounds(cidr)
@@ -235,18 +249,20 @@ def inside(cidr: str, outer: str) -> bool:
 
 
 def host(address: str) -> str:
-    """Return the CIDR that contains this address alone."""
+    """Return the CIDR, with prefix length 32 or 128, that contains this address alone."""
     return f"{address}/{BITS[family_of(address)]}"
 
 
 def contains(cidr: str, address: str) -> bool:
-    """Return whether an address is in a CIDR."""
+    """Return whether an address is in a CIDR; False if their IP versions differ."""
     return inside(host(address), cidr)
 
 
 class Network(t.NamedTuple):
-    """A CIDR as numbers, for many comparisons: the bits of an address of its IP version (32 or 128), its address
-    without the host bits (shifted out), and its prefix length.
+    """A CIDR as numbers, for fast repeated comparisons.
+
+    `bits` is the number of bits of an address (32 or 128), `length` the prefix length, and `prefix` the first `length`
+    bits of the address as a number.
     """
 
     bits: int
@@ -254,13 +270,16 @@ class Network(t.NamedTuple):
     length: int
 
     def holds(self, other: Network) -> bool:
-        """Return whether all of `other` is in this one."""
+        """Return whether all of `other` is in this network; False for another IP version."""
         inner = self.bits == other.bits and other.length >= self.length
         return inner and other.prefix >> (other.length - self.length) == self.prefix
 
 
 def network(cidr: str) -> Network:
-    """Return a CIDR as numbers; host bits are dropped, and an address alone is a network of one."""
+    """Return a valid CIDR as a Network.
+
+    Bits beyond the prefix are dropped. An address without a prefix length is a network of one address.
+    """
     address, dummy, written = cidr.partition("/")
     bits = BITS[family_of(address)]
     length = int(written or bits)
@@ -268,5 +287,5 @@ def network(cidr: str) -> Network:
 
 
 def within(cidr: str, outer: Network) -> bool:
-    """Return whether all of a CIDR is in a network."""
+    """Return whether all of a CIDR or address is in a network; False for another IP version."""
     return outer.holds(network(cidr))

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bounds for YAML and JSON documents, so that reading one takes time in proportion to its size.
+"""Limits for YAML and JSON documents, so that the time to read one grows linearly with its size.
 
-A document of a few kilobytes can stand for gigabytes by its aliases, or exhaust the reader's stack by its nesting.
-Both are found here while the text is parsed, before anything is built from it.
+A document of a few kilobytes can expand to gigabytes by its aliases, or exhaust the reader's stack by its nesting.
+The checks here find both while the text is parsed, before any value is built from it.
 """
 
 from __future__ import annotations
@@ -17,27 +17,34 @@ _MIB = 1024 * 1024
 
 
 class DocumentLimits(t.NamedTuple):
-    """`size` is in bytes. `values` counts keys, scalars, mappings and lists, those of aliases each time."""
+    """The limits of one document.
+
+    `size` is in bytes of a file, or characters of a text that is already decoded. `values` is the number of keys,
+    scalars, mappings and lists, where those behind an alias count each time. `depth` is in levels of nesting.
+    """
 
     size: int
     values: int
     depth: int
 
 
-#: For resources and for variables that hold them, and for the lockfile of a large fleet.
+#: The limits for resources and variables that hold them, and those for the lockfile of a large fleet.
 RESOURCES = DocumentLimits(10 * _MIB, 1_000_000, 64)
 LOCKFILE = DocumentLimits(64 * _MIB, 10_000_000, 64)
 
-#: Characters of a number. YAML reads 1:1:1... as a number to the base 60, in quadratic time.
+#: The most characters of a number. YAML reads 1:1:1... as a number to the base 60, in quadratic time.
 _DIGITS = 64
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
-#: What counts for nesting in JSON. A string that has no end reaches to the end of the text.
+#: The tokens that matter for nesting in JSON. A string without a closing quote extends to the end of the text.
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
 class BeyondLimits(ValueError):
-    """A document that is not read. `rule` says why, `remedy` how to go on; `line` is None where it is not known."""
+    """A document that is refused because it exceeds a limit or breaks a rule of JSON.
+
+    `rule` says what is wrong, `remedy` how to go on. `line` counts from 1, and is None where it is not known.
+    """
 
     def __init__(self, rule: str, remedy: str, line: t.Optional[int] = None) -> None:
         super().__init__(f"{rule} {remedy}")
@@ -47,23 +54,27 @@ class BeyondLimits(ValueError):
 
 
 def too_large(limits: DocumentLimits) -> BeyondLimits:
+    """Return the error for a document that is larger than `limits` allow."""
     return BeyondLimits(f"is larger than {limits.size // _MIB} MiB.", "Split it into several files.")
 
 
 def too_deep(limits: DocumentLimits, line: t.Optional[int] = None) -> BeyondLimits:
+    """Return the error for a document that is nested deeper than `limits` allow."""
     rule = f"is nested deeper than {limits.depth} levels."
     return BeyondLimits(rule, "No resource needs more than about ten: write it flat.", line)
 
 
 def too_many(limits: DocumentLimits, line: t.Optional[int] = None) -> BeyondLimits:
+    """Return the error for a document that has more values than `limits` allow."""
     rule = f"has more than {limits.values:,} values, those of its aliases counted each time."
     return BeyondLimits(rule, "Split it into several files, and write out what its aliases stand for.", line)
 
 
 def check_yaml(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> None:
-    """Check the documents in `text` without building them. `loader` is the class that is to load them.
+    """Check all YAML documents in `text` against `limits` without building their values.
 
-    Raises BeyondLimits, and yaml.YAMLError as the loader does.
+    `loader` is the PyYAML loader class that will load them. Raise BeyondLimits if a limit is exceeded, a number has
+    more than 64 characters, or a collection contains an alias of itself. Raise yaml.YAMLError if the text is not YAML.
     """
     import yaml
 
@@ -104,35 +115,41 @@ class _Size(t.NamedTuple):
 
 
 class _Walk:
-    """How much the values of a document are, and how deep, with everything that aliases stand for."""
+    """A count of a document's values and levels, with the expanded content of its aliases."""
 
     def __init__(self, limits: DocumentLimits) -> None:
         self._limits = limits
         self._total = 0
-        #: The collections that are open: [their anchor, the total before them, the depth below them].
+        #: For each open collection: [its anchor, the total of values before it, the depth of its content].
         self._open: list[list[t.Any]] = []
-        #: None for a collection that is still open.
+        #: The size of the value of each anchor, None for a collection that is still open.
         self.anchors: dict[str, t.Optional[_Size]] = {}
 
     def scalar(self, anchor: t.Optional[str], line: int) -> None:
+        """Count a scalar. Raise BeyondLimits if a limit is exceeded."""
         self._add(_Size(1, 0), line)
         if anchor is not None:
             self.anchors[anchor] = _Size(1, 0)
 
     def alias(self, anchor: str, line: int) -> None:
-        """Add what an alias stands for. One that has no anchor is left to the loader, which says so."""
+        """Count the value behind an alias. Raise BeyondLimits if a limit is exceeded or that value contains the alias.
+
+        An alias without an anchor counts as one value: the loader reports it later.
+        """
         size = self.anchors.get(anchor, _Size(1, 0))
         if size is None:
             raise BeyondLimits(f"has alias *{anchor} inside of what it stands for.", "Write it out.", line)
         self._add(size, line)
 
     def begin(self, anchor: t.Optional[str], line: int) -> None:
+        """Count a mapping or list and open it. Raise BeyondLimits if a limit is exceeded."""
         if anchor is not None:
             self.anchors[anchor] = None
         self._open.append([anchor, self._total, 0])
         self._add(_Size(1, 0), line)
 
     def end(self) -> None:
+        """Close the innermost open mapping or list, and record its size for aliases."""
         anchor, before, below = self._open.pop()
         size = _Size(self._total - before, below + 1)
         if self._open:
@@ -151,7 +168,11 @@ class _Walk:
 
 
 def read_json(text: str, limits: DocumentLimits = RESOURCES) -> t.Any:
-    """Return the value in `text`. Raises BeyondLimits and json.JSONDecodeError."""
+    """Return the value of the JSON document `text`.
+
+    Raise BeyondLimits if the size or depth in `limits` is exceeded, a number has more than 64 characters, a key is
+    repeated within an object, or a value is NaN or Infinity. Raise json.JSONDecodeError if the text is not JSON.
+    """
     if len(text) > limits.size:
         raise too_large(limits)
     depth = 0
@@ -194,12 +215,16 @@ def _without_repetition(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
 
 
 def repeated(key: str, line: t.Optional[int] = None) -> BeyondLimits:
+    """Return the error for a mapping that has `key` twice. A long or unprintable key is shortened and escaped."""
     shown = key if len(key) <= 80 and key.isprintable() else f"{key[:60]!r}..."
     return BeyondLimits(f"has key {shown} twice.", "Remove one of them.", line)
 
 
 def check_value(value: t.Any, limits: DocumentLimits = RESOURCES) -> None:
-    """Check a value that is built already, in which aliases are one object in several places. Raises BeyondLimits."""
+    """Raise BeyondLimits if a value that is already built has more values or levels than `limits` allow.
+
+    An object that occurs in several places, as YAML's aliases do, counts each time. Keys do not count.
+    """
     left = limits.values
     level: list[t.Any] = [value]
     for dummy in range(limits.depth + 1):

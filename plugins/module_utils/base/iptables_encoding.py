@@ -3,13 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 r"""The encoder of iptables-restore's input: tokens of rules, and whole lines.
 
-iptables-restore reads lines into a buffer of 10240 bytes and takes what is longer for the next line. Outside of double
-quotes white space ends a token; inside of them a backslash takes the next character as it is.
+iptables-restore reads lines into a buffer of 10240 bytes and treats the rest of a longer line as the next line. White
+space outside of double quotes ends a token. Inside of quotes, a backslash escapes the next character.
 
-The compilers of policy and firewall render rules, and must not fail because of one rule. So `interface`, `cidr` and the
-like do not raise. They return a token that is refused, marked by the control character SUBSTITUTE, and
-`check_line` raises for the line that has it before iptables-restore sees any. The driver then sets that rule's chain
-aside (iptables_restore.py), as it does with one that the kernel refuses.
+The compilers of policy and firewall render many rules, and must not fail because of one of them. So `interface`, `cidr`
+and similar functions do not raise. For an invalid value they return a *refused token*, which says what is wrong and is
+marked by the control character SUBSTITUTE. `check_line` raises for a line with such a token, before iptables-restore
+reads any line. The driver then leaves out that rule's chain (iptables_restore.py), as if the kernel had refused it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TABLES = ("filter", "nat", "mangle", "raw", "security")
 _SUBSTITUTE = "\x1a"
 _REFUSED = re.compile(f"{_SUBSTITUTE}([^{_SUBSTITUTE}]*){_SUBSTITUTE}")
 
-_LONGEST_LINE = 2000  # characters; four bytes each at most, and the buffer has 10240
+_LONGEST_LINE = 2000  # characters of at most four bytes each; the buffer has 10240 bytes
 
 _CHAIN = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:/=+~@-]{0,27}", re.ASCII)
 _INTERFACE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.:@~=#$%&^-]{0,14}\+?", re.ASCII)
@@ -35,7 +35,7 @@ _SET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=~-]{0,30}", re.ASCII)
 _CIDR = re.compile(r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)(?:/[0-9]{1,3})?", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:~/-]{0,62}", re.ASCII)
 
-# Line feeds and tabs, control characters, halves of surrogate pairs; and what str.splitlines takes for ends of lines.
+# Line feeds, tabs, other control characters, halves of surrogate pairs, and other line separators of str.splitlines.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # Printable ASCII without the backslash, and line feeds.
 _FIT = b"\n" + bytes(range(0x20, 0x5C)) + bytes(range(0x5D, 0x7F))
@@ -51,20 +51,23 @@ def _token(form: re.Pattern[str], kind: str, allowed: str, value: str) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def cidr(value: str) -> str:
-    """Return an address or CIDR as a token, or a refused token."""
+    """Return an IPv4 or IPv6 address or CIDR unchanged, or a refused token if `value` does not have that form."""
     return _token(_CIDR, "an address", "Allowed is an IPv4 or IPv6 address, with or without a prefix length", value)
 
 
 @functools.lru_cache(maxsize=8192)
 def interface(value: str) -> str:
-    """Return the name of an interface, or the beginning of names and `+`, as a token; or a refused token."""
+    """Return the name of an interface unchanged, or a refused token if `value` is not a valid name.
+
+    A `+` at its end is valid, too, and stands for any ending.
+    """
     allowed = "Allowed are 15 letters, digits and _.:@~=#$%&^- , the first a letter, digit, _ or ., and a + at the end"
     return _token(_INTERFACE, "an interface", allowed, value)
 
 
 @functools.lru_cache(maxsize=65536)
 def set_name(value: str) -> str:
-    """Return the name of an IP set as a token, or a refused token."""
+    """Return the name of an IP set unchanged, or a refused token if `value` is not a valid name."""
     return _token(
         _SET, "an IP set", "Allowed are 31 letters, digits and _.:=~- , the first a letter, digit or _", value
     )
@@ -72,25 +75,28 @@ def set_name(value: str) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def chain(value: str) -> str:
-    """Return the name of a chain of ours as a token, or a refused token."""
+    """Return the name of a chain unchanged, or a refused token if `value` is not a valid name."""
     allowed = "Allowed are 28 letters, digits and _.:/=+~@- , the first a letter, digit, _, . or :"
     return _token(_CHAIN, "a chain", allowed, value)
 
 
 @functools.lru_cache(maxsize=65536)
 def word(value: str) -> str:
-    """Return the name of a protocol or a log prefix as a token, or a refused token."""
+    """Return the name of a protocol or a log prefix unchanged, or a refused token if `value` is not one plain word."""
     return _token(_WORD, "a word", "Allowed are 63 letters, digits and _.:~/- , the first a letter or digit", value)
 
 
 def check_table(value: str) -> None:
-    """Raise NotEncodable for what is no table of the kernel's."""
+    """Raise NotEncodable if `value` is not in TABLES, the kernel's tables."""
     if value not in TABLES:
         raise NotEncodable(PROTOCOL, "a table", value, f"Allowed is one of {', '.join(TABLES)}")
 
 
 def check_chain(value: str, ours: bool) -> None:
-    """Raise NotEncodable for what cannot be the name of a chain: one of ours, or one of others with rules of ours."""
+    """Raise NotEncodable if `value` cannot be the name of a chain.
+
+    With `ours` the name must begin with "cali-". Without, it may be a chain of others that holds a rule of ours.
+    """
     if not _CHAIN.fullmatch(value) or (ours and not value.startswith("cali-")):
         allowed = "Allowed are 28 letters, digits and _.:/=+~@- , the first a letter, digit, _, . or :"
         allowed = "Allowed are 28 letters, digits and _.:/=+~@- , the first cali-" if ours else allowed
@@ -98,7 +104,10 @@ def check_chain(value: str, ours: bool) -> None:
 
 
 def are_good(lines: t.Sequence[str]) -> bool:
-    """Tell whether `check_line` has nothing against any of `lines`, quickly; False may be an error on the safe side."""
+    """Return whether a fast check accepts all of `lines`. True means that `check_line` raises for none of them.
+
+    False means that at least one line needs `check_line`, which may still accept it. An empty sequence is accepted.
+    """
     if not lines:
         return True
     text = "\n".join(lines)
@@ -112,7 +121,10 @@ def are_good(lines: t.Sequence[str]) -> bool:
 
 
 def check_line(line: str) -> None:
-    """Raise NotEncodable if `line` would be no line or more than one, or ends inside of quotes."""
+    """Raise NotEncodable if iptables-restore would not read `line` as exactly one line.
+
+    This is so if it has a refused token, a control character, more than 2000 characters, or an unclosed quote.
+    """
     refused = _REFUSED.search(line)
     if refused:
         raise NotEncodable(PROTOCOL, "a rule", without_refused(line), refused.group(1))
@@ -125,5 +137,5 @@ def check_line(line: str) -> None:
 
 
 def without_refused(line: str) -> str:
-    """Return `line` with `(refused)` in the place of each refused token, to be shown."""
+    """Return `line` with "(refused)" in place of each refused token, for messages."""
     return _REFUSED.sub("(refused)", line)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Names derived from names: devices, handles, endpoints, BIRD's symbols. The same ones that Calico gives.
+"""Names derived from other names, as Calico derives them: devices, MAC addresses, IPAM handles, BIRD symbols.
 
-Pure functions of their arguments; what cannot be named raises NamingError.
+All functions are pure. A value from which no valid name can be made raises NamingError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INTERFACE_PREFIX = "cali"
 #: Characters in a device's name: IFNAMSIZ of linux/if.h, less its final zero.
 DEVICE_NAME_LIMIT = 15
 
-#: The label by which all that is in a namespace has its name.
+#: The label that holds the namespace's name on endpoints and network sets in a namespace.
 NAMESPACE_LABEL = "projectcalico.org/namespace"
 
 TUNNELS = ("ipip", "vxlan", "vxlan-v6", "wireguard", "wireguard-v6")
@@ -28,7 +28,10 @@ _DEVICE_NAME = re.compile(rf"[^\s/:]{{1,{DEVICE_NAME_LIMIT}}}", re.ASCII)
 
 
 class NamingError(ValueError):
-    """Something that cannot have a name: which `field` it came from, its `value`, the `rule` broken, the `remedy`."""
+    """A value from which no valid name can be made.
+
+    `field` is where the value came from, `value` the value, `rule` what is wrong with it, `remedy` how to go on.
+    """
 
     def __init__(self, field: str, value: str, rule: str, remedy: str) -> None:
         self.field = field
@@ -45,7 +48,11 @@ class NamingError(ValueError):
 
 
 def check_device_name(name: str, field: str = "device name") -> str:
-    """`name`, if the kernel takes it as the name of a network device (dev_valid_name in net/core/dev.c)."""
+    """Return `name` unchanged if the kernel accepts it as the name of a network device.
+
+    Raise NamingError for `field` if it does not: the name is empty, longer than 15 bytes, "." or "..", or contains
+    white space, "/", ":" or a zero byte (dev_valid_name in net/core/dev.c).
+    """
     if not _DEVICE_NAME.fullmatch(name) or len(name.encode("utf-8", "surrogatepass")) > DEVICE_NAME_LIMIT:
         raise NamingError(
             field,
@@ -59,7 +66,11 @@ def check_device_name(name: str, field: str = "device name") -> str:
 
 
 def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) -> str:
-    """Host side of a workload's veth pair: the prefix and 11 hex digits of the SHA-1 of "namespace.name"."""
+    """Return the name of the host side of a workload's veth pair.
+
+    It is `prefix` and the first 11 hex digits of the SHA-1 of "namespace.name". Raise NamingError if the prefix is
+    longer than 4 characters or contains a character that a device's name cannot have.
+    """
     digits = hashlib.sha1(f"{namespace}.{name}".encode(), usedforsecurity=False).hexdigest()[:11]
     if len(prefix) + len(digits) > DEVICE_NAME_LIMIT:
         raise NamingError(
@@ -72,9 +83,9 @@ def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) ->
 
 
 def vtep_mac(node: str) -> str:
-    """MAC address of a node's VXLAN device: 66: and the first five bytes of the SHA-1 of the node's name.
+    """Return the MAC address of a node's VXLAN device as text: 66: and the first five bytes of the name's SHA-1.
 
-    0x66 makes it a locally administered unicast address (RFC 7042, section 2.1). Felix uses the same one.
+    0x66 makes it a locally administered unicast address (RFC 7042, section 2.1). Felix derives the same address.
     """
     digest = hashlib.sha1(node.encode(), usedforsecurity=False).digest()
     return "66:" + ":".join(f"{byte:02x}" for byte in digest[:5])
@@ -82,12 +93,15 @@ def vtep_mac(node: str) -> str:
 
 @functools.lru_cache(maxsize=8192)
 def vtep_link_local(node: str) -> str:
-    """Link-local address of a node's VXLAN device."""
+    """Return the IPv6 link-local address of a node's VXLAN device as text, derived from the node's name."""
     return link_local(vtep_mac(node))
 
 
 def link_local(mac: str) -> str:
-    """The link-local address that the kernel forms from a MAC address (modified EUI-64: RFC 4291, appendix A)."""
+    """Return the IPv6 link-local address that the kernel forms from a MAC address such as "66:0a:...".
+
+    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise ValueError if `mac` is not six pairs of hex digits.
+    """
     octets = bytes.fromhex(mac.replace(":", ""))
     identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
     return str(ipaddress.IPv6Address(b"\xfe\x80" + bytes(6) + identifier))
@@ -97,24 +111,35 @@ def link_local(mac: str) -> str:
 
 
 def router_id(node: str) -> str:
-    """A BGP router id hashed from the node's name, for nodes without an IPv4 address (CALICO_ROUTER_ID=hash)."""
+    """Return a BGP router ID, as IPv4 text, from the SHA-256 of the node's name.
+
+    It is for nodes without an IPv4 address, as with Calico's CALICO_ROUTER_ID=hash.
+    """
     first, *others = hashlib.sha256(node.encode()).digest()[:4]
-    # Stay out of the multicast and reserved ranges.
+    # Multicast and reserved addresses (224.0.0.0 and above) are no valid router IDs.
     return ".".join(str(byte) for byte in (first - 32 if first > 223 else first, *others))
 
 
 def bird_peer_name(kind: str, address: str, port: t.Optional[int] = None) -> str:
-    """Symbol of a BGP protocol in bird.cfg; `kind` is Mesh, Global, Node or Local_Workload."""
+    """Return the symbol of a BGP session in bird.cfg, for example `Mesh_10_0_0_1` or `Node_10_0_0_1_port_1179`.
+
+    `kind` is Mesh, Global, Node or Local_Workload. A `port` of None adds no suffix.
+    """
     name = f"{kind}_{re.sub('[.:]', '_', address)}"
     return name if port is None else f"{name}_port_{port}"
 
 
-#: BIRD symbols have at most 64 characters; what is around the filter's name takes the rest.
+#: The longest name of a filter that is used as it is. BIRD symbols have at most 64 characters, and the text around the
+#: name takes the rest.
 _FILTER_NAME_LIMIT = 45
 
 
 def bird_filter_name(name: str, direction: str, version: int) -> str:
-    """Quoted symbol of the function made from a BGPFilter; `direction` is import or export, `version` 4 or 6."""
+    """Return the symbol, in single quotes, of the BIRD function made from the BGPFilter `name`.
+
+    `direction` is "import" or "export", `version` the IP version 4 or 6. A name of more than 45 characters is cut to
+    28 and followed by 16 hex digits of its SHA-256.
+    """
     if len(name) > _FILTER_NAME_LIMIT:
         digest = hashlib.sha256(name.encode()).hexdigest().upper()
         name = f"{name[:28]}_{digest[:16]}"
@@ -125,12 +150,12 @@ def bird_filter_name(name: str, direction: str, version: int) -> str:
 
 
 def handle_id(network: str, container_id: str) -> str:
-    """Handle of a container's addresses."""
+    """Return the IPAM handle of a container's addresses, "network.container_id"."""
     return f"{network}.{container_id}"
 
 
 def tunnel_handle_id(tunnel: str, node: str) -> str:
-    """Handle of a node's tunnel address; `tunnel` is one of TUNNELS."""
+    """Return the IPAM handle of a node's tunnel address. Raise NamingError if `tunnel` is not one of TUNNELS."""
     if tunnel not in TUNNELS:
         raise NamingError("tunnel", tunnel, "is not a kind of tunnel.", f"Use one of {', '.join(TUNNELS)}.")
     return f"{tunnel}-tunnel-addr-{node}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ranges of ports, and the ports that IANA assigned: the defaults of whatever listens."""
+"""Ranges of ports, and the ports that IANA assigned to BGP and VXLAN, which are the defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VXLAN_PORT = 4789  # UDP, RFC 7348 section 5
 
 @dataclasses.dataclass(frozen=True)
 class PortRange:
-    """Ports from `first` to `last`, both included; a single port is a range of one."""
+    """The ports from `first` to `last`, both included. A single port is a range with both equal."""
 
     first: int
     last: int

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which release this is, on nodes as well, where galaxy.yml is not."""
+"""The version of this release, for controllers and for nodes, which have no galaxy.yml."""
 
 from __future__ import annotations
 

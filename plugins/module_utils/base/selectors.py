@@ -14,11 +14,11 @@
     label       = 1 to 512 of [a-zA-Z0-9_./-]
 
 Words are keywords only where the grammar can use them, so `in in {"in"}` compares a label called `in`. Only space and
-tab separate tokens; inside `not in`, `starts with`, `ends with`, `has(...)`, `all(...)` line breaks pass too. An empty
-text is `all()`.
+tab separate tokens. Line breaks are also accepted inside `not in`, `starts with`, `ends with`, `has(...)`, `all(...)`.
+An empty text means `all()`.
 
-Source: the selector syntax of the Calico documentation (EntityRule, "Selector syntax") and the verdicts of Calico's own
-parser. Everything here works without recursion: the depth of a selector is limited by memory, not by the stack.
+Source: the selector syntax of the Calico documentation (EntityRule, "Selector syntax") and the behaviour of Calico's
+own parser. No function here is recursive: memory limits the depth of a selector, not the stack.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Labels = t.Mapping[str, str]
 class SelectorError(ValueError):
     """A text that is not a selector.
 
-    `text` is the whole text, `position` the offset (from 0) of the character at which it stopped making sense,
-    `expected` what could have stood there, in words.
+    `text` is the whole text, `position` the offset (from 0) of the first character that cannot be read, and `expected`
+    says in words what would be valid there.
     """
 
     def __init__(self, text: str, position: int, expected: str) -> None:
@@ -63,14 +63,15 @@ def _excerpt(text: str, limit: int) -> str:
 
 @dataclass(frozen=True)
 class Expression:
-    """A part of a selector. Leaves have `test(labels) -> bool`; Not, And and Or have `operands`."""
+    """A node in the tree of a selector: a Leaf, a Not with its `operand`, or an And or Or with their `operands`."""
 
 
 @dataclass(frozen=True)
 class Leaf(Expression):
-    """A part that looks at labels by itself."""
+    """A node that tests labels and has no operands. `str(leaf)` is its canonical text."""
 
     def test(self, labels: Labels) -> bool:
+        """Return whether `labels`, a mapping from name to value, satisfy this leaf."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -79,7 +80,7 @@ class Leaf(Expression):
 
 @dataclass(frozen=True)
 class All(Leaf):
-    """`all()`: matches everything."""
+    """`all()`: true for any labels."""
 
     def test(self, labels: Labels) -> bool:
         return True
@@ -90,7 +91,7 @@ class All(Leaf):
 
 @dataclass(frozen=True)
 class Global(Leaf):
-    """`global()`: matches everything by labels; as a namespaceSelector it stands for what has no namespace."""
+    """`global()`: true for any labels. As a namespaceSelector it means endpoints and sets without a namespace."""
 
     def test(self, labels: Labels) -> bool:
         return True
@@ -101,7 +102,7 @@ class Global(Leaf):
 
 @dataclass(frozen=True)
 class Has(Leaf):
-    """`has(label)`."""
+    """`has(label)`: true if the label exists."""
 
     label: str
 
@@ -114,7 +115,7 @@ class Has(Leaf):
 
 @dataclass(frozen=True)
 class Comparison(Leaf):
-    """A label compared with one string."""
+    """A comparison of a label with one string."""
 
     operator: t.ClassVar[str]
 
@@ -126,7 +127,7 @@ class Comparison(Leaf):
 
 
 class LabelEquals(Comparison):
-    """`label == "value"`."""
+    """`label == "value"`: false if the label is absent."""
 
     operator = "=="
 
@@ -135,7 +136,7 @@ class LabelEquals(Comparison):
 
 
 class LabelNotEquals(Comparison):
-    """`label != "value"`: also true where the label is absent."""
+    """`label != "value"`: also true if the label is absent."""
 
     operator = "!="
 
@@ -144,7 +145,7 @@ class LabelNotEquals(Comparison):
 
 
 class LabelContains(Comparison):
-    """`label contains "part"`."""
+    """`label contains "part"`: false if the label is absent."""
 
     operator = "contains"
 
@@ -153,7 +154,7 @@ class LabelContains(Comparison):
 
 
 class LabelStartsWith(Comparison):
-    """`label starts with "prefix"`."""
+    """`label starts with "prefix"`: false if the label is absent."""
 
     operator = "starts with"
 
@@ -162,7 +163,7 @@ class LabelStartsWith(Comparison):
 
 
 class LabelEndsWith(Comparison):
-    """`label ends with "suffix"`."""
+    """`label ends with "suffix"`: false if the label is absent."""
 
     operator = "ends with"
 
@@ -172,7 +173,7 @@ class LabelEndsWith(Comparison):
 
 @dataclass(frozen=True)
 class Membership(Leaf):
-    """A label looked up in a set; `values` are sorted and unique."""
+    """A comparison of a label with a set of strings; `values` are sorted and unique."""
 
     operator: t.ClassVar[str]
 
@@ -184,7 +185,7 @@ class Membership(Leaf):
 
 
 class LabelIn(Membership):
-    """`label in {"a", "b"}`."""
+    """`label in {"a", "b"}`: false if the label is absent."""
 
     operator = "in"
 
@@ -193,7 +194,7 @@ class LabelIn(Membership):
 
 
 class LabelNotIn(Membership):
-    """`label not in {"a", "b"}`: also true where the label is absent."""
+    """`label not in {"a", "b"}`: also true if the label is absent."""
 
     operator = "not in"
 
@@ -203,32 +204,32 @@ class LabelNotIn(Membership):
 
 @dataclass(frozen=True)
 class Not(Expression):
-    """`!operand`."""
+    """`!operand`: true if the operand is false."""
 
     operand: Expression
 
 
 @dataclass(frozen=True)
 class And(Expression):
-    """Two or more operands that must all match."""
+    """A conjunction: two or more operands that must all be true."""
 
     operands: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
 class Or(Expression):
-    """Two or more operands of which one must match."""
+    """A disjunction: two or more operands, at least one of them must be true."""
 
     operands: tuple[Expression, ...]
 
 
 def _quoted(value: str) -> str:
-    # A value that was parsed never holds both kinds of quotes.
+    # A parsed value never contains both kinds of quotes, because strings have no escapes.
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
 def leaves(root: Expression) -> t.Iterator[Leaf]:
-    """All leaves below `root`, in the order of the text."""
+    """Yield all leaves of the tree `root` in the order of the text; repeated ones each time."""
     pending = [root]
     while pending:
         node = pending.pop()
@@ -241,9 +242,12 @@ def leaves(root: Expression) -> t.Iterator[Leaf]:
 
 
 def replace_leaves(root: Expression, replacement: t.Callable[[Leaf], Expression]) -> Expression:
-    """The tree with what `replacement` makes of each leaf."""
+    """Return a copy of the tree `root` in which each leaf is replaced by the result of `replacement(leaf)`.
+
+    Errors raised by `replacement` are passed on.
+    """
     waiting: list[tuple[Expression, bool]] = [(root, False)]
-    done: list[Expression] = []  # operands before what they are part of
+    done: list[Expression] = []  # a stack: operands lie below the node that consumes them
     while waiting:
         node, visited = waiting.pop()
         if isinstance(node, Leaf):
@@ -268,10 +272,9 @@ def replace_leaves(root: Expression, replacement: t.Callable[[Leaf], Expression]
 
 
 class Selector:
-    """A parsed selector. Two are equal when their canonical forms are.
+    """A parsed, immutable selector. Two are equal if their canonical forms are.
 
-    `root` is the tree of nodes, `canonical` the normal form of the text, `uid` the name Calico derives from it for a
-    set of addresses ("s:" and the base64url SHA-224 of the canonical form).
+    `root` is the tree of nodes, `canonical` the normal form of the text.
     """
 
     __slots__ = ("_steps", "_uid", "canonical", "root")
@@ -283,7 +286,7 @@ class Selector:
         self._steps = _steps(root)
 
     def matches(self, labels: Labels) -> bool:
-        """Whether something that bears these labels is selected."""
+        """Return whether this selects an object with these labels, a mapping from name to value."""
         steps = self._steps
         at = 0
         while at >= 0:
@@ -293,6 +296,10 @@ class Selector:
 
     @property
     def uid(self) -> str:
+        """Calico's name for the set of the selected addresses: "s:" and a digest in base64url.
+
+        The digest is the SHA-224 of "s:" followed by the canonical form.
+        """
         if not self._uid:
             digest = hashlib.sha224(f"s:{self.canonical}".encode("utf-8", "surrogatepass")).digest()
             self._uid = "s:" + base64.urlsafe_b64encode(digest).decode("ascii").rstrip("=")
@@ -300,7 +307,7 @@ class Selector:
 
     @property
     def labels(self) -> frozenset[str]:
-        """The names of all labels that the verdict can depend on."""
+        """The names of all labels that occur in the selector."""
         return frozenset(leaf.label for leaf in leaves(self.root) if isinstance(leaf, (Has, Comparison, Membership)))
 
     def __eq__(self, other: object) -> bool:
@@ -343,7 +350,7 @@ _Test = t.Callable[[Labels], bool]
 
 
 class _Place:
-    """Where evaluation goes on: a verdict, or the first leaf of a node that has yet to be laid out."""
+    """The target of a jump in the list of tests: a verdict, or the first leaf of a node that is not laid out yet."""
 
     __slots__ = ("step",)
 
@@ -352,20 +359,23 @@ class _Place:
 
 
 def _steps(root: Expression) -> list[tuple[_Test, int, int]]:
-    """The tree as a list of tests, each with the step to take on true and on false (short-circuit code)."""
+    """Return the tree as a list of (test, next index if true, next index if false), as short-circuit code.
+
+    The next index is _MATCH or _NO_MATCH where evaluation ends.
+    """
     laid_out: list[tuple[_Test, _Place, _Place]] = []
     match, no_match = _Place(_MATCH), _Place(_NO_MATCH)
     pending: list[tuple[Expression, _Place, _Place, _Place]] = [(root, _Place(), match, no_match)]
     while pending:
         node, here, if_true, if_false = pending.pop()
-        # Leaves are laid out from left to right, so a node's first leaf is the next one.
+        # Leaves are laid out from left to right, so this node's first leaf is the next entry.
         here.step = len(laid_out)
         if isinstance(node, Leaf):
             laid_out.append((node.test, if_true, if_false))
         elif isinstance(node, Not):
             pending.append((node.operand, _Place(), if_false, if_true))
         elif isinstance(node, (And, Or)):
-            # From the last operand to the first, each knowing where the one to its right begins.
+            # From the last operand to the first, because each jumps to the beginning of the one to its right.
             following: t.Optional[_Place] = None
             for operand in reversed(node.operands):
                 place = _Place()
@@ -381,7 +391,7 @@ def _steps(root: Expression) -> list[tuple[_Test, int, int]]:
 
 # --- text to tokens -------------------------------------------------------------------------------------------------
 
-# What white space may stand inside a keyword made of two words, or inside the parentheses of has(), all() and global().
+# The white space that is accepted inside a keyword of two words, and inside the parentheses of has(), all(), global().
 _GAP = r"[\t\n\f\r ]*"
 _LABEL = r"[a-zA-Z0-9_./-]{1,512}"
 
@@ -390,7 +400,7 @@ _PUNCTUATION = re.compile(r"==|!=|&&|\|\||[(){},!]")
 _STRING = re.compile(r"\"([^\"]*)\"|'([^']*)'")
 _OPERATOR = re.compile(
     rf"(?P<contains>contains)|(?P<starts>starts{_GAP}with)|(?P<ends>ends{_GAP}with)"
-    # "inside" is no "in"; but "containsx" is "contains" followed by x, as Calico reads it.
+    # "inside" is not "in", but "containsx" is "contains" followed by x: Calico reads them so.
     rf"|(?P<notin>not{_GAP}in\b)|(?P<in>in\b)",
     re.ASCII,
 )
@@ -404,13 +414,13 @@ _HALVES = {"=": '"=="', "&": '"&&"', "|": '"||"'}
 
 
 class _Token(t.NamedTuple):
-    kind: str  # the punctuation itself, or a group's name above, or string, end, error
-    value: str  # a label, a string, or for an error what was expected
+    kind: str  # the punctuation itself, the name of a group above, or "string", "end", "error"
+    value: str  # a label, a string, or in an error what was expected
     start: int
 
 
 def _tokens(text: str) -> list[_Token]:
-    """The tokens of `text`; the last is `end`, or `error` where it cannot be cut any further."""
+    """Return the tokens of `text`. The last one has kind "end", or "error" where the rest is not a token."""
     tokens: list[_Token] = []
     at = 0
     while True:
@@ -455,7 +465,7 @@ _FUNCTIONS = {"has": "has(label) with one label, without quotes,", "all": "all()
 
 
 class _Group:
-    """What has been read since an open parenthesis (or the beginning): alternatives of conjunctions."""
+    """The part of a selector since an open parenthesis or the beginning: alternatives, and the last conjunction."""
 
     __slots__ = ("alternatives", "conjunction", "negated")
 
@@ -465,28 +475,34 @@ class _Group:
         self.conjunction: list[Expression] = []
 
     def close_conjunction(self) -> None:
+        """Add the present conjunction to the alternatives, and begin a new one."""
         node = self.conjunction[0] if len(self.conjunction) == 1 else And(tuple(self.conjunction))
         self.alternatives.append(node)
         self.conjunction = []
 
     def close(self) -> Expression:
+        """Return the expression of the whole group, negated if a "!" stood before it."""
         self.close_conjunction()
         node = self.alternatives[0] if len(self.alternatives) == 1 else Or(tuple(self.alternatives))
         return Not(node) if self.negated else node
 
 
 class _Parser:
+    """A parser of one text. `at` is the index of the next token."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens = _tokens(text)
         self.at = 0
 
     def fail(self, expected: str) -> SelectorError:
+        """Return, not raise, the error that the next token is not what `expected` says."""
         token = self.tokens[self.at]
-        # The tokenizer knows better what is missing, except where any term would do.
+        # The tokenizer's own expectation is more precise. It has none where any term would be valid.
         return SelectorError(self.text, token.start, (token.kind == "error" and token.value) or expected)
 
     def accept(self, kind: str) -> t.Optional[_Token]:
+        """Consume the next token and return it if it is of this kind, else return None."""
         token = self.tokens[self.at]
         if token.kind != kind:
             return None
@@ -494,11 +510,12 @@ class _Parser:
         return token
 
     def selector(self) -> Expression:
+        """Return the tree of the whole text. Raise SelectorError if it is not a selector."""
         if self.accept("end"):
             return All()
         groups = [_Group(False)]
         while True:
-            # An operation is due, after any number of "!" and "(".
+            # An operation comes next, after any number of "!" and "(".
             negated = False
             while self.accept("!"):
                 negated = not negated
@@ -507,7 +524,7 @@ class _Parser:
                 continue
             leaf = self.leaf()
             groups[-1].conjunction.append(Not(leaf) if negated else leaf)
-            # After it, close what can be closed, up to the next "&&" or "||".
+            # After it come closing parentheses, and then "&&", "||" or the end.
             while self.accept(")"):
                 if len(groups) == 1:
                     self.at -= 1
@@ -526,6 +543,7 @@ class _Parser:
             return groups[0].close()
 
     def leaf(self) -> Leaf:
+        """Consume and return one test, such as `has(a)`. Raise SelectorError if there is none."""
         if self.accept("all"):
             return All()
         if self.accept("global"):
@@ -547,11 +565,12 @@ class _Parser:
             self.at += 1
             return _MEMBERSHIPS[operator](token.value, self.set())
         if operator == "(" and token.value.lower() in _FUNCTIONS:
-            # Not readable as a function above, so it was taken for a label: say what was probably meant.
+            # The tokenizer read it as a label because it is no valid function. Suggest the function that is similar.
             raise SelectorError(self.text, token.start, f"{_FUNCTIONS[token.value.lower()]} in lower case")
         raise self.fail(_AN_OPERATOR)
 
     def set(self) -> tuple[str, ...]:
+        """Consume a set and return its strings, sorted and unique. Raise SelectorError if there is no set."""
         if not self.accept("{"):
             raise self.fail('a set such as {"a", "b"}')
         values: set[str] = set()
@@ -567,18 +586,21 @@ class _Parser:
 
 
 def parse(text: str) -> Selector:
-    """The selector that `text` spells; SelectorError if it spells none. Kept for the next time: see parse_once()."""
+    """Return the selector that `text` spells, from a cache if possible. Raise SelectorError if it is not a selector.
+
+    The cache holds the last 1024 texts. Use `parse_once` for texts that callers of an API send.
+    """
     if not isinstance(text, str):
         raise SelectorError(str(text), 0, "a text")
     return _parse(text)
 
 
 def parse_once(text: str) -> Selector:
-    """Parse a selector of a caller's: nothing of it is kept. Raises SelectorError."""
+    """Return the selector that `text` spells, without caching it. Raise SelectorError if it is not a selector."""
     return Selector(_Parser(text).selector())
 
 
-# Fleets write the same few selectors again and again, and a Selector never changes.
+# Fleets repeat the same few selectors, and a Selector is immutable.
 @functools.lru_cache(maxsize=1024)
 def _parse(text: str) -> Selector:
     return Selector(_Parser(text).selector())

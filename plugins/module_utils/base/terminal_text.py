@@ -1,10 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-r"""Text for people's terminals and logs, in which nothing commands the terminal or changes the order of what is read.
+r"""Text that is safe for terminals and logs: it can neither control the terminal nor change the order of what is read.
 
-Names and messages come from nodes, workloads and files. Control characters (C0, DEL, C1), marks that change the
-direction of text (CVE-2021-42574), separators of lines and halves of surrogate pairs are shown as `\x1b`, `\u202e`.
+Names and messages come from nodes, workloads and files, so they may be hostile. Control characters (C0, DEL, C1), marks
+that change the direction of text (CVE-2021-42574), separators of lines and halves of surrogate pairs are escaped, for
+example as `\x1b` or `\u202e`.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ _IN_LINE = re.compile(f"[\t\n{_OTHERS}]")
 
 
 def text(value: object) -> str:
-    """Return `value` as text of any number of lines: line feeds and tabs stay."""
+    """Return `str(value)` with all unsafe characters escaped, except line feeds and tabs."""
     return _IN_TEXT.sub(_escape, str(value))
 
 
 def line(value: object) -> str:
-    """Return `value` as one line: line feeds and tabs are escaped, too."""
+    """Return `str(value)` as one line, with all unsafe characters escaped, including line feeds and tabs."""
     return _IN_LINE.sub(_escape, str(value))
 
 
 def lines(values: t.Iterable[object]) -> str:
-    """Return each value as one line, with a line feed behind it."""
+    """Return one text that has a line for each value, escaped by `line` and ended by a line feed."""
     return "".join(f"{line(value)}\n" for value in values)
 
 
@@ -40,18 +41,21 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class Stream:
-    """A text stream that escapes what is written to it (`text`); everything else is the stream's own."""
+    """A text stream that escapes all text written to it, except line feeds and tabs.
+
+    All other attributes are those of the wrapped stream.
+    """
 
     def __init__(self, stream: t.TextIO) -> None:
         self._stream = stream
 
     def write(self, value: str) -> int:
-        """Write `value` escaped; return how many characters of it were written, which is all of them."""
+        """Write `value`, escaped, and return its length in characters before escaping."""
         self._stream.write(text(value))
         return len(value)
 
     def writelines(self, values: t.Iterable[str]) -> None:
-        """Write each of `values`, escaped."""
+        """Write all of `values`, escaped, without adding line feeds."""
         for value in values:
             self.write(value)
 

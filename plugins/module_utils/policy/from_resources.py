@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calico v3 resources in, policy as values out: what `model.py` says they are, with nothing left to be looked up."""
+"""Conversion of Calico v3 resources to the values of `model.py`, in which all references are resolved."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .index.scoped_selectors import all_of, in_namespace, of_entity, of_namespac
 
 _ORCHESTRATOR_LABEL = "projectcalico.org/orchestrator"
 
-#: Before the names of policies of staged kinds.
+#: The prefix of the names of policies of staged kinds.
 STAGED_PREFIX = "staged:"
 _STAGED = (StagedGlobalNetworkPolicy, StagedNetworkPolicy)
 
@@ -45,10 +45,11 @@ AnyPolicy = t.Union[GlobalNetworkPolicy, NetworkPolicy]
 
 
 def policy_set(resources: t.Iterable[Resource], staged: t.Collection[str] = ()) -> model.PolicySet:
-    """The policy set of all tiers, policies, profiles and network sets among `resources`; others are passed over.
+    """Return the PolicySet of all tiers, policies, profiles and network sets in `resources`; others are ignored.
 
-    Policies whose name (`policy_name`) is in `staged` are only watched. Raises ResourceError for what is not supported
-    here, and for a policy in a tier that does not exist.
+    Policies whose name (as of `policy_name`) is in `staged` become staged ones. Raise ResourceError if a resource of
+    any kind has a field that this collection does not support, or if a policy's tier does not exist. Raise ValueError
+    if two policies have the same name.
     """
     resources = list(resources)
     tiers = {resource.name: resource for resource in resources if isinstance(resource, Tier)}
@@ -76,19 +77,25 @@ def policy_set(resources: t.Iterable[Resource], staged: t.Collection[str] = ()) 
 
 
 def policy_name(resource: AnyPolicy) -> str:
-    """What the policy is called wherever all kinds appear: "web", "default/web", and as Felix names those of staged
-    kinds, which may stand beside the one in force: "staged:web", "default/staged:web"."""
+    """Return a policy's name, unique among all kinds: "web", or "default/web" for one in a namespace.
+
+    Policies of staged kinds are named as in Felix, "staged:web" or "default/staged:web", because one may exist beside
+    an enforced policy of its name.
+    """
     name = f"{STAGED_PREFIX}{resource.name}" if isinstance(resource, _STAGED) else resource.name
     return f"{resource.namespace}/{name}" if isinstance(resource, NetworkPolicy) else name
 
 
 def is_deletion(resource: AnyPolicy) -> bool:
-    """Whether it says no more than that a policy is to go, which changes nothing yet (Felix is not told of it)."""
+    """Return whether a policy is a staged deletion, which has no effect. Felix does not receive those either."""
     return isinstance(resource, _STAGED) and resource.stagedAction == "Delete"
 
 
 def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
-    """One policy, of any kind."""
+    """Return a policy resource of any kind as a value. It is staged if its kind is, or with `staged`.
+
+    Namespaces and service accounts are folded into its selectors. Unsupported fields are not checked here.
+    """
     namespace = resource.namespace if isinstance(resource, NetworkPolicy) else ""
     parts = [selectors.parse(resource.selector).root]
     if isinstance(resource, GlobalNetworkPolicy) and resource.namespaceSelector:
@@ -116,7 +123,7 @@ def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
 
 
 def profile(resource: Profile) -> model.PolicyProfile:
-    """One profile."""
+    """Return a Profile resource as a value."""
     return model.PolicyProfile(
         name=resource.name,
         labels=tuple(sorted(resource.labelsToApply.items())),
@@ -126,7 +133,10 @@ def profile(resource: Profile) -> model.PolicyProfile:
 
 
 def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.PolicyNetworkSet:
-    """One set, of either kind; its ranges without bits beyond their prefix, each once."""
+    """Return a GlobalNetworkSet or NetworkSet resource as a value.
+
+    Its nets are canonical CIDRs, sorted and unique. A single address gets a prefix length of 32 or 128.
+    """
     nets = tuple(sorted({_net(text) for text in resource.nets}))
     if not isinstance(resource, NetworkSet):
         return model.PolicyNetworkSet(resource.name, nets=nets, labels=tuple(sorted(resource.labels.items())))
@@ -139,7 +149,7 @@ def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.Policy
 
 
 def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
-    """An interface of a node."""
+    """Return a HostEndpoint resource as a value. Its addresses are expectedIPs; ports without a name are left out."""
     return model.Endpoint(
         kind=model.HOST_ENDPOINT,
         name=resource.name,
@@ -153,7 +163,10 @@ def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
 
 
 def workload_endpoint(resource: WorkloadEndpoint) -> model.Endpoint:
-    """A workload's interface. Raises ResourceError for what is not supported here."""
+    """Return a WorkloadEndpoint resource as a value, with the labels of its namespace and service account.
+
+    Ports without a name are left out. Raise ResourceError if it has a field that this collection does not support.
+    """
     check_supported(resource)
     own = dict(resource.labels)
     if resource.orchestrator:
@@ -181,7 +194,7 @@ def _rules(resource: t.Union[AnyPolicy, Profile], direction: str, namespace: str
 
 def _rule(rule: Rule, namespace: str) -> model.PolicyRule:
     protocol = _protocol(rule.protocol)
-    # What is of another protocol is no ICMP message, so that there is nothing to exclude.
+    # Packets of another protocol are no ICMP messages, so notICMP excludes none of them.
     not_icmp = _icmp(rule.notICMP) if protocol in ("icmp", "icmpv6") else None
     return model.PolicyRule(
         action=rule.action,
@@ -239,5 +252,5 @@ def _addresses(texts: t.Iterable[str]) -> tuple[str, ...]:
 def _endpoint_ports(
     ports: t.Iterable[t.Union[HostEndpointPort, WorkloadEndpointPort]],
 ) -> tuple[model.DefinedPort, ...]:
-    """Those that have a name: no rule can speak of the others."""
+    """Return the ports that have a name. Rules cannot refer to the others."""
     return tuple(model.DefinedPort(port.name, str(_protocol(port.protocol)), port.port) for port in ports if port.name)

@@ -1,29 +1,31 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""At which points of a packet's way a policy applies (Felix: normal, forward, pre-DNAT and untracked tiers)."""
+"""The points on a packet's path at which a policy applies (Felix: normal, forward, pre-DNAT and untracked tiers)."""
 
 from __future__ import annotations
 
 from .model import HOST_ENDPOINT, INGRESS, WILDCARD, Endpoint, Policy
 
-#: A workload's traffic; what a host itself receives or sends.
+#: Packets that a workload, or a host itself, sends or receives.
 NORMAL = "normal"
-#: What is forwarded through a host endpoint.
+#: Packets that are forwarded through a host endpoint.
 FORWARD = "forward"
-#: All that comes in by a host endpoint, before DNAT.
+#: All packets that come in by a host endpoint, before DNAT.
 PRE_DNAT = "preDNAT"
-#: All that passes a host endpoint, before connection tracking.
+#: All packets that pass a host endpoint, before connection tracking.
 UNTRACKED = "untracked"
 
 HOOKS = (UNTRACKED, PRE_DNAT, FORWARD, NORMAL)
 
 
 def applies_at(policy: Policy, direction: str, hook: str, endpoint: Endpoint) -> bool:
-    """Whether `policy`, if it selects `endpoint`, is asked there about a direction.
+    """Return whether `policy`, if it selects `endpoint`, applies at `hook` in `direction`, "Ingress" or "Egress".
 
-    doNotTrack and preDNAT take a policy out of all other hooks, and so away from workloads. applyOnForward adds to the
-    normal one. What comes in by any interface cannot be untracked: that would take workloads' connections along.
+    The result is False if `direction` is not among the policy's types. A policy with doNotTrack applies only at
+    UNTRACKED, one with preDNAT only at PRE_DNAT to ingress, and both only to host endpoints. applyOnForward adds the
+    hook FORWARD of host endpoints to NORMAL. doNotTrack does not apply to the HostEndpoint "*", because it would also
+    affect connections of workloads.
     """
     if direction not in policy.types:
         return False

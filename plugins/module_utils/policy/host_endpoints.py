@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which HostEndpoint governs which interface of its node."""
+"""The HostEndpoints of a node and the interfaces that they govern."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import typing as t
 
 from .model import WILDCARD, Endpoint
 
-#: Interfaces of a host that are no workload's, with their addresses.
+#: The interfaces of a host, without those of workloads, and their addresses.
 Interfaces = t.Mapping[str, t.Collection[str]]
 
 
 def governing(host_endpoints: t.Iterable[Endpoint], interfaces: Interfaces) -> dict[str, Endpoint]:
-    """Interface -> the HostEndpoint that governs it; "*" -> that of all others, of those to come as well.
+    """Return a mapping from interface to the HostEndpoint that governs it; "*" is for all other interfaces.
 
-    One with an interfaceName governs that, whether it is there yet or not. One without governs each interface that
-    has one of its expectedIPs. Of several the one with the lowest name does (Felix, endpoint_mgr.go).
+    A HostEndpoint with an interfaceName governs that interface, even if it does not exist yet. One without governs each
+    interface that has one of its expectedIPs. If several qualify, the one with the lowest name governs (Felix,
+    endpoint_mgr.go).
     """
     found: dict[str, Endpoint] = {}
     for endpoint in sorted(host_endpoints, key=lambda endpoint: endpoint.name):
@@ -31,5 +32,5 @@ def governing(host_endpoints: t.Iterable[Endpoint], interfaces: Interfaces) -> d
 
 
 def endpoint_of(interface: str, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
-    """The HostEndpoint of one interface; one of its own replaces that of all interfaces, adding nothing to it."""
+    """Return the HostEndpoint of `interface` in `governed`: its own, else the one of "*", else None."""
     return governed.get(interface) or governed.get(WILDCARD)

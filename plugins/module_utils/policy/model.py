@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy as values: normalised, of no particular IP family, hashable. Compiler and evaluator know nothing else of it.
+"""Policy as values: normalised, hashable, for both IP versions. The compiler and the evaluator use nothing else.
 
-Selectors are texts in the canonical form of `selectors.py`; namespaces and service accounts are folded in. Names of
+Selectors are texts in the canonical form of `selectors.py`, with namespaces and service accounts folded in. Names of
 actions, policy types and kinds are those of Calico v3.
 """
 
@@ -21,29 +21,29 @@ ALLOW, DENY, LOG, PASS = "Allow", "Deny", "Log", "Pass"
 WORKLOAD_ENDPOINT, HOST_ENDPOINT = "WorkloadEndpoint", "HostEndpoint"
 
 DEFAULT_TIER = "default"
-#: Order of the tier `default` where nobody defines it, as Calico makes it.
+#: The order of the tier `default` if no Tier resource defines it, as in Calico.
 DEFAULT_TIER_ORDER = 1_000_000.0
 
-#: HostEndpoint.interfaceName that stands for all interfaces without a HostEndpoint of their own.
+#: The HostEndpoint.interfaceName that means all interfaces without a HostEndpoint of their own.
 WILDCARD = "*"
 
-#: Names of protocols, as in `PolicyRule.protocol`, and their numbers (IANA). All others go by number.
+#: Names of protocols, as in `PolicyRule.protocol`, and their IANA numbers. All other protocols are written as numbers.
 PROTOCOL_NUMBERS: dict[str, int] = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132, "udplite": 136}
 PROTOCOL_NAMES: dict[int, str] = {number: name for name, number in PROTOCOL_NUMBERS.items()}
-#: Those together with which a rule may give ports, and for which ports have names.
+#: The protocols for which a rule may have ports, and endpoints may have named ports.
 PROTOCOLS_WITH_PORTS = frozenset({"tcp", "udp", "sctp"})
 
 Protocol = t.Union[str, int]
 
 
 def protocol_number(protocol: Protocol) -> int:
-    """The IANA number of a name, or the number itself. Raises KeyError."""
+    """Return the IANA number of a protocol; a number is returned unchanged. Raise KeyError for an unknown name."""
     return protocol if isinstance(protocol, int) else PROTOCOL_NUMBERS[protocol]
 
 
 @dataclasses.dataclass(frozen=True)
 class NamedPort:
-    """The port that each endpoint gives this name, for the rule's protocol."""
+    """A port in a rule by its name. Each endpoint defines its own number for it, per protocol."""
 
     name: str
 
@@ -53,7 +53,7 @@ Port = t.Union[PortRange, NamedPort]
 
 @dataclasses.dataclass(frozen=True)
 class Icmp:
-    """An ICMP type, and a code or any code. Both None: any message."""
+    """An ICMP type and code to match. A code of None matches any code, a type of None any message."""
 
     type: t.Optional[int] = None
     code: t.Optional[int] = None
@@ -61,11 +61,11 @@ class Icmp:
 
 @dataclasses.dataclass(frozen=True)
 class Entity:
-    """A rule's source or destination: all fields that are given must match.
+    """A match on the source or destination of packets: all fields that are set must match.
 
-    `nets` and `ports` match when one of them does, `not_nets` and `not_ports` when none does. `nets` and `not_nets` are
-    canonical CIDRs of both families. The empty selector is that which was not given: it matches addresses that
-    nobody has as well, where "all()" matches those of endpoints and network sets only.
+    `nets` and `ports` match if one of their items does, `not_nets` and `not_ports` if none does. `nets` and `not_nets`
+    are canonical CIDRs of both IP versions. The empty selector matches every address. In contrast, "all()" matches only
+    addresses of endpoints and network sets.
     """
 
     nets: tuple[str, ...] = ()
@@ -78,11 +78,11 @@ class Entity:
 
 @dataclasses.dataclass(frozen=True)
 class PolicyRule:
-    """One rule: what is not given matches everything.
+    """A rule of a policy or profile. A field that is not set matches every packet.
 
-    `action` is "Allow", "Deny", "Log" or "Pass". `protocol` and `not_protocol` are canonical: a name of
-    PROTOCOL_NUMBERS, else a number from 1 to 255. Ports are given together with a protocol that has ports only, `icmp`
-    and `not_icmp` together with "icmp" or "icmpv6". `annotations` are the rule's own, sorted.
+    `action` is "Allow", "Deny", "Log" or "Pass". `protocol` and `not_protocol` are a name of PROTOCOL_NUMBERS, or a
+    number from 1 to 255 if the protocol has no name there. Ports occur only with a protocol that has ports, `icmp` and
+    `not_icmp` only with "icmp" or "icmpv6". `annotations` are sorted pairs of key and value.
     """
 
     action: str
@@ -100,9 +100,9 @@ class PolicyRule:
 class Policy:
     """A GlobalNetworkPolicy or NetworkPolicy.
 
-    `name` is unique among all policies: "web", or "<namespace>/web" for a NetworkPolicy. `types` are those in force, so
-    rules of a direction that is not among them count for nothing. A `staged` policy decides nothing: it is evaluated,
-    and what it would deny is logged.
+    `name` is unique among all policies: "web", or "<namespace>/web" for a NetworkPolicy. `types` are the directions in
+    force; rules of another direction have no effect. A `staged` policy decides nothing: it is evaluated, and packets
+    that it would deny are logged.
     """
 
     name: str
@@ -120,13 +120,13 @@ class Policy:
     staged: bool = False
 
     def rules(self, direction: str) -> tuple[PolicyRule, ...]:
-        """Those of a direction, "Ingress" or "Egress"."""
+        """Return the rules of a direction, "Ingress" or "Egress", in order; also if it is not among `types`."""
         return self.ingress if direction == INGRESS else self.egress
 
 
 @dataclasses.dataclass(frozen=True)
 class PolicyTier:
-    """A group of policies. What they apply to and do not decide meets `default_action`, "Deny" or "Pass"."""
+    """A group of policies. `default_action`, "Deny" or "Pass", is for flows that none of the applying ones decides."""
 
     name: str
     order: t.Optional[float] = None
@@ -135,7 +135,7 @@ class PolicyTier:
 
 @dataclasses.dataclass(frozen=True)
 class PolicyProfile:
-    """Labels for those that list it to inherit, and rules for where no policy decides."""
+    """Labels that endpoints inherit from it, and rules for flows that no policy decides."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
@@ -143,13 +143,13 @@ class PolicyProfile:
     egress: tuple[PolicyRule, ...] = ()
 
     def rules(self, direction: str) -> tuple[PolicyRule, ...]:
-        """Those of a direction, "Ingress" or "Egress"."""
+        """Return the rules of a direction, "Ingress" or "Egress", in order."""
         return self.ingress if direction == INGRESS else self.egress
 
 
 @dataclasses.dataclass(frozen=True)
 class DefinedPort:
-    """A port with a name; `protocol` is a name of PROTOCOLS_WITH_PORTS."""
+    """A named port of an endpoint; `protocol` is in PROTOCOLS_WITH_PORTS."""
 
     name: str
     protocol: str
@@ -158,12 +158,12 @@ class DefinedPort:
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """A workload's interface or a host's, on any node.
+    """An interface of a workload or a host, on any node.
 
-    `kind` is "WorkloadEndpoint" or "HostEndpoint". `name` is unique among its kind: "default/web" (the workload), or
-    the HostEndpoint's. `interface` is the host end ("cali..."); of a HostEndpoint its interfaceName, "*" for all, or
-    "" where the interface is that which bears one of `addresses`. These are single addresses without a prefix length,
-    of both families, in canonical form. `labels` are its own, sorted.
+    `kind` is "WorkloadEndpoint" or "HostEndpoint". `name` is unique within its kind: "default/web" for a workload, else
+    the name of the HostEndpoint. `interface` is the host side of a workload's interface ("cali..."). For a HostEndpoint
+    it is the interfaceName, "*" for all, or "" for the interface that has one of `addresses`. `addresses` are single
+    addresses of both IP versions in canonical form, without a prefix length. `labels` are its own, sorted.
     """
 
     kind: str
@@ -179,7 +179,7 @@ class Endpoint:
 
 @dataclasses.dataclass(frozen=True)
 class PolicyNetworkSet:
-    """A NetworkSet ("<namespace>/<name>") or GlobalNetworkSet: addresses that selectors find by its labels."""
+    """A NetworkSet ("<namespace>/<name>") or GlobalNetworkSet: CIDRs that selectors find by the set's labels."""
 
     name: str
     namespace: str = ""
@@ -190,7 +190,7 @@ class PolicyNetworkSet:
 
 @dataclasses.dataclass(frozen=True)
 class PolicySet:
-    """All there is besides endpoints, in the order in which it is evaluated. Made by `policy_set`."""
+    """All policy besides endpoints, in the order of evaluation, as `policy_set` makes it."""
 
     tiers: tuple[PolicyTier, ...] = ()
     policies: tuple[Policy, ...] = ()
@@ -204,11 +204,11 @@ def policy_set(
     profiles: t.Iterable[PolicyProfile] = (),
     network_sets: t.Iterable[PolicyNetworkSet] = (),
 ) -> PolicySet:
-    """The set, sorted, and with a tier `default` in any case.
+    """Return the PolicySet of these values, sorted, with a tier `default` added if it is missing.
 
-    Tiers and the policies within one go by order, those without an order last, then by name (Felix, policy_sorter.go).
-    Raises ValueError for a policy whose tier is not among `tiers`, for it would be in force nowhere, and for two of
-    one name.
+    Tiers, and policies within a tier, are sorted by order and then by name; those without an order come last (Felix,
+    policy_sorter.go). Profiles and network sets are sorted by name. Raise ValueError if two policies have the same
+    name, or if a policy's tier does not exist, because that policy would have no effect.
     """
     by_name = {tier.name: tier for tier in tiers}
     by_name.setdefault(DEFAULT_TIER, PolicyTier(DEFAULT_TIER, DEFAULT_TIER_ORDER))
@@ -235,7 +235,10 @@ def _place(ordered: t.Union[PolicyTier, Policy]) -> tuple[bool, float, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """The first packet of a flow. `protocol` is a number; it has ports, or type and code, where its protocol has."""
+    """The first packet of a flow.
+
+    `protocol` is an IANA number. Ports, or ICMP type and code, are None if the protocol does not have them.
+    """
 
     protocol: int
     source: str
@@ -247,13 +250,16 @@ class Flow:
 
     @property
     def ip_version(self) -> int:
-        """That of the destination; a flow from one family to the other is no flow."""
+        """The IP version, 4 or 6, of the destination."""
         return family_of(self.destination)
 
 
 @dataclasses.dataclass(frozen=True)
 class Failsafe:
-    """A port that no policy for a host can close, to nobody or only for those in `net` (Felix, ProtoPort)."""
+    """A port that no policy for a host can close. `net` limits this to peers in that CIDR, "" is for all peers.
+
+    Felix calls it ProtoPort.
+    """
 
     protocol: str
     port: int
@@ -261,12 +267,15 @@ class Failsafe:
 
 
 class NamedPortKey(t.NamedTuple):
-    """Which (address, port) pairs a named port stands for: of endpoints that `selector` matches, "" for all."""
+    """The key of a set of (address, port) pairs that a named port means.
+
+    The pairs are those of endpoints that match `selector`; "" is all endpoints.
+    """
 
     name: str
     protocol: str
     selector: str
 
 
-#: What a set's members are asked for by: a selector's canonical text, or a named port.
+#: The key of a set that rules refer to: the canonical text of a selector, or a named port.
 SetKey = t.Union[str, NamedPortKey]

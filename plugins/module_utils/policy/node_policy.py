@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one node must program: its endpoints with the policies that apply to them, and the members of sets in use."""
+"""The policy of one node as values: its endpoints with the policies that apply, and the members of the sets in use."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .model import Endpoint, NamedPortKey, Policy, PolicyProfile
 
 @dataclasses.dataclass(frozen=True)
 class TierPolicies:
-    """The policies of one tier that apply to an endpoint, by name and in order, staged ones among them.
+    """The names of the policies of one tier that apply to an endpoint, in order, including staged ones.
 
-    A tier of which none applies in a direction is passed over in that direction.
+    A tier without such policies in a direction is skipped in that direction.
     """
 
     tier: str
@@ -26,11 +26,11 @@ class TierPolicies:
 
 @dataclasses.dataclass(frozen=True)
 class LocalEndpoint:
-    """An endpoint of this node on one interface, "*" for all host interfaces without an endpoint of their own.
+    """An endpoint of this node on one interface. "*" means all host interfaces without an endpoint of their own.
 
-    `tiers` are for what a workload sends and receives, or what the host itself does through the interface. The others
-    are of host endpoints only: `forward` for what is forwarded through it (applyOnForward), `pre_dnat` for all that
-    comes in, before DNAT (ingress only), `untracked` before connection tracking (doNotTrack).
+    `tiers` are for packets that a workload, or the host itself, sends and receives through the interface. Only host
+    endpoints have the others: `forward` for forwarded packets (applyOnForward), `pre_dnat` for all incoming packets
+    before DNAT (ingress only), and `untracked` for packets before connection tracking (doNotTrack).
     """
 
     endpoint: Endpoint
@@ -42,17 +42,21 @@ class LocalEndpoint:
 
     @property
     def profiles(self) -> tuple[str, ...]:
-        """Tried in this order where no tier decides. One that is not in NodePolicy.profiles denies everything."""
+        """The names of the profiles, in the order in which they are tried if no tier decides.
+
+        A profile that is missing in NodePolicy.profiles denies everything.
+        """
         return self.endpoint.profiles
 
 
 @dataclasses.dataclass(frozen=True)
 class NodePolicy:
-    """`endpoints` are sorted by kind and interface; of several for one interface the one with the lowest name counts.
+    """The policy that one node has to program.
 
-    `selector_members`: canonical selector -> addresses and CIDRs of both families, sorted, each once; a single address
-    has no prefix length. `named_port_members`: -> pairs of address and port, likewise. Both hold just what the rules
-    of `policies` and `profiles` need.
+    `endpoints` are sorted by kind and interface. `policies` and `profiles` are mappings by name.
+    `selector_members` maps each canonical selector to its addresses and CIDRs of both IP versions, sorted and unique; a
+    single address has no prefix length. `named_port_members` maps each named port to its sorted, unique (address, port)
+    pairs. Both contain only the sets that rules of `policies` and `profiles` need.
     """
 
     endpoints: tuple[LocalEndpoint, ...] = ()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a selector demands of labels at the least, so that an index finds who may match without asking everybody."""
+"""The labels that a selector needs at least, so that an index can find candidates without testing every item."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ import typing as t
 
 from ..base import selectors
 
-#: A label with a value, or (None) with any.
+#: A label and the value that it must have, or None for any value.
 Demand = tuple[str, t.Optional[str]]
 
-#: Any of these must be met; the empty set can never be, and None demands nothing.
+#: Alternatives: at least one must be met. The empty set can never be met, and None demands nothing.
 Demands = t.Optional[frozenset[Demand]]
 
-# Many things have a label, few have it with a given value.
+# Many items have a label, but few have it with a given value.
 _COST_OF_ANY_VALUE = 100
 
 
 def demands(selector: selectors.Selector) -> Demands:
-    """What holds, one of it at least, wherever `selector` matches. Works without recursion, as selectors do."""
-    # Operands stand before what they are part of, as in a stack machine.
+    """Return (label, value) pairs so that all labels that `selector` matches satisfy at least one of them.
+
+    A value of None is any value. The empty set means that the selector can never match, None that no such pairs are
+    known. The function is not recursive, so that deep selectors do not exhaust the stack.
+    """
+    # As in a stack machine, results of operands are pushed before the node that consumes them is processed.
     waiting: list[tuple[selectors.Expression, bool, bool]] = [(selector.root, False, False)]
     done: list[Demands] = []
     while waiting:
@@ -35,7 +39,7 @@ def demands(selector: selectors.Selector) -> Demands:
                 continue
             operands = done[-len(node.operands) :]
             del done[-len(node.operands) :]
-            # Of a negated "and" one operand must fail to match (De Morgan).
+            # A negated "and" needs only one operand that does not match (De Morgan).
             all_must_hold = isinstance(node, selectors.And) != negated
             done.append(_cheapest(operands) if all_must_hold else _any(operands))
         elif isinstance(node, selectors.Leaf):

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a rule matches a flow, and if not why, in words. The plain reading, against which others are held."""
+"""Decision whether a rule matches a flow, with the reason in words if it does not.
+
+This is the reference implementation: tests compare the compiled chains with it.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,17 @@ from .model import PROTOCOL_NAMES, Entity, Flow, Icmp, NamedPort, PolicyRule, Po
 from .sets.needed_sets import named_port_key
 
 _ICMP_NUMBERS = {4: 1, 6: 58}
-#: The label by which a namespace is known to selectors.
+#: The label that holds the namespace of an endpoint or network set.
 _NAMESPACE = "projectcalico.org/namespace"
-#: Canonical form of what is folded into a NetworkPolicy's selectors; one that begins so is a conjunction as a whole.
+#: The canonical form of a selector of a NetworkPolicy, into which its namespace is folded. A selector that begins like
+#: this is one conjunction.
 _IN_NAMESPACE = re.compile(rf'\({re.escape(_NAMESPACE)} == "([^"]*)" && (.*)\)', re.DOTALL)
 
 
 def mismatch(rule: PolicyRule, flow: Flow, index: AddressIndex) -> str:
-    """The first thing in which `flow` is not what `rule` is for, "" where it matches.
+    """Return the first reason why `rule` does not match `flow`, in words, or "" if it matches.
 
-    A flow from one family to the other matches no rule.
+    A flow between addresses of different IP versions matches no rule. `index` knows the owners of addresses.
     """
     return (
         _version_mismatch(rule, flow)
@@ -56,7 +60,7 @@ def _protocol_mismatch(rule: PolicyRule, flow: Flow) -> str:
 def _icmp_mismatch(rule: PolicyRule, flow: Flow) -> str:
     if rule.icmp is None and rule.not_icmp is None:
         return ""
-    # ICMP in IPv6 and ICMPv6 in IPv4 are no messages at all.
+    # ICMP over IPv6 and ICMPv6 over IPv4 do not exist.
     if flow.protocol != _ICMP_NUMBERS[flow.ip_version]:
         return f"{_protocol(flow.protocol)} is not IPv{flow.ip_version}'s ICMP"
     if rule.icmp is not None and not _is_message(flow, rule.icmp):
@@ -119,7 +123,7 @@ def _is_port(
 
 
 def port_text(port: Port) -> str:
-    """As Calico writes it: 80, 8000:8999 or a name."""
+    """Return a port as Calico writes it: "80", "8000:8999" or a name."""
     if isinstance(port, NamedPort):
         return port.name
     return str(port.first) if port.first == port.last else f"{port.first}:{port.last}"
@@ -137,7 +141,10 @@ def _message(kind: t.Optional[int], code: t.Optional[int]) -> str:
 
 
 def _meant(port: Port, address: str, protocol: t.Optional[Protocol], index: AddressIndex) -> str:
-    """A port; of a named one with the number that it has at the address: `sql (5432)`."""
+    """Return a port as text, a named one with its numbers at the address: "sql (5432)".
+
+    If no owner of the address has such a port, it is "sql (no such port there)".
+    """
     if not isinstance(port, NamedPort):
         return port_text(port)
     named = (one for owner in index.of(address) for one in owner.ports)
@@ -146,7 +153,10 @@ def _meant(port: Port, address: str, protocol: t.Optional[Protocol], index: Addr
 
 
 def _owners(address: str, selector: str, index: AddressIndex) -> str:
-    """Who has the address, with the labels that `selector` asks for: `10.65.0.1 (default/web: app=web, no tier)`."""
+    """Return the address with its owners and their values of the labels in `selector`.
+
+    For example "10.65.0.1 (default/web: app=web, no tier)". An address that no endpoint or network set has says so.
+    """
     found = [_labelled(owner, selector) for owner in index.of(address)]
     return f"{address} ({'; '.join(found) or 'of no endpoint and no network set'})"
 
@@ -158,6 +168,6 @@ def _labelled(owner: AddressOwner, selector: str) -> str:
 
 
 def _selector_text(selector: str) -> str:
-    """As people write it: the namespace that a NetworkPolicy's selectors are about stands apart."""
+    """Return a selector for people. A namespace that was folded in is written behind it: "... in namespace web"."""
     match = _IN_NAMESPACE.fullmatch(selector)
     return f"{match.group(2)} in namespace {match.group(1)}" if match else selector

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules in one line for people, in Calico's words: `Allow tcp from app == "web" to ports 80, 443`."""
+"""Rules as one line of text for people, in Calico's words: `Allow tcp from app == "web" to ports 80, 443`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, PolicyProfi
 
 
 def rule_text(rule: PolicyRule) -> str:
-    """All that the rule says; two rules that differ have different texts."""
+    """Return the rule as one line of text, annotations included. Rules that differ have different texts."""
     words = [rule.action, *_protocol(rule)]
     for preposition, entity in (("from", rule.source), ("to", rule.destination)):
         text = _entity(entity)
@@ -22,7 +22,10 @@ def rule_text(rule: PolicyRule) -> str:
 
 
 def rule_count(owner: t.Union[Policy, PolicyProfile]) -> str:
-    """`3 rules`, those in force."""
+    """Return the number of rules in force as text, "1 rule" or "3 rules".
+
+    Rules of a policy's direction that is not among its types do not count.
+    """
     directions = owner.types if isinstance(owner, Policy) else (INGRESS, EGRESS)
     count = sum(len(owner.rules(direction)) for direction in directions)
     return f"{count} rule{'' if count == 1 else 's'}"

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy as values back to Calico v3 resources: what `from_resources` would make the same of.
+"""Conversion of policy values back to Calico v3 resources, from which `from_resources` makes equal values.
 
-What was folded into selectors comes out again: a policy's own namespace, which goes without saying in it, and selectors
-of namespaces. Service accounts stay the labels that they stand for.
+Namespaces that were folded into selectors are separated again: the policy's own namespace, which a resource implies,
+and namespaceSelectors. Service accounts remain in the selectors as labels.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from .index.scoped_selectors import in_namespace, namespaces_of
 
 Data = dict[str, t.Any]
 
-#: As documents write them.
+#: The names of protocols in resources.
 _PROTOCOLS = {"tcp": "TCP", "udp": "UDP", "icmp": "ICMP", "icmpv6": "ICMPv6", "sctp": "SCTP", "udplite": "UDPLite"}
 _IP_VERSION_OF = {"icmp": 4, "icmpv6": 6}
-#: A namespaceSelector that selects what has a namespace and what has none, so that the selector says it all. (Calico
-#: takes no "all() || global()".)
+#: A namespaceSelector that selects endpoints with and without a namespace, so that only the selector matters. (Calico
+#: refuses "all() || global()".)
 _ANYWHERE = f"has({NAME_LABEL}) || !has({NAME_LABEL})"
 
 
 def policy(value: model.Policy) -> Resource:
-    """Of its staged kind, if it is staged."""
+    """Return a policy as a resource: of a staged kind if it is staged, and without the name's prefix "staged:".
+
+    Raise ResourceError if it is not valid as a resource.
+    """
     namespace, name = _split(value.name, value.kind == "NetworkPolicy")
     own = _without(value.selector, namespace)
     spec: Data = {
@@ -49,10 +52,12 @@ def policy(value: model.Policy) -> Resource:
 
 
 def tier(value: model.PolicyTier) -> Resource:
+    """Return a tier as a Tier resource. Raise ResourceError if it is not valid as one."""
     return _resource("Tier", value.name, {"order": value.order, "defaultAction": value.default_action})
 
 
 def profile(value: model.PolicyProfile) -> Resource:
+    """Return a profile as a Profile resource. Raise ResourceError if it is not valid as one."""
     spec = {
         "labelsToApply": dict(value.labels),
         "ingress": [_rule(rule, "") for rule in value.ingress],
@@ -62,6 +67,10 @@ def profile(value: model.PolicyProfile) -> Resource:
 
 
 def network_set(value: model.PolicyNetworkSet) -> Resource:
+    """Return a network set as a NetworkSet resource, or as a GlobalNetworkSet if it has no namespace.
+
+    Raise ResourceError if it is not valid as one.
+    """
     namespace, name = _split(value.name, bool(value.namespace))
     labels = own_labels(value.labels, namespace)
     return _resource(
@@ -70,6 +79,7 @@ def network_set(value: model.PolicyNetworkSet) -> Resource:
 
 
 def host_endpoint(value: model.Endpoint) -> Resource:
+    """Return a host endpoint as a HostEndpoint resource. Raise ResourceError if it is not valid as one."""
     spec = {
         "node": value.node,
         "interfaceName": value.interface,
@@ -81,13 +91,13 @@ def host_endpoint(value: model.Endpoint) -> Resource:
 
 
 def own_labels(labels: t.Iterable[tuple[str, str]], namespace: str) -> dict[str, str]:
-    """Without those that say no more than the namespace."""
+    """Return `labels` as a mapping, without those that an object in `namespace` always has."""
     implied = dict(namespaced_labels({}, namespace)) if namespace else {}
     return {key: value for key, value in labels if implied.get(key) != value}
 
 
 def ports(values: t.Iterable[model.DefinedPort]) -> list[Data]:
-    """As documents of endpoints have them."""
+    """Return ports as a list of {"name", "protocol", "port"} mappings, the form of endpoint resources."""
     return [{"name": one.name, "protocol": _PROTOCOLS[one.protocol], "port": one.port} for one in values]
 
 
@@ -105,7 +115,7 @@ def _given(fields: Data) -> Data:
 
 
 def _split(name: str, namespaced: bool) -> tuple[str, str]:
-    """(namespace, name)"""
+    """Return (namespace, name) of "namespace/name" if `namespaced`, else ("", `name`)."""
     if not namespaced:
         return "", name
     namespace, _slash, rest = name.partition("/")
@@ -129,7 +139,10 @@ def _rule(rule: model.PolicyRule, namespace: str) -> Data:
 
 
 def _protocol(protocol: t.Optional[model.Protocol], rule: model.PolicyRule) -> t.Union[str, int, None]:
-    """By name, but for one that by its name would be of the other IP version."""
+    """Return a protocol by its name in resources, or by its number if it has no name. None stays None.
+
+    The number is also used where the name implies another IP version than the rule's, which Calico would refuse.
+    """
     if not isinstance(protocol, str):
         return protocol
     if rule.ip_version is not None and _IP_VERSION_OF.get(protocol, rule.ip_version) != rule.ip_version:
@@ -160,10 +173,10 @@ def _port(port: model.Port) -> t.Union[int, str]:
 
 
 def _scope(entity: model.Entity, namespace: str) -> Data:
-    """selector and namespaceSelector"""
+    """Return the `selector` and `namespaceSelector` fields of an entity in a policy of `namespace` ("" for none)."""
     own = _without(entity.selector, namespace) if entity.selector and namespace else None
     if own is not None:
-        # With a notSelector alone the policy's own namespace is meant as well.
+        # A notSelector alone also implies the policy's own namespace, so the selector may be empty.
         return {"selector": own or ("" if entity.not_selector else "all()")}
     if not entity.selector:
         return {"namespaceSelector": _ANYWHERE} if namespace and entity.not_selector else {}
@@ -175,8 +188,10 @@ def _scope(entity: model.Entity, namespace: str) -> Data:
 
 
 def _without(selector: str, namespace: str) -> t.Optional[str]:
-    """The selector without what says that it is about things in `namespace`, "" for nothing else; None if it does not
-    say so. Without a namespace it is as it was."""
+    """Return `selector` without the operand that requires `namespace`, or None if it has no such operand.
+
+    The result is "" if nothing else is left. If `namespace` is "", the selector is returned unchanged.
+    """
     if not namespace:
         return selector
     operands, own = _operands(selector), in_namespace(namespace)

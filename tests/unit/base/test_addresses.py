@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arithmetic on valid addresses and CIDRs, held to Python's ipaddress."""
+"""Arithmetic on valid addresses and CIDRs, compared with Python's ipaddress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _network(version: int, number: int, length: int) -> Network:
     return make(((number % (1 << bits)) >> (bits - length) << (bits - length), length))
 
 
-#: Few bits at both ends, so that one network is often in another.
+#: Only a few bits at both ends vary, so that one network is often in another.
 NUMBERS = st.builds(lambda high, low: high << 120 | high << 24 | low, st.integers(0, 3), st.integers(0, 3))
 NETWORKS = st.one_of(
     st.builds(_network, st.just(4), NUMBERS, st.integers(0, 32)),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a document may be: its values are counted as often as aliases stand for them."""
+"""The limits of documents, in which values behind an alias count each time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SMALL = DocumentLimits(1 << 20, 20, 5)
 
 
 def measured(value: t.Any) -> tuple[int, int]:
-    """How many values a document is, and how deep."""
+    """Return (number of values, levels) of a document, with keys counted as values."""
     if isinstance(value, dict):
         inner = [part for item in value.items() for part in item]
     elif isinstance(value, list):
@@ -33,7 +33,7 @@ def measured(value: t.Any) -> tuple[int, int]:
 
 
 def grown(chance: random.Random, depth: int = 0) -> t.Any:
-    """A value in which some parts are one object in several places; YAML writes aliases for these."""
+    """Return a random value in which some objects occur in several places, for which YAML writes aliases."""
     if depth > 6 or chance.random() < 0.3:
         return chance.choice(["x", 1, True, None, "10.0.0.0/8"])
     parts = [grown(chance, depth + 1) for dummy in range(chance.randint(0, 3))]

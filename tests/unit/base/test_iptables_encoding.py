@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What iptables-restore may be given, at the borders; tests/unit/dataplane/encoding has hostile texts."""
+"""Tokens for iptables-restore that are just valid or just invalid.
+
+Hostile texts are tested in tests/unit/dataplane/encoding.
+"""
 
 from __future__ import annotations
 

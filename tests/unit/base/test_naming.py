@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Derived names: Calico's vectors, and what must hold for any name."""
+"""Derived names: Calico's test vectors, and properties of all names."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_bird_peer_names(case: dict) -> None:
 
 
 def test_vtep_macs_are_those_of_felix() -> None:
-    # 66 and the beginning of `printf node1 | sha1sum`
+    # 66 is followed by the beginning of `printf node1 | sha1sum`.
     assert naming.vtep_mac("node1") == "66:f9:37:c3:7e:94"
 
 
 def test_a_vtep_has_the_link_local_address_that_its_mac_makes() -> None:
-    # 66 with its second bit the other way, ff:fe in the middle
+    # 64 is 66 with its second lowest bit inverted, and ff:fe is in the middle.
     assert naming.vtep_link_local("node1") == "fe80::64f9:37ff:fec3:7e94"
 
 

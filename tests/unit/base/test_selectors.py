@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The selector language: Calico's verdicts, and a second, plainer implementation to compare with."""
+"""The selector language: Calico's verdicts, and a second, simpler implementation to compare with."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_matches_as_calico_does() -> None:
     assert wrong == []
 
 
-# What the vectors leave open, from the grammar.
+# Cases of the grammar that Calico's vectors do not contain.
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [
@@ -79,7 +79,7 @@ def test_matches_as_calico_does() -> None:
         ("has(" + "a" * 513 + ")", None),
         ("a" * 512 + " == 'x'", "a" * 512 + ' == "x"'),
         ("a" * 513 + " == 'x'", None),
-        # A label ends after 512 characters, and an operator may follow at once.
+        # A label ends after 512 characters, and an operator may follow without a blank.
         ("a" * 512 + "contains 'x'", "a" * 512 + ' contains "x"'),
     ],
 )
@@ -200,8 +200,8 @@ def test_equality_is_that_of_the_canonical_form() -> None:
 
 
 # --- a second implementation ----------------------------------------------------------------------------------------
-# Models are nested tuples; `spell` writes one down with random blanks and quotes, `holds` evaluates it the slow and
-# obvious way, `flat` gives the canonical form by recursion.
+# A model is a nested tuple. `spell` writes it as text with random blanks and quotes, `holds` evaluates it in the slow
+# and obvious way, and `flat` returns its canonical form by recursion.
 
 LABELS = ["a", "b", "in", "not", "has", "all", "x.y/z-1"]
 VALUES = ["", "v", "vw", "w", "it's", 'say "hi"', "ü"]
@@ -301,7 +301,7 @@ def spelled(draw: st.DrawFn) -> tuple[tuple, str]:
         elif kind == "has":
             text = f"has({gap()}{part[1]}{gap()})"
         elif kind == "!":
-            # In parentheses, for a "!" right after a "!" cancels it instead of nesting.
+            # The parentheses are needed because a "!" directly after a "!" cancels it instead of nesting.
             text = f"!{blank()}({spell(part[1])})"
         elif kind in ("&&", "||"):
             text = "(" + kind.join(spell(operand) for operand in part[1]) + ")"
@@ -331,7 +331,7 @@ def test_the_canonical_form_reads_back(case: tuple[tuple, str], labels: dict[str
     selector = parse(case[1])
     again = parse(selector.canonical)
     assert again.matches(labels) is selector.matches(labels)
-    # "!(!x)" is written "!!x", which reads as x: so it can take one more round.
+    # "!(!x)" is written as "!!x", which is read as x, so only a second round is stable.
     assert parse(again.canonical).canonical == again.canonical
     if "!!" not in selector.canonical:
         assert again.canonical == selector.canonical

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is printed and logged commands no terminal and begins no line that is not ours."""
+"""Printed and logged text, which must not control a terminal or begin a line of its own."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_tables_and_lines_of_plans_have_as_many_lines_as_they_should() -> None:
 
 
 def test_machine_readable_output_says_what_the_text_is() -> None:
-    """JSON and YAML have escapes of their own, which the stream leaves alone."""
+    """JSON and YAML escape such characters themselves, and the stream does not change the result."""
     for text in (json.dumps(EVIL), yaml_text.dump({"name": EVIL})):
         assert terminal_text.text(text) == text
 

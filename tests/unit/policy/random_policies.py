@@ -1,15 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small worlds of policies and endpoints, and flows in them of which about half meet what the rules are about.
+"""Small random worlds of policies and endpoints, and flows in them. About half of the flows match a rule.
 
     rng = random.Random(seed)
     world = random_world(rng)
     for endpoint in world.local_workloads: flow = random_flow(rng, world, endpoint, "Ingress")
 
-`worlds()` is the same for hypothesis. The universe is narrow (three labels, four ports, overlapping ranges), so that
-rules, sets and flows meet. Everything is as resources allow it: ports go with a protocol that has some, ICMP types with
-ICMP. No flow has a protocol or port that means encapsulation, and ICMP messages are such as begin a flow.
+`worlds()` returns such worlds for hypothesis. There are few values (three labels, four ports, overlapping ranges), so
+that flows match rules and sets often. Everything is valid as a resource: only protocols with ports have ports, and only
+ICMP has ICMP types. No flow has a protocol or port of an encapsulation. ICMP messages are of types that begin a flow.
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ NETS = {
     4: ("10.65.0.0/24", "10.65.0.0/30", "10.65.1.0/24", "10.64.0.0/14", "192.0.2.0/28", "192.0.2.7/32", "0.0.0.0/0"),
     6: ("fd65::/64", "fd65::/126", "fd65:0:0:1::/64", "fd00::/8", "2001:db8::/124", "2001:db8::7/128", "::/0"),
 }
-#: Addresses of nobody, but for network sets.
+#: Addresses that no endpoint has. Network sets may contain them.
 STRANGERS = {4: ("192.0.2.1", "192.0.2.7", "198.51.100.9"), 6: ("2001:db8::1", "2001:db8::7", "2001:db8:1::9")}
-#: Messages that begin a flow, which connection tracking takes for new.
+#: The ICMP types that begin a flow: connection tracking reports their state as NEW.
 MESSAGES = {4: (8, 13, 17), 6: (128, 139)}
-#: A protocol of which neither Linux nor a rule's name knows anything.
+#: Protocols without a name in rules, and without support in Linux.
 PLAIN_PROTOCOLS = (253, 254)
 PROTOCOLS: tuple[Protocol, ...] = ("tcp", "udp", "sctp", "icmp", "icmpv6", "udplite", *PLAIN_PROTOCOLS)
 
 
-#: For hypothesis: by seed, since a world takes more random numbers than it likes to draw one by one.
+#: Random generators for hypothesis, by seed: a world needs more random numbers than hypothesis can draw one by one.
 RANDOMS = st.integers(0, 2**32 - 1).map(random.Random)
 
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """A random world; `endpoints` are those of all nodes, and NODE is the node under test."""
+    """A random set of policies, and the endpoints of all nodes. NODE is the node under test."""
 
     policy_set: PolicySet
     endpoints: tuple[Endpoint, ...]
@@ -92,7 +92,7 @@ class World:
 
 
 def worlds(**options: t.Any) -> st.SearchStrategy[World]:
-    """Return random worlds for hypothesis, with the options of random_world."""
+    """Return a hypothesis strategy for random worlds; `options` are those of `random_world`."""
     return RANDOMS.map(lambda rng: random_world(rng, **options))
 
 
@@ -107,9 +107,10 @@ def random_world(
     host_endpoints: bool = True,
     staged: bool = True,
 ) -> World:
-    """Return a world with at most so many workloads on NODE and elsewhere, and policies.
+    """Return a random world.
 
-    `protocols` limits rules and flows.
+    It has at most `local` workloads on NODE, `remote` workloads on the other node, and `policies` policies. Rules and
+    flows use only `families` and `protocols`.
     """
     makers = _Makers(rng, families, protocols)
     tiers = makers.tiers()
@@ -140,7 +141,7 @@ class _Makers:
     def chance(self, likelihood: float) -> bool:
         return self.rng.random() < likelihood
 
-    # --- what there is
+    # --- endpoints and network sets
 
     def labels(self) -> tuple[tuple[str, str], ...]:
         keys = [key for key in LABELS if self.chance(0.6)]
@@ -285,7 +286,7 @@ class _Makers:
 
     def ports(self) -> tuple[Port, ...]:
         found: list[Port] = []
-        # More than iptables' multiport takes at a time, now and then.
+        # 17 ports are more than one multiport condition of iptables can have.
         for _dummy in range(self.rng.choice((1, 1, 2, 3, 17))):
             if self.chance(0.3):
                 found.append(NamedPort(self.rng.choice(PORT_NAMES)))
@@ -355,14 +356,17 @@ def _rules_at(world: World, endpoint: Endpoint, direction: str, hook: str) -> li
 
 
 def _matching(rng: random.Random, world: World, rule: PolicyRule, own: str, family: int, direction: str) -> Flow:
-    """As near to the rule as can be had cheaply: its protocol, an address of its selector or nets, one of its ports."""
+    """Return a flow that probably matches `rule`: with its protocol, and addresses and ports that it selects.
+
+    `own` is the endpoint's address, and `direction` the flow's direction at the endpoint.
+    """
     ingress = direction == INGRESS
     entity = rule.source if ingress else rule.destination
     other = _address(rng, world, entity, family)
     source, destination = (other, own) if ingress else (own, other)
     protocol = rule.protocol if rule.protocol is not None else rng.choice(world.protocols)
     number = protocol_number(protocol)
-    # A family's packets bear its own ICMP.
+    # Each IP version has its own ICMP protocol.
     if number in (1, 58):
         number = {4: 1, 6: 58}[family]
     return _with_numbers(rng, world, Flow(number, source, destination), rule)
@@ -394,7 +398,7 @@ def _port(rng: random.Random, world: World, entity: Entity, address: str) -> int
             if one.name == port.name
         ]  # fmt: skip
         return rng.choice(numbers or PORTS)
-    # Its ends, what is just beyond them, or anything in between.
+    # The ends of the range, the ports just beyond them, or any port in between.
     candidates = (port.first, port.last, max(port.first - 1, 1), min(port.last + 1, 65535))
     return rng.choice((*candidates[:2], *candidates, rng.randint(port.first, port.last)))
 

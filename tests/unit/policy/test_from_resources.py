@@ -152,7 +152,7 @@ def test_a_global_policys_selector(spec: dict, selector: str) -> None:
         ({"nets": ["10.0.0.0/8"]}, "", ""),
         ({"selector": "has(a)"}, f'({NAMESPACE} == "default" && has(a))', "has(a)"),
         ({"selector": "all()"}, f'{NAMESPACE} == "default"', "all()"),
-        # Also by what it must not be (but not that itself).
+        # A notSelector also limits the match to the namespace, but is not part of the selector.
         ({"notSelector": "has(a)"}, f'{NAMESPACE} == "default"', ""),
         ({"namespaceSelector": "env == 'x'"}, 'pcns.env == "x"', 'pcns.env == "x"'),
         ({"namespaceSelector": "all()"}, f"has({NAMESPACE})", f"has({NAMESPACE})"),
@@ -301,7 +301,7 @@ def test_not_icmp_without_a_protocol() -> None:
     assert refusal(parse("NetworkPolicy", "p", {"egress": rules})) == (
         "NetworkPolicy p: spec.egress[1].notICMP is given without a protocol. Set protocol to ICMP or ICMPv6, by name."
     )
-    # Of another protocol it excludes nothing.
+    # A notICMP excludes nothing from packets of another protocol.
     rule = {"action": "Deny", "protocol": "TCP", "notICMP": {"type": 8}}
     assert policy(parse("NetworkPolicy", "p", {"egress": [rule]})).egress == (PolicyRule("Deny", protocol="tcp"),)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each line of Calico's behaviour has a test with packets, or a reason why it has none."""
+"""A check that each line of Calico's behaviour has a test with packets, or a reason why it has none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBERED = re.compile(r"test_((?:\d\d_)+)")
 
 
 def lines_of_tests() -> set[int]:
-    """Return the numbers of the lines after which tests are named."""
+    """Return the numbers of the lines that names of integration tests contain."""
     found: set[int] = set()
     for path in (
         *(INTEGRATION / "policy").glob("test_*.py"),

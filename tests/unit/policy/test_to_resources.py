@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy converted back to resources: the read resource comes back, and has the same effect."""
+"""Policy that is converted back to resources, which must equal the original ones and have the same effect."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_service_accounts_stay_labels_and_mean_the_same_namespace() -> None:
     value = from_resources.policy(read("NetworkPolicy", "web", {"ingress": [{"action": "Allow", **accounts}]}))
     back = to_resources.policy(value).to_document()["spec"]["ingress"][0]["source"]
     assert back == {"selector": '(pcsa.team == "x" && projectcalico.org/serviceaccount in {"a", "b"})'}
-    # Labels of service accounts alone, in any namespace: what no namespaceSelector says.
+    # This selects by labels of service accounts in any namespace, which no namespaceSelector can express.
     selector = 'pcsa.team == "x"'
     rule = dataclasses.replace(value.ingress[0], source=dataclasses.replace(value.ingress[0].source, selector=selector))
     anywhere = dataclasses.replace(value, ingress=(rule,))
@@ -126,9 +126,9 @@ def test_all_else_comes_back() -> None:
 
 
 def back_and_forth(value: Policy) -> Policy:
-    """Return the policy after conversion there and back, or itself if no resource can express it.
+    """Return a policy after conversion to a resource and back, or unchanged if no resource can express it.
 
-    Examples are rules of one IP version with ranges of the other, and egress before DNAT.
+    Rules of one IP version with ranges of the other, and egress before DNAT, cannot be expressed.
     """
     try:
         resource = to_resources.policy(value)

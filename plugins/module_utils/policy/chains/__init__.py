@@ -1,6 +1,6 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy to iptables: a pure compiler. What one node must program in, chains of rules and IP sets of one family out."""
+"""The compiler from the policy of one node to iptables chains and IP sets of one IP version. It has no side effects."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compiler: what one node must program, as chains of iptables and IP sets of one IP version. Pure."""
+"""The compiler of a node's policy to iptables chains and IP sets of one IP version. It has no side effects."""
 
 from __future__ import annotations
 
@@ -20,28 +20,33 @@ from .workload_groups import Group, Groups
 
 
 class Compiler:
-    """Compiles for IP version 4 or 6, again and again: what has not changed since the last time is not made anew, and
-    is the same object then. Workloads that come to groups and leave them change sets alone, and cost no more than that.
+    """A compiler for IP version 4 or 6 that reuses results of its last compilation.
+
+    Unchanged parts are the same objects as before. Workloads that join or leave groups change only sets, and cost no
+    more than that.
     """
 
     def __init__(self, settings: ChainSettings, family: int) -> None:
-        """Raises ValueError when the mark mask of `settings` is too narrow."""
+        """Prepare a compiler for IP version `family`. Raise ValueError if the mark mask has fewer than five bits."""
         self.settings = settings
         self.family = family
         self._marks = marks(settings.mark_mask)
         self._groups = Groups()
         self._of_chains, self._of_sets = ResultCache(), ResultCache()
-        self._made_of: t.Any = None  # all that the chains depend on
+        self._made_of: t.Any = None  # the values from which the present chains were made, None after an error
         self._tables: t.Mapping[str, Table] = {}
         self._nets: tuple[PolicyIpSet, ...] = ()
 
     def compile(self, node: NodePolicy) -> Tables:
-        """Raises KeyError when an endpoint names a policy that `node` does not have."""
+        """Return the tables and sets for a node's policy.
+
+        Raise KeyError if an endpoint names a policy that `node` does not have.
+        """
         hosts, workloads = sorted_out(node.endpoints)
-        # Of others nothing could be looked up: their packets of this family find no group, and need no chains.
+        # A workload without an address of this family is in no set, so it needs no group and no chains.
         here = [one for one in workloads if any(is_of(self.family, address) for address in one.endpoint.addresses)]
         groups = self._groups.of(here)
-        # Workloads that route have a rule for each interface.
+        # If workloads may send from any address, the chains have a rule for each interface.
         routing = [one.interface for one in here] if self.settings.workload_source_spoofing else []
         made_of = list(groups), hosts, node.policies, node.profiles, routing
         if made_of != self._made_of:
@@ -62,5 +67,9 @@ class Compiler:
 
 
 def compile_node(node: NodePolicy, settings: ChainSettings, family: int) -> Tables:
-    """Once, from nothing. Raises as Compiler does."""
+    """Return the tables and sets for a node's policy, compiled without a cache, for IP version 4 or 6.
+
+    Raise ValueError if the mark mask has fewer than five bits, and KeyError if an endpoint names a policy that `node`
+    does not have.
+    """
     return Compiler(settings, family).compile(node)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Chains of endpoints: which policies and profiles are asked in which order, and what happens if none decides.
+"""Chains of endpoints: the order of policies and profiles, and the default if none of them decides.
 
-Each begins with the marks cleared and ends with the packet dropped or marked as accepted; the chain that came here
-looks at that mark. Policies of one tier are asked as long as none of them has accepted or passed.
+Each chain first clears the marks. It ends with the packet dropped or marked as accepted, and the calling chain tests
+that mark. The chain jumps to the policies of a tier until one of them accepts or passes the packet.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Profiles = t.Optional[tuple[str, ...]]
 
 
 class EndpointChains:
-    """Writes the chains of endpoints of one node, for one table."""
+    """A writer of the chains of endpoints of one node, for one table."""
 
     def __init__(self, writer: RuleWriter, node: NodePolicy) -> None:
         self.writer = writer
@@ -47,11 +47,18 @@ class EndpointChains:
     def workload(
         self, tiers: tuple[TierPolicies, ...], profiles: tuple[str, ...], direction: str
     ) -> list[IptablesRule]:
-        """What comes here is neither established nor invalid: `cali-from-workload` saw to that."""
+        """Return the rules of the chain of a group of workloads with these tiers and profiles, in one direction.
+
+        The chains before it, `cali-from-workload` and `cali-to-workload`, handle established and invalid packets. Raise
+        KeyError if a tier names a policy that the node does not have.
+        """
         return [IptablesRule((), clear_marks(self.marks.verdict)), *self._decide(tiers, direction, profiles, True)]
 
     def host(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
-        """What the host itself receives or sends."""
+        """Return the rules for packets that the host itself receives ("Ingress") or sends ("Egress").
+
+        Raise KeyError if the endpoint names a policy that the node does not have.
+        """
         return [
             *self._tracked(direction),
             *self._failsafes(direction),
@@ -60,7 +67,10 @@ class EndpointChains:
         ]
 
     def forward(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
-        """What is forwarded: allowed unless a policy with applyOnForward says otherwise."""
+        """Return the rules for forwarded packets, which are allowed unless a policy with applyOnForward denies them.
+
+        Raise KeyError if the endpoint names a policy that the node does not have.
+        """
         return [
             *self._tracked(direction),
             IptablesRule((), clear_marks(self.marks.verdict)),
@@ -69,7 +79,10 @@ class EndpointChains:
         ]
 
     def pre_dnat(self, endpoint: LocalEndpoint) -> list[IptablesRule]:
-        """What comes in, before DNAT. What is not decided goes on, to be judged by the other chains."""
+        """Return the rules for incoming packets before DNAT. Undecided packets continue to the other chains.
+
+        Raise KeyError if the endpoint names a policy that the node does not have.
+        """
         return [
             *self._tracked(model.INGRESS),
             *self._failsafes(model.INGRESS),
@@ -78,7 +91,10 @@ class EndpointChains:
         ]
 
     def untracked(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
-        """Before connection tracking. What is not decided goes on."""
+        """Return the rules for packets before connection tracking. Undecided packets continue to the other chains.
+
+        Raise KeyError if the endpoint names a policy that the node does not have.
+        """
         return [
             *self._failsafes(direction),
             IptablesRule((), clear_marks(self.marks.verdict)),
@@ -88,7 +104,10 @@ class EndpointChains:
     # --- what they have in common
 
     def accept(self, *matching: str) -> t.Iterator[IptablesRule]:
-        """What policy has nothing more to say about: accepted, or so marked where rules of others are to see it."""
+        """Yield the rules that accept packets matching the conditions `matching`.
+
+        With the allow action "Return", they mark the packet as accepted and return, so that rules of others see it.
+        """
         if self.writer.settings.allow_action == RETURN_ACTION:
             yield IptablesRule(matching, set_marks(self.marks.accept))
             yield IptablesRule(matching, RETURN)
@@ -96,6 +115,7 @@ class EndpointChains:
             yield IptablesRule(matching, ACCEPT)
 
     def drop_invalid(self, direction: str) -> t.Iterator[IptablesRule]:
+        """Yield the rules that log and drop packets of invalid state, none if the settings do not want this."""
         if self.writer.settings.drop_invalid:
             reason = Reason(log_prefix.DENY, direction, log_prefix.HOST, 0, log_prefix.INVALID_STATE)
             yield from self.writer.drop_unasked((INVALID,), reason)
@@ -110,8 +130,10 @@ class EndpointChains:
     def _decide(
         self, tiers: tuple[TierPolicies, ...], direction: str, profiles: Profiles, last: bool
     ) -> t.Iterator[IptablesRule]:
-        """`last`: no other hook decides after this one, so tiers have their default actions here. `profiles`: None at
-        hooks where these are not asked.
+        """Yield the rules of all tiers with policies in this direction, and then of the profiles.
+
+        `last` means that no later hook decides, so that default actions of tiers apply. `profiles` is None at hooks
+        without profiles. Raise KeyError if the node does not have a policy.
         """
         asked = False
         for tier in tiers:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Failsafes: ports of the host that no policy can close. A chain a direction in each table with policy for hosts.
+"""Failsafes: ports of the host that no policy can close. Each table with policy for hosts has a chain per direction.
 
-Two things differ from Felix's. A failsafe for a network of the other IP version is none in this one, where Felix drops
-the network and opens the port to all. And in the table raw, where there are no connections to recognise replies by, the
-replies to those in a network are sent to it, not from it.
+Two things differ from Felix. A failsafe for a network of the other IP version has no rule; Felix drops the network and
+opens the port to all. The table raw cannot recognise replies by their connection, so they have rules of their own. For
+an inbound failsafe with a network, these accept replies to that network, where Felix expects replies from it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from .settings import ChainSettings
 
 
 def chains(settings: ChainSettings, family: int, both_ways: bool = False) -> Chains:
-    """`both_ways`: with replies, by source port, as needed before connection tracking."""
+    """Return a mapping with the chains FAILSAFE_IN and FAILSAFE_OUT for IP version `family`.
+
+    With `both_ways` they also accept replies, by source port. This is needed before connection tracking.
+    """
     incoming = list(_rules(settings.failsafe_inbound, family, "dport", "-s"))
     outgoing = list(_rules(settings.failsafe_outbound, family, "dport", "-d"))
     if both_ways:

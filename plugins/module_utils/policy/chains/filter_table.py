@@ -1,13 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table filter: what comes to the host, goes from it and through it.
+"""The table filter: rules for packets to the host, from it and through it, in this order.
 
-    INPUT     encapsulation from the fleet's nodes only; from workloads; host endpoints
-    FORWARD   host endpoint it comes in by, workload it comes from, workload it goes to, host endpoint it leaves by
-    OUTPUT    workloads of this node, whom the host always reaches; encapsulation; host endpoints
+    INPUT     encapsulated packets, from nodes of the fleet only; packets from workloads; host endpoints
+    FORWARD   incoming host endpoint, source workload, destination workload, outgoing host endpoint
+    OUTPUT    workloads of this node, which the host may always reach; encapsulated packets; host endpoints
 
-What is established is accepted before anything is looked up.
+Established connections are accepted before any lookup of an endpoint.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ from .rules.rule import (
 )
 from .tables import FILTER, HookRule, Table
 
-#: ICMPv6 without which IPv6 does not work: MLD (130 to 132), router solicitation (133), neighbours (135, 136).
+#: The ICMPv6 types that IPv6 needs: MLD (130 to 132), router solicitation (133), neighbours (135, 136).
 _NEIGHBOR_DISCOVERY = (130, 131, 132, 133, 135, 136)
 
 _TO_HOST = {settings.ACCEPT: ACCEPT, settings.RETURN: RETURN, settings.DROP: DROP}
 
 
 def table(node: NodeChains) -> Table:
+    """Return the table filter of a node. Raise KeyError if an endpoint names a policy that the node does not have."""
     write = node.writer(FILTER)
     chains: Chains = {
         "cali-INPUT": tuple(_input(node, write)),
@@ -60,7 +61,7 @@ def table(node: NodeChains) -> Table:
         HookRule("FORWARD", IptablesRule((), jump("cali-FORWARD"))),
     ]
     if node.settings.allow_action == settings.ACCEPT:
-        # At the end, so that rules of others can still deny what policy allows.
+        # At the end of FORWARD, so that rules of others can still deny packets that policy allows.
         hooks.append(HookRule("FORWARD", IptablesRule((marked(node.marks.accept),), ACCEPT), last=True))
     for direction in DIRECTIONS:
         _workloads(node, write, direction, chains)
@@ -87,7 +88,11 @@ def _input(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
 
 
 def _cut(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[IptablesRule]:
-    """Both ways: deleted, a connection would come about again by what its other end sends, where policy allows that."""
+    """Yield the rules that log and drop packets of connections marked with `Marks.cut`, none if not in the settings.
+
+    The rules drop both directions of a connection. Deleting its conntrack entry is not enough: a packet of the other
+    end would create it again where policy allows that direction.
+    """
     if node.settings.cut_marked_flows:
         reason = Reason(log_prefix.DENY, direction, log_prefix.HOST, 0, log_prefix.CUT)
         yield from write.writer.drop_unasked((connection_marked(node.marks.cut),), reason)
@@ -95,7 +100,7 @@ def _cut(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[
 
 def _forward(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
     yield from _cut(node, write, INGRESS)
-    # raw and mangle may have accepted the packet, and left other marks as well.
+    # The tables raw and mangle may have accepted the packet, and may have left other marks.
     clear = IptablesRule((), clear_marks(node.marks.every & ~node.marks.accept))
     if node.hosts:
         yield clear
@@ -103,7 +108,7 @@ def _forward(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule
     for by, chain in ((comes_in_by, names.FROM_WORKLOAD), (goes_out_by, names.TO_WORKLOAD)):
         for interface in node.workload_interfaces:
             if node.settings.allow_action == settings.ACCEPT:
-                # That chain would say the same; most packets need not go there.
+                # The chain below would also accept it. This saves most packets the jump.
                 yield IptablesRule((by(interface), ESTABLISHED), ACCEPT)
             yield IptablesRule((by(interface),), jump(chain))
     if node.hosts:

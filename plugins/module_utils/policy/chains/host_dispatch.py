@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Dispatch of a host's packets to the chains of its HostEndpoints, by interface; there are few.
+"""Dispatch of a host's packets to the chains of its HostEndpoints, with one rule per interface.
 
-An interface without a HostEndpoint of its own goes to that of "*", if there is one. Workloads' interfaces are not its
-either: "*" applies to what they send only where that comes in before DNAT. The loopback is nobody's.
+Packets of an interface without a HostEndpoint of its own go to the one of "*", if there is one. "*" does not include
+the loopback. It includes interfaces of workloads only for packets that they send, before DNAT.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ def dispatch(
     forward: bool = False,
     not_by_wildcard: t.Iterable[str] = (),
 ) -> tuple[IptablesRule, ...]:
-    """`not_by_wildcard`: interfaces that "*" leaves out, besides the loopback."""
+    """Return the rules that lead packets to the chain of the HostEndpoint of their interface, "*" last.
+
+    `direction` "Ingress" looks at the incoming interface, "Egress" at the outgoing one. `forward` selects the chains
+    for forwarded packets. `not_by_wildcard` are interfaces, such as "cali+", that "*" leaves out besides the loopback.
+    """
     by = comes_in_by if direction == model.INGRESS else goes_out_by
     rules: list[IptablesRule] = []
     wildcard: list[IptablesRule] = []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the compilation of all tables of one node shares: its endpoints, sorted out, and the chains of its policies."""
+"""The data that the compilation of all tables of one node shares: its endpoints, and the chains of its policies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ DIRECTIONS = (INGRESS, EGRESS)
 
 
 class NodeChains:
-    """`hosts` and `groups` are the node's endpoints, as `sorted_out` gives them."""
+    """The endpoints and policies of one node during a compilation for IP version `family`.
+
+    `hosts` are the node's host endpoints, `groups` a mapping from ID to group of workloads. `memory` caches chains.
+    """
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class NodeChains:
         self._marking = marking_chains(marks)
         self._memory = memory
         self._sets: dict[str, PolicyIpSet] = {}
-        # What chains of endpoints depend on besides the endpoint's own lists.
+        # Chains of endpoints depend on these two in addition to the endpoint's own lists.
         self._staged = frozenset(name for name, policy in node.policies.items() if policy.staged)
         self._profiles = frozenset(node.profiles)
         self._owners: dict[str, tuple[t.Union[Policy, PolicyProfile], str]] = {}
@@ -60,10 +63,14 @@ class NodeChains:
                 self._owners[names.profile_chain(profile.name, direction)] = (profile, direction)
 
     def writer(self, table: str) -> EndpointChains:
+        """Return a writer of chains for a table: "raw", "mangle" or "filter"."""
         return EndpointChains(RuleWriter(self.settings, self.marks, self.family, table), self.node)
 
     def table(self, write: EndpointChains, hooks: t.Sequence[HookRule], chains: Chains) -> Table:
-        """With `chains`, and those of policies and profiles, as far as `hooks` lead to them."""
+        """Return the table with those of `chains`, and of the chains of policies and profiles, that `hooks` lead to.
+
+        Raise KeyError if a rule leads to a chain that does not exist.
+        """
 
         def other(name: str) -> tuple[IptablesRule, ...]:
             return self._marking[name] if name in self._marking else self._of_owner(write.writer, name)
@@ -75,7 +82,11 @@ class NodeChains:
         return Table(write.writer.table, reachable(hooks, chains, other, targets_of), tuple(hooks))
 
     def workload_chain(self, write: EndpointChains, group: Group, direction: str) -> tuple[IptablesRule, ...]:
-        """That of a group of workloads. It is named after the group's lists, so these need no comparing."""
+        """Return the chain of a group of workloads in one direction, from the cache if possible.
+
+        The group's ID is a digest of its tiers and profiles, so the cache need not compare these. Raise KeyError if the
+        group names a policy that the node does not have.
+        """
 
         def made() -> tuple[IptablesRule, ...]:
             return tuple(write.workload(group.tiers, group.profiles, direction))
@@ -83,7 +94,7 @@ class NodeChains:
         return self._memory.recall(("workloads", group.id, direction), (self._staged, self._profiles), made)
 
     def sets(self) -> tuple[PolicyIpSet, ...]:
-        """Lists of CIDRs that the rules made so far refer to."""
+        """Return the sets for lists of CIDRs in rules, as far as `table` has used those rules."""
         return tuple(self._sets.values())
 
     def _of_owner(self, writer: RuleWriter, name: str) -> tuple[IptablesRule, ...]:
@@ -102,7 +113,10 @@ class NodeChains:
 def member_sets(
     node: NodePolicy, groups: t.Mapping[str, Group], family: int, memory: ResultCache
 ) -> t.Iterator[PolicyIpSet]:
-    """The sets that have members: of selectors, named ports and groups of workloads."""
+    """Yield the sets of selectors, named ports and groups of workloads in IP version `family`.
+
+    Sets whose members did not change come from the cache `memory`.
+    """
 
     def recall(name: str, make: t.Callable[[str, int, t.Any], PolicyIpSet], members: t.Any) -> PolicyIpSet:
         return memory.recall(name, members, lambda: make(name, family, members))
@@ -116,7 +130,10 @@ def member_sets(
 
 
 def sorted_out(endpoints: t.Iterable[LocalEndpoint]) -> tuple[list[LocalEndpoint], list[LocalEndpoint]]:
-    """Host endpoints and workloads. Of several for one interface, the first: that with the lowest name."""
+    """Return (host endpoints, workloads). If several are for one interface, only the first is kept.
+
+    In a NodePolicy the first is the one with the lowest name.
+    """
     hosts: dict[str, LocalEndpoint] = {}
     workloads: dict[str, LocalEndpoint] = {}
     for endpoint in endpoints:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Chains of policies and profiles: one a direction, whatever endpoints they apply to.
+"""Chains of policies and profiles: one per direction, shared by all endpoints to which they apply.
 
-A rule that allows or passes goes to a chain that marks the packet; from there it returns to the endpoint's chain, which
-looks at the mark. So the usual rule is one line. Such with more than one list of alternatives take one line for each
-alternative, and marks between them.
+A rule that allows or passes goes to a chain that marks the packet. From there the packet returns to the endpoint's
+chain, which tests the mark. So most rules are one line. A rule with lists of alternatives has a line for each
+alternative, which sets a mark, and a last line that tests these marks.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from .tables import FILTER
 
 
 class PolicyChain(t.NamedTuple):
-    """`sets`: of the lists of CIDRs that its rules have. Those of selectors and named ports are the node's."""
+    """The rules of a policy or profile in one direction, and the sets for the lists of CIDRs in them.
+
+    Sets of selectors and named ports are not included, because they belong to the node.
+    """
 
     rules: tuple[IptablesRule, ...]
     sets: tuple[PolicyIpSet, ...]
 
 
 class RuleWriter:
-    """Writes rules for one table and IP version, as the settings say."""
+    """A writer of rules for one table and IP version, according to the settings."""
 
     def __init__(self, settings: ChainSettings, marks: Marks, family: int, table: str) -> None:
         self.settings = settings
@@ -43,10 +46,14 @@ class RuleWriter:
 
     @property
     def drop(self) -> str:
+        """The action for denied packets, DROP or REJECT. REJECT exists only in the table filter."""
         return REJECT if self.settings.deny_action == REJECT_ACTION and self.table == FILTER else DROP
 
     def deny(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
-        """A packet that policy denies is logged and dropped; in audit mode logged and accepted."""
+        """Yield the rules for packets that policy denies: log and drop them, or in audit mode log and accept them.
+
+        `matching` are the conditions of the rules, `reason` is what the log says.
+        """
         if self.settings.audit:
             yield from self.note(matching, reason._replace(verdict=log_prefix.AUDIT))
             yield IptablesRule(matching, goto(names.ALLOWED))
@@ -55,19 +62,24 @@ class RuleWriter:
             yield IptablesRule(matching, self.drop)
 
     def drop_unasked(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
-        """A packet that no policy can allow."""
+        """Yield the rules that log and drop packets that no policy can allow, also in audit mode."""
         yield from self.note(matching, reason)
         yield IptablesRule(matching, DROP)
 
     def note(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
+        """Yield the rule that logs packets to the NFLOG group, none if the settings have no group."""
         if self.settings.nflog_group:
             yield IptablesRule(matching, log(self.settings.nflog_group, log_prefix.prefix(reason)))
 
     def policy(self, policy: model.Policy, direction: str) -> PolicyChain:
-        """Its chain. A staged policy decides nothing: what it denies is logged, and the packet goes on."""
+        """Return the chain of a policy in one direction.
+
+        A staged policy decides nothing: packets that it denies are logged and continue.
+        """
         return self._chain(policy.rules(direction), direction, log_prefix.POLICY, policy.name, policy.staged)
 
     def profile(self, profile: model.PolicyProfile, direction: str) -> PolicyChain:
+        """Return the chain of a profile in one direction."""
         return self._chain(profile.rules(direction), direction, log_prefix.PROFILE, profile.name, False)
 
     def _chain(
@@ -107,7 +119,10 @@ class RuleWriter:
 
 
 def marking_chains(marks: Marks) -> Chains:
-    """Where rules that decide go."""
+    """Return a mapping with the chains that mark a packet as allowed, passed or decided by a staged policy.
+
+    Rules that decide go to these chains.
+    """
     return {
         names.ALLOWED: (IptablesRule((), set_marks(marks.accept)),),
         names.PASSED: (IptablesRule((), set_marks(marks.passed)),),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables raw and mangle: policy that acts before connection tracking, before DNAT, and on what DNAT changed."""
+"""The tables raw and mangle: policy before connection tracking, before DNAT, and on packets that DNAT changed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from .tables import MANGLE, RAW, HookRule, Table
 
 
 def raw_table(node: NodeChains) -> Table:
-    """Return the table raw: checks on sources, and doNotTrack policies behind them.
+    """Return the table raw: checks on source addresses, followed by doNotTrack policies.
 
-    What such a policy accepts is not tracked: its replies need a policy of their own. Marks are cleared here, at the
-    first sight of a packet: one that a tunnel delivers still has those of the outer packet.
+    Packets that such a policy accepts are not tracked, so replies need a policy of their own. This table sees a packet
+    first, and clears its marks: a packet from a tunnel still has the marks of the outer packet. Raise KeyError if an
+    endpoint names a policy that the node does not have.
     """
     write = node.writer(RAW)
     hosts = [one for one in node.hosts if one.untracked and one.interface != WILDCARD]
-    # To write a mark costs more than to see that there is none, and this is asked of every packet of the host.
+    # Every packet of the host passes this rule, and testing a mark costs less than writing it.
     clear = IptablesRule((marked_at_all(node.marks.every),), clear_marks(node.marks.every))
     accepted = (marked(node.marks.accept),)
     accept = (IptablesRule(accepted, NOTRACK), IptablesRule(accepted, ACCEPT))
@@ -56,9 +57,10 @@ def raw_table(node: NodeChains) -> Table:
 
 
 def mangle_table(node: NodeChains) -> Table:
-    """Return the table mangle: preDNAT policies, and what the host sends to an address that DNAT changes.
+    """Return the table mangle: preDNAT policies, and policy for packets of the host whose destination DNAT changes.
 
-    For the latter the table filter sees the interface of before DNAT. It leaves the packet to POSTROUTING, marked.
+    For the latter, the table filter sees the outgoing interface from before DNAT. So it only marks the packet, and
+    POSTROUTING decides. Raise KeyError if an endpoint names a policy that the node does not have.
     """
     write = node.writer(MANGLE)
     hooks: list[HookRule] = []
@@ -69,7 +71,7 @@ def mangle_table(node: NodeChains) -> Table:
         accept = tuple(write.accept(marked(node.marks.accept)))
         dispatch = (IptablesRule((), jump(names.FROM_HOST_ENDPOINT)),)
         chains["cali-PREROUTING"] = (*write.accept(ESTABLISHED), *accept, *dispatch, *accept)
-        # A HostEndpoint without such policies keeps its interface from the wildcard all the same.
+        # A HostEndpoint without preDNAT policies still excludes its interface from the wildcard.
         others = [one.interface for one in node.hosts if not one.pre_dnat and one.interface != WILDCARD]
         chains[names.FROM_HOST_ENDPOINT] = (
             *(IptablesRule((comes_in_by(interface),), RETURN) for interface in others),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a compilation remembers of the one before, so that only what has changed is made anew."""
+"""A cache of one compilation's results for the next one, so that only changed parts are computed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,24 @@ T = t.TypeVar("T")
 
 
 class ResultCache:
-    """Results by key, each with what it was made of. What a round does not ask for is forgotten after it."""
+    """Results by key, each with the value from which it was computed.
+
+    A round is one compilation. Results that a round does not use are dropped at the end of it.
+    """
 
     def __init__(self) -> None:
         self._before: dict[t.Hashable, tuple[t.Any, t.Any]] = {}
         self._now: dict[t.Hashable, tuple[t.Any, t.Any]] = {}
 
     def begin(self) -> None:
-        """Another round."""
+        """Begin a round. Results that the previous round did not use are dropped."""
         self._before, self._now = self._now, {}
 
     def recall(self, key: t.Hashable, given: t.Any, make: t.Callable[[], T]) -> T:
-        """What `make` returned for `key` when it was last made of a value equal to `given`."""
+        """Return the cached result for `key` if it was computed from a value equal to `given`, else `make()`.
+
+        The cache holds results of this and the previous round. Errors of `make` are passed on, and nothing is cached.
+        """
         found = self._now.get(key) or self._before.get(key)
         if found is None or not (found[0] is given or found[0] == given):
             found = (given, make())

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is decided around policy: how packets are dropped and logged, what no policy can close, who may encapsulate."""
+"""Settings of the compiler besides policy: dropping and logging packets, failsafe ports, encapsulated packets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DROP, REJECT, ACCEPT, RETURN = "Drop", "Reject", "Accept", "Return"
 
 IPIP, VXLAN = "ipip", "vxlan"
 
-#: Ports of the host that no policy closes, so that nobody is locked out: SSH, BGP, BFD and DHCP.
+#: Ports of the host that no policy can close, to prevent a lockout: SSH, BGP, BFD and DHCP.
 FAILSAFE_INBOUND = (
     Failsafe("tcp", 22),
     Failsafe("tcp", 179),
@@ -25,7 +25,7 @@ FAILSAFE_INBOUND = (
     Failsafe("udp", 3785),
     Failsafe("udp", 68),
 )
-#: The host's own connections: BGP, BFD, DNS, DHCP and NTP.
+#: Destination ports that the host can always reach: BGP, BFD, DNS, DHCP and NTP.
 FAILSAFE_OUTBOUND = (
     Failsafe("tcp", 179),
     Failsafe("udp", 3784),
@@ -38,7 +38,10 @@ FAILSAFE_OUTBOUND = (
 
 
 class Encapsulation(t.NamedTuple):
-    """A tunnel between the fleet's nodes: "ipip" or "vxlan" with its port, and the IP version of the outer header."""
+    """A tunnel between the fleet's nodes.
+
+    `kind` is "ipip" or "vxlan", `port` the UDP port of VXLAN, and `ip_version` that of the outer header.
+    """
 
     kind: str
     port: int = 0
@@ -47,16 +50,19 @@ class Encapsulation(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ChainSettings:
-    """Names and values are those of a FelixConfiguration, where it has them.
+    """Settings of the compiler. Names and values are those of a FelixConfiguration, where it has them.
 
-    `interface_prefixes`: host ends of workloads begin with one of these. `default_endpoint_to_host_action`: "Drop",
-    "Return" or "Accept", for what a workload's policy lets it send to the host. `deny_action`: "Drop" or "Reject"
-    (which only the table filter can; elsewhere packets are dropped). `allow_action`: "Accept", or "Return" to let
-    rules of others see what policy allows. `encapsulations`: accepted from and to members of the set `all-hosts-net`.
-    `nflog_group`: 0 logs nothing, neither drops nor the action Log. `audit`: what policy would drop is logged and
-    accepted, on this whole node. `cut_marked_flows`: connections whose mark has `Marks.cut` are dropped.
-    `workload_source_spoofing`: workloads may send from addresses that are not theirs. `local_blocks`: the IP versions
-    of which the node has a set of its own blocks.
+    - `interface_prefixes`: prefixes of the names of the host sides of workloads' interfaces.
+    - `default_endpoint_to_host_action`: "Drop", "Return" or "Accept", for packets from a workload to its host that the
+      workload's policy allows.
+    - `deny_action`: "Drop" or "Reject". Only the table filter can reject; other tables drop.
+    - `allow_action`: "Accept", or "Return" to let rules of others decide about packets that policy allows.
+    - `encapsulations`: tunnels whose packets are accepted from and to members of the set `all-hosts-net`.
+    - `nflog_group`: the NFLOG group of log records. 0 logs nothing, neither drops nor the action Log.
+    - `audit`: packets that policy would drop are logged and accepted on this node.
+    - `cut_marked_flows`: packets of connections whose mark has `Marks.cut` are dropped.
+    - `workload_source_spoofing`: workloads may send from addresses that they do not have.
+    - `local_blocks`: the IP versions for which the node has a set of its own blocks.
     """
 
     interface_prefixes: tuple[str, ...] = ("cali",)
@@ -79,13 +85,13 @@ class ChainSettings:
 
     @property
     def vxlan_ports(self) -> tuple[int, ...]:
-        """The ports by which workloads may not encapsulate: the fleet's and the assigned one."""
+        """The UDP ports of VXLAN to which workloads may not send: the fleet's and the assigned one, sorted."""
         return tuple(sorted({self.vxlan_port, VXLAN_PORT}))
 
     @property
     def rp_filter(self) -> bool:
-        """Whether the kernel checks IPv4 sources by the sysctl rp_filter of workloads' interfaces.
+        """Whether the kernel checks IPv4 source addresses, by the sysctl rp_filter of workloads' interfaces.
 
-        A state of an earlier release has neither those sysctls nor the set of the node's blocks.
+        A NodeState of an earlier release has neither those sysctls nor the set of the node's blocks.
         """
         return 4 in self.local_blocks

@@ -1,17 +1,17 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks on the sources of packets in the table raw, on every node, with and without policy.
+"""Checks on the source addresses of packets in the table raw, on every node, with and without policy.
 
-    cali-PREROUTING      from workloads to cali-wl-sources; sources of this node's blocks by their own interface alone
-    cali-wl-sources      forged sources, encapsulated packets, link-local sources
-    cali-wl-link-local   IPv6: no router advertisements and redirects; what makes neighbour entries is limited
+    cali-PREROUTING      leads packets of workloads to cali-wl-sources; drops other forged sources in this node's blocks
+    cali-wl-sources      drops forged sources and encapsulated packets; leads link-local sources to cali-wl-link-local
+    cali-wl-link-local   IPv6: drops router advertisements and redirects; limits packets that create neighbour entries
 
-They come before connection tracking and before any policy. A packet costs one look into the kernel's routes at most.
-For IPv4 that is rp_filter's, which is 1 on each workload's interface; IPv6 has no rp_filter, so `rpfilter` does it.
-What comes by other interfaces is looked up only if its source lies in a block of this node: such a source has a route
-to its workload, or ends in the block's blackhole, and from any other interface it is forged. Workloads come and go
-without a change of any rule or set here.
+The checks come before connection tracking and before any policy. A packet costs one lookup in the kernel's routes at
+most. For IPv4, the sysctl rp_filter does it, which is 1 on each workload's interface. IPv6 has no rp_filter, so the
+match `rpfilter` does it. A packet from another interface is looked up only if its source is in a block of this node:
+the route to such a source leads to a workload or is the block's blackhole, so that source is forged. When workloads are
+added or removed, no rule or set here changes.
 """
 
 from __future__ import annotations
@@ -25,21 +25,24 @@ from .rules import log_prefix, names
 from .rules.log_prefix import Reason
 from .rules.rule import DROP, RETURN, Chains, IptablesRule, comes_in_by, goto, in_set
 
-#: The source of the packet is not reached by the interface that it came in by.
+#: Matches a packet whose source address is not reached by its incoming interface.
 _FORGED = "-m rpfilter --validmark --invert"
 
-#: ICMPv6 that only routers send: advertisements and redirects.
+#: The ICMPv6 types that only routers send: advertisements and redirects.
 _OF_ROUTERS = (134, 137)
-#: ICMPv6 that makes no neighbour entry: multicast listeners, neighbour advertisements.
+#: The ICMPv6 types that create no neighbour entry: multicast listeners, neighbour advertisements.
 _HARMLESS = (130, 131, 132, 136, 143)
-#: Packets with link-local sources that may each make a neighbour entry, for a sixteenth of the workloads. The kernel
-#: removes entries older than 5 s when its table (1,024) is half full: all sixteen together leave room.
+#: The limit for packets with link-local sources, for one sixteenth of the workloads. Each may create a neighbour entry.
+#: The kernel removes entries older than 5 s when its table of 1,024 is half full. All sixteen together stay below that.
 _LIMIT = "-m limit --limit 2/second --limit-burst 5"
 _DIGITS = "0123456789abcdef"
 
 
 def chains(write: RuleWriter, interfaces: t.Iterable[str]) -> Chains:
-    """Return the chains that `rules` leads to. `interfaces` as iptables writes them (`cali+`)."""
+    """Return a mapping with the chains to which the result of `rules` leads.
+
+    `interfaces` are those of workloads as iptables patterns, such as "cali+".
+    """
     found: Chains = {
         names.SPOOFED: _dropped(write, log_prefix.SPOOFED),
         names.WORKLOAD_SOURCES: tuple(_of_workloads(write)),
@@ -51,7 +54,10 @@ def chains(write: RuleWriter, interfaces: t.Iterable[str]) -> Chains:
 
 
 def rules(write: RuleWriter, interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:
-    """Yield the rules of cali-PREROUTING: no packet from a workload comes behind them."""
+    """Yield the rules of cali-PREROUTING that check sources. Packets of workloads do not reach the rules behind them.
+
+    `interfaces` are those of workloads as iptables patterns, such as "cali+".
+    """
     for interface in interfaces:
         yield IptablesRule((comes_in_by(interface),), goto(names.WORKLOAD_SOURCES))
     yield from _of_local_blocks(write)
@@ -65,7 +71,7 @@ def _of_local_blocks(write: RuleWriter) -> t.Iterator[IptablesRule]:
 def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
     settings = write.settings
     if settings.workload_source_spoofing:
-        # A workload that may send as anybody still does not send as another workload of this node.
+        # A workload that may use foreign addresses still must not use those of another workload on this node.
         yield from _of_local_blocks(write)
     elif write.family == 6 or not settings.rp_filter:
         yield IptablesRule((_FORGED,), goto(names.SPOOFED))
@@ -79,10 +85,10 @@ def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
 
 
 def _link_local(interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:
-    """Limit what makes neighbour entries; rpfilter lets every link-local source through.
+    """Yield the rules that limit link-local packets which create neighbour entries; rpfilter accepts all of them.
 
-    Interfaces are told apart by the first digit of their names, which are digests. One that has used up its share takes
-    nothing from the others but the common rest, which is for interfaces with other names.
+    Interfaces share a limit by the first digit of their names, which are digests. An interface that exceeds its limit
+    takes from the others only the common limit, which is also for interfaces whose names have no such digit.
     """
     for kind in _OF_ROUTERS:
         yield IptablesRule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), DROP)

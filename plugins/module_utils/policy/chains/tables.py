@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a compilation comes to: per table of iptables our chains, and the rules that lead to them from the kernel's."""
+"""The result of a compilation: for each iptables table, our chains and the rules that lead to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RAW, MANGLE, FILTER = "raw", "mangle", "filter"
 
 
 class HookRule(t.NamedTuple):
-    """A rule of ours in a chain of the kernel's: first in it, or with `last` at its end."""
+    """A rule of ours in a built-in chain of the kernel: first in it, or with `last` at its end."""
 
     chain: str
     rule: IptablesRule
@@ -24,7 +24,7 @@ class HookRule(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """`chains` are all that can be reached from `hooks`, and no other."""
+    """An iptables table. `chains` are exactly those that can be reached from the rules `hooks` in built-in chains."""
 
     name: str
     chains: Chains
@@ -33,8 +33,10 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Tables:
-    """For IP version `family`, 4 or 6. A table without hooks is left out: nothing of ours belongs into it. `sets` are
-    all that the rules refer to but `all-hosts-net`, which every node has.
+    """The tables and sets for IP version `family`, 4 or 6.
+
+    A table without hooks is left out, because we have no rules in it. `sets` are all sets to which the rules refer,
+    sorted by name, except `all-hosts-net` and `local-blocks`.
     """
 
     family: int
@@ -42,14 +44,14 @@ class Tables:
     sets: tuple[PolicyIpSet, ...]
 
     def count(self) -> int:
-        """Rules, those in the kernel's chains included."""
+        """Return the number of rules in all tables, including those in built-in chains."""
         return sum(
             len(table.hooks) + sum(len(rules) for rules in table.chains.values()) for table in self.tables.values()
         )
 
 
 def targets(rules: t.Iterable[IptablesRule]) -> tuple[str, ...]:
-    """The chains of ours that rules lead to."""
+    """Return the names of the chains of ours that rules lead to, each once, in no particular order."""
     return tuple({target for rule in rules for target in rule.targets()})
 
 
@@ -59,8 +61,10 @@ def reachable(
     other: t.Callable[[str], tuple[IptablesRule, ...]],
     targets_of: t.Callable[[str, tuple[IptablesRule, ...]], tuple[str, ...]],
 ) -> Chains:
-    """The chains that `hooks` lead to, sorted: from `chains`, and what is not there from `other`. `targets_of` says
-    where the rules of a chain lead.
+    """Return a mapping from name to rules of all chains that `hooks` lead to, directly or not, sorted by name.
+
+    The rules of a chain are those in `chains`, else `other(name)`. `targets_of(name, rules)` returns the chains to
+    which they lead. Errors of both functions are passed on.
     """
     found: dict[str, tuple[IptablesRule, ...]] = {}
     waiting = list(targets(hook.rule for hook in hooks))

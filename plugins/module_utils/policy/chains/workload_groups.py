@@ -3,15 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Dispatch of workloads' packets to chains, by IP sets.
 
-All workloads with the same policies and profiles share one pair of chains: they form a group, named by a digest of
-those lists, with a set of its members' (address, interface). A packet from or to a workload is looked up in the groups'
-sets, of which there are as many as different lists of policies, not as many as workloads. With more than FAN_OUT groups
-the sets become a tree by digits of the digest, so that the number of lookups grows with the logarithm of theirs.
+All workloads with the same policies and profiles form a group and share one pair of chains. A group's ID is a digest of
+those lists. Its set has the (address, interface) pairs of its members. A packet from or to a workload is looked up in
+the sets of the groups. There are as many groups as different lists of policies, not as many as workloads. With more
+than FAN_OUT groups, the sets form a tree by digits of the IDs, so that the number of lookups grows logarithmically.
 
-So a workload that comes or goes changes members of sets, and no chain unless it is the first or last of its group.
-Dispatch by interface name, which Felix has, rewrites two chains for each. And since a set tells address and interface
-together, what does not come from the address that belongs to the interface finds no group: it is dropped, as is what
-comes by an unknown interface.
+So adding or removing a workload changes members of sets, and no chain unless it is the first or last of its group.
+Felix dispatches by interface name, and rewrites two chains for each workload. A set matches address and interface
+together. So a packet whose address does not belong to its interface is in no group and is dropped, like a packet from
+an unknown interface.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ FAN_OUT = 16
 
 
 class Group(t.NamedTuple):
-    """`members`: pairs of address, of either family, and interface."""
+    """A group of workloads with the same tiers and profiles.
+
+    `members` are (address, interface) pairs with addresses of both IP versions.
+    """
 
     id: str
     tiers: tuple[TierPolicies, ...]
@@ -37,14 +40,14 @@ class Group(t.NamedTuple):
 
 
 class Groups:
-    """The groups of a node's workloads, again and again: what has not changed since the last time is not made anew."""
+    """A maker of the groups of a node's workloads, which reuses its last results for unchanged workloads."""
 
     def __init__(self) -> None:
-        # By interface: the workload, its group, and its members.
+        # From interface to the workload, the ID of its group, and its pairs of address and interface.
         self._known: dict[str, tuple[LocalEndpoint, str, tuple[tuple[str, str], ...]]] = {}
 
     def of(self, workloads: t.Iterable[LocalEndpoint]) -> dict[str, Group]:
-        """{id: group}, sorted. `workloads` are of as many interfaces."""
+        """Return a mapping from ID to group, sorted by ID. Each workload must have a different interface."""
         before, self._known = self._known, {}
         lists: dict[str, LocalEndpoint] = {}
         members: dict[str, list[tuple[str, str]]] = {}
@@ -67,8 +70,11 @@ def _id(tiers: tuple[TierPolicies, ...], profiles: tuple[str, ...]) -> str:
 
 
 class Dispatch(t.NamedTuple):
-    """The tree. `nodes`: chain suffix -> what it looks up, each with the suffix of the chain or the group it leads to;
-    the suffix of the root is "". `unions`: prefix of ids -> the groups whose members its set has.
+    """A tree of dispatch chains.
+
+    `nodes` maps the suffix of each chain's name, "" for the root, to its lookups in order. A lookup is (name of a set,
+    suffix of the chain that it leads to). If the suffix is None, the name is a group's ID and the lookup leads to the
+    chain of that group. `unions` maps a prefix of IDs to the groups whose members are in the set of that prefix.
     """
 
     nodes: dict[str, list[tuple[str, t.Optional[str]]]]
@@ -76,7 +82,11 @@ class Dispatch(t.NamedTuple):
 
 
 def tree(by_id: t.Mapping[str, Group], prefix: str = "") -> Dispatch:
-    """Each entry of a node is (what its set is named after, suffix of the chain it leads to, None for the group's)."""
+    """Return the tree for groups, a mapping from ID to group, whose IDs all begin with `prefix`.
+
+    Up to FAN_OUT groups have a lookup each. More groups are divided by the next digit of their IDs, with a chain for
+    each digit that several groups share.
+    """
     if len(by_id) <= FAN_OUT:
         return Dispatch({prefix: [(name, None) for name in by_id]}, {})
     children: dict[str, dict[str, Group]] = {}
@@ -103,7 +113,11 @@ def chains(
     chain_of_group: t.Callable[[str], str],
     otherwise: tuple[IptablesRule, ...],
 ) -> dict[str, tuple[IptablesRule, ...]]:
-    """The chains of one direction, `root` and those below; `side`: "src" or "dst" of the packet is the workload."""
+    """Return a mapping from name to rules of the dispatch chains of one direction: `root` and those below it.
+
+    `side` is "src" or "dst", the side of the packet that is the workload. `chain_of_group` returns the chain of a
+    group's ID. `otherwise` are rules at the end of each chain, for packets that no lookup matches.
+    """
 
     def name(suffix: str) -> str:
         return chain_name(f"{root}-", suffix) if suffix else root
@@ -126,9 +140,10 @@ def chains(
 def by_interface(
     by_id: t.Mapping[str, Group], by: t.Callable[[str], str], chain_of_group: t.Callable[[str], str]
 ) -> t.Iterator[IptablesRule]:
-    """Yield a rule for each workload that leads what its interface carries to its group's chain, whatever the address.
+    """Yield a rule for each interface of workloads that leads its packets to its group's chain, whatever their address.
 
-    For workloads that route, behind the lookups by address: a packet meets as many of them as there are workloads.
+    The rules are for workloads that may use any address, behind the lookups by address. A packet passes up to one rule
+    per workload. `by` returns the condition for an interface, `chain_of_group` the chain of a group's ID.
     """
     for group in by_id.values():
         for interface in dict.fromkeys(interface for _address, interface in group.members):
@@ -136,7 +151,7 @@ def by_interface(
 
 
 def members(by_id: t.Mapping[str, Group], dispatch: Dispatch) -> t.Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
-    """What each set is named after, and its members."""
+    """Yield (group ID or prefix of IDs, members) for each set of the tree; a member is (address, interface)."""
     for group in by_id.values():
         yield group.id, group.members
     for prefix, below in dispatch.unions.items():

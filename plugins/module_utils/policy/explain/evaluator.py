@@ -1,16 +1,18 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict on a flow at one endpoint, with everything that led to it: what `calicoctl policy explain` shows and what
-the compiled chains are compared with. Written to be read beside Calico's documentation, not to be fast.
+"""The verdict on a flow at one endpoint, with all steps that led to it.
 
-Order (Felix, rules/endpoints.go): tiers, in each the policies that apply to the endpoint, in each its rules. The first
-rule that matches with Allow, Deny or Pass decides; Pass goes on with the next tier. What a tier's policies apply to and
-do not decide meets its default action; a tier of which none applies is passed over. After the last tier the endpoint's
-profiles are asked in turn, and what none allows is denied.
+`calicoctl policy explain` shows it, and tests compare the compiled chains with it. The code is written to be read
+beside Calico's documentation, not to be fast.
 
-Only the first packet of a flow is asked about: replies and established flows pass by connection tracking. What the host
-decides around policy (failsafes, encapsulation, workload to host) is in `packet_path.py`.
+Order (Felix, rules/endpoints.go): tiers, in each tier the policies that apply to the endpoint, in each policy its
+rules. The first rule that matches with Allow, Deny or Pass decides; Pass continues with the next tier. If policies of a
+tier apply and none of them decides, the tier's default action does. A tier without applying policies is skipped. After
+the last tier, the endpoint's profiles are evaluated in turn, and a flow that none of them allows is denied.
+
+Only the first packet of a flow is evaluated: replies and established flows pass by connection tracking. Decisions of
+the host outside of policy (failsafes, encapsulation, workload to host) are in `packet_path.py`.
 """
 
 from __future__ import annotations
@@ -25,17 +27,18 @@ from ..index.labels import Labels, effective_labels, labels_by_profile
 from ..model import ALLOW, DENY, LOG, Endpoint, Flow, Policy, PolicyRule, PolicySet
 from ..rule_match import mismatch
 
-#: Verdict.action. "none": nothing at this hook decides, and the packet goes on to the next.
+#: Values of Verdict.action. "none": no policy at this hook decides, and the packet continues to the next hook.
 ALLOWED, DENIED, UNDECIDED = "allow", "deny", "none"
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationStep:
-    """One thing that was looked at.
+    """One step of an evaluation: a rule that was tried, a default action, or a policy or profile without rules.
 
-    `tier` and `policy`, or `profile`, say where; of a tier's default action `policy` is empty, of the end of all both
-    are. `rule` counts from 1; 0 is no rule: of a policy or profile without rules, or a default. `action` is what the
-    rule says ("Allow", "Deny", "Log" or "Pass"), matched or not. `reason` says why not, or what a default is for.
+    `tier` and `policy`, or `profile`, name the owner. For a tier's default action only `tier` is set, and for the
+    default after all profiles none is. `rule` counts from 1, and is 0 if the step is not a rule. `action` is the rule's
+    or the default's ("Allow", "Deny", "Log" or "Pass"), whether it matched or not. `reason` says why a rule did not
+    match, or why a default applies. `staged` is true if the owner is staged, so that the step decides nothing.
     """
 
     action: str = ""
@@ -50,25 +53,29 @@ class EvaluationStep:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """`action` is "allow", "deny" or "none"; `trace` is never empty, and its last step is the one that decided."""
+    """The result of an evaluation at one hook.
+
+    `action` is "allow", "deny" or "none". `trace` has all steps in order, at least one, and ends with the deciding one.
+    """
 
     action: str
     trace: tuple[EvaluationStep, ...]
 
     @property
     def decided_by(self) -> EvaluationStep:
+        """The step that decided, which is the last one."""
         return self.trace[-1]
 
     @property
     def would_deny(self) -> tuple[EvaluationStep, ...]:
-        """Where staged policies that were reached would have denied the flow."""
+        """The steps of the trace at which a staged policy, or the default of a tier with only such, would deny."""
         return tuple(step for step in self.trace if step.staged and step.matched and step.action == DENY)
 
 
 class Evaluator:
-    """Verdicts of one policy set over these endpoints, those of all nodes.
+    """An evaluator of one policy set over the endpoints of all nodes.
 
-    With `enforce_staged` staged policies decide as if they were not: what would become of a flow.
+    With `enforce_staged`, staged policies decide like enforced ones. This previews their effect.
     """
 
     def __init__(
@@ -83,11 +90,14 @@ class Evaluator:
         self._selected: dict[tuple[str, str], tuple[Policy, ...]] = {}
 
     def labels(self, endpoint: Endpoint) -> Labels:
-        """Its own and inherited."""
+        """Return a mapping with the endpoint's own labels and those inherited from its profiles."""
         return effective_labels(endpoint.labels, endpoint.profiles, self._given)
 
     def selecting(self, endpoint: Endpoint) -> tuple[Policy, ...]:
-        """The policies whose selector matches the endpoint, in the order of evaluation."""
+        """Return the policies whose selector matches the endpoint, in the order of evaluation.
+
+        The result is cached by the endpoint's kind and name.
+        """
         key = (endpoint.kind, endpoint.name)
         if key not in self._selected:
             labels = self.labels(endpoint)
@@ -97,10 +107,13 @@ class Evaluator:
         return self._selected[key]
 
     def verdict(self, endpoint: Endpoint, direction: str, flow: Flow, hook: str = NORMAL) -> Verdict:
-        """What policy says to `flow` in `direction`, "Ingress" or "Egress" of the endpoint, at one of `hooks.HOOKS`.
+        """Return the verdict on `flow` at the endpoint in `direction`, "Ingress" or "Egress", at one of `hooks.HOOKS`.
 
-        A staged policy decides nothing. A tier to which only such apply has no default action either, but what no rule
-        of theirs matches is noted as what they would deny.
+        At UNTRACKED and PRE_DNAT, default actions and profiles do not count, and the action is "none" if no policy
+        decides. At FORWARD, profiles do not count, and a flow that no policy decides is allowed.
+
+        Staged policies decide nothing. If only staged policies of a tier apply, its default action decides nothing
+        either, but the trace has it, as staged, if none of their rules matches.
         """
         trace: list[EvaluationStep] = []
         for tier in self.policy_set.tiers:
@@ -120,7 +133,7 @@ class Evaluator:
                     break
                 staged_decided = staged_decided or bool(found)
             enforced = any(self.enforce_staged or not policy.staged for policy in applying)
-            # At the other hooks there is more policy to come, which has its own say.
+            # There are no default actions at the other hooks, because later hooks decide about the packet.
             if applying and not action and hook in (NORMAL, FORWARD) and (enforced or not staged_decided):
                 reason = "no policy of the tier that applies decides"
                 trace.append(EvaluationStep(tier.default_action, True, reason, tier=tier.name, staged=not enforced))
@@ -152,7 +165,10 @@ class Evaluator:
     def _first_match(
         self, rules: tuple[PolicyRule, ...], flow: Flow, where: EvaluationStep, trace: list[EvaluationStep]
     ) -> str:
-        """The action of the first rule that matches and is no Log, "" if none does. Adds to `trace` what it tries."""
+        """Return the action of the first matching rule that is not a Log rule, or "" if none matches.
+
+        Append a copy of `where` to `trace` for each rule that was tried, or one copy if there are no rules.
+        """
         if not rules:
             trace.append(dataclasses.replace(where, reason="has no rules in this direction"))
         for number, rule in enumerate(rules, 1):
@@ -166,5 +182,5 @@ class Evaluator:
 def verdict(
     policy_set: PolicySet, endpoints: t.Iterable[Endpoint], endpoint: Endpoint, direction: str, flow: Flow
 ) -> Verdict:
-    """What policy says to one flow. For many, make one Evaluator."""
+    """Return the verdict on one flow at the hook NORMAL. For several flows, make one Evaluator: it caches."""
     return Evaluator(policy_set, endpoints).verdict(endpoint, direction, flow)

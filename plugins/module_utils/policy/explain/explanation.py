@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people read about a flow's path: the verdict, who decided, everything that was tried and why it did not match.
+"""A flow's path as text for people: the verdict, the rule that decided, all steps, and why rules did not match.
 
 DENY   by platform.no-db#2 (tier platform), egress of default/web-1
   1 platform.allow-dns   egress   no match: destination port 5432 is not 53
@@ -32,10 +32,11 @@ def explain(
     way: t.Sequence[str] = (),
     all_policies: bool = False,
 ) -> list[str]:
-    """The lines. `knowledge` says of endpoints by name since when they are known to be as they are.
+    """Return the lines of text that explain `path`, the result of `packet_path.path` for `flow`.
 
-    `way` are lines about how the packet is routed; they come before the hints. Policies that do not apply are counted,
-    with `all_policies` they are named, with the reason.
+    `knowledge` maps names of endpoints to a text that says since when their data is known. `way` is lines about the
+    packet's route, which are inserted before the hints. Policies that do not apply are only counted. With
+    `all_policies`, each is listed with the reason.
     """
     lines = [_headline(path)]
     rows = [row for stage in path.stages for row in _rows(stage, path)]
@@ -57,7 +58,10 @@ def explain(
 
 
 def to_document(path: Path) -> dict[str, t.Any]:
-    """The same for machines, JSON-ready."""
+    """Return `path` as a mapping for JSON, with "verdict", "would_deny" and a list "stages" with all steps tried.
+
+    "would_deny" is true if the flow is allowed only because a host is in audit mode.
+    """
     return {
         "verdict": path.action,
         "would_deny": bool(would_deny(path)),
@@ -76,7 +80,7 @@ def to_document(path: Path) -> dict[str, t.Any]:
 
 
 def decided_by(stage: Stage) -> str:
-    """In a few words: `default/no-ssh#1 (ingress, HostEndpoint node1-eth0)`."""
+    """Return what decided at a stage as a short text: "default/no-ssh#1 (ingress, HostEndpoint node1-eth0)"."""
     step, endpoint = stage.verdict.decided_by, stage.endpoint
     name = _name(step)
     why = "" if step.policy or step.profile or step.tier else f" ({step.reason})"
@@ -93,13 +97,16 @@ def _headline(path: Path) -> str:
     if unheeded:
         return f"ALLOW  audit mode: {_deciders(unheeded)}, would deny"
     allowing = [stage for stage in path.stages if stage.verdict.action == ALLOWED]
-    # That nothing forbids to forward is worth a line of its own only where nobody else was asked.
+    # The default that allows forwarding is worth mentioning only if no other stage decided.
     telling = [stage for stage in allowing if stage.hook != FORWARD or stage.verdict.decided_by.policy]
     return f"ALLOW  by {_deciders(telling or path.stages)}"
 
 
 def would_deny(path: Path) -> tuple[Stage, ...]:
-    """The stages of an allowed flow that deny it and are not heeded, because of audit mode."""
+    """Return the stages of an allowed path whose denial had no effect because of audit mode.
+
+    The result is empty if the path is denied.
+    """
     return tuple(stage for stage in path.stages if path.action == ALLOWED and stage.verdict.action == DENIED)
 
 
@@ -108,13 +115,16 @@ def _deciders(stages: t.Sequence[Stage]) -> str:
 
 
 def _decider(verdict: Verdict) -> str:
-    """Who; why stands in the table."""
+    """Return the name of the policy with its tier, of the profile, or of the default that decided."""
     step = verdict.decided_by
     return f"{_name(step)} (tier {step.tier})" if step.policy else _name(step)
 
 
 def _name(step: EvaluationStep) -> str:
-    """`default/no-ssh#1`, `profile open#1`, `the default of tier platform`, `default`."""
+    """Return the name of a step's owner and rule.
+
+    For example "default/no-ssh#1", "profile open#1", "the default of tier platform", or "default".
+    """
     rule = f"#{step.rule}" if step.rule else ""
     if step.policy:
         return f"{step.policy}{rule}"
@@ -142,7 +152,7 @@ def _rows(stage: Stage, path: Path) -> t.Iterator[_Row]:
     def owner(step: EvaluationStep) -> tuple[str, str, str]:
         return step.tier, step.policy, step.profile
 
-    # What ends without a decision goes on with the next stage.
+    # A stage that ends without a decision has a last step without an action, which is no row: the next stage continues.
     trace = [step for step in stage.verdict.trace if step.action or not step.matched]
     for (tier, policy, profile), steps in itertools.groupby(trace, owner):
         tried = list(steps)
@@ -180,7 +190,7 @@ def _table(rows: t.Sequence[_Row]) -> list[str]:
 
 
 def _applying(path: Path, evaluator: Evaluator) -> t.Iterator[str]:
-    """The policies that apply somewhere on the way, reached or not."""
+    """Yield the names of the policies that apply at a stage of the path, whether evaluated or not. Names may repeat."""
     for stage in path.stages:
         for policy in evaluator.selecting(stage.endpoint) if stage.endpoint else ():
             if stage.endpoint and applies_at(policy, stage.direction, stage.hook, stage.endpoint):
@@ -223,7 +233,7 @@ def _hints(stage: Stage, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
 
 
 def _later_allowing(stage: Stage, endpoint: Endpoint, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
-    """Policies that apply and allow the flow, and are not reached."""
+    """Yield a hint for each policy that applies and allows the flow, but comes after the one that denied it."""
     decided_by = stage.verdict.decided_by
     reached = {step.policy for step in stage.verdict.trace}
     for policy in evaluator.selecting(endpoint):

@@ -1,17 +1,17 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything that decides on a flow on its way through the hosts that apply policy, in the order in which it is asked.
+"""The path of a flow through the hosts that apply policy, with every decision on it, in order.
 
-At one host (Felix, rules/static.go): untracked policy and preDNAT policy of the host endpoint by which it comes in;
-then either that endpoint's policy for the host itself, or, where the host forwards, its applyOnForward policy, the
-source workload's egress, the destination workload's ingress, and applyOnForward policy of the host endpoint by which it
-leaves. What untracked or preDNAT policy allows is not asked about again by other policies for the host; a workload's
-own policy is asked in any case.
+At one host (Felix, rules/static.go), the first decisions are those of untracked policy and preDNAT policy of the host
+endpoint by which the packet comes in. If the host is the destination, that endpoint's normal policy follows. If the
+host forwards the packet, these follow: the endpoint's applyOnForward policy, the egress policy of a source workload,
+the ingress policy of a destination workload, and applyOnForward policy of the host endpoint by which the packet leaves.
+A packet that untracked or preDNAT policy allows skips other policies for the host, but not those of workloads.
 
-Around policy the host decides by itself: a workload's own host may always reach it, failsafe ports are open, other
-nodes may send encapsulated packets, workloads may not, and what a workload sends to its host meets a default after its
-policy.
+The host also decides without policy: a host may always reach its own workloads, failsafe ports are open, other nodes
+may send encapsulated packets and workloads may not. A default action follows the policy of a workload that sends to its
+own host.
 """
 
 from __future__ import annotations
@@ -39,15 +39,17 @@ from ..model import (
 )
 from .evaluator import ALLOWED, DENIED, UNDECIDED, EvaluationStep, Evaluator, Verdict
 
-_IPIP = 4  # the protocol's number
-#: ICMPv6 without which there is no IPv6: multicast listeners, router solicitation, neighbours (Felix, cali-wl-to-host).
+_IPIP = 4  # the number of the protocol
+#: The ICMPv6 types that IPv6 needs: multicast listeners, router solicitation, neighbours (Felix, cali-wl-to-host).
 _ALWAYS_FROM_WORKLOADS = frozenset({130, 131, 132, 133, 135, 136})
 
 
 @dataclasses.dataclass(frozen=True)
 class PathHost:
-    """A node. `interfaces` are its own, each with its addresses; `routes` say which of them leads where, the longest
-    prefix first of all ("0.0.0.0/0" for the rest).
+    """A node and its network.
+
+    `interfaces` are pairs of interface and its addresses, without interfaces of workloads. `routes` are pairs of CIDR
+    and interface, in any order.
     """
 
     name: str
@@ -56,17 +58,18 @@ class PathHost:
 
     @property
     def addresses(self) -> frozenset[str]:
+        """The addresses of all interfaces."""
         return frozenset(address for _name, held in self.interfaces for address in held)
 
     def interface_to(self, address: str) -> str:
-        """The interface that leads to an address, "" if none is known to."""
+        """Return the interface of the route to an address with the longest prefix, or "" if there is no route."""
         leading = [(cidr(net).length, interface) for net, interface in self.routes if cidr(net).contains(cidr(address))]
         return max(leading)[1] if leading else ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One that was asked. `endpoint` is None where the host decided by itself; `hook` is one of `hooks.HOOKS`."""
+    """One decision on a path. `endpoint` is None if it concerns no endpoint's policy; `hook` is in `hooks.HOOKS`."""
 
     host: str
     direction: str
@@ -77,9 +80,10 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Path:
-    """`action` is "allow" or "deny"; a denied flow's last stage is the one that denied it. No stage: nobody asks.
+    """The decisions on a flow. `action` is "allow" or "deny".
 
-    Of a host in audit mode there may be stages that deny and are not heeded.
+    If it is "deny", the last stage denied the flow. Without stages, no host and no policy decides, and the flow is
+    allowed. In audit mode, stages may deny without effect.
     """
 
     action: str
@@ -98,16 +102,17 @@ def path(
     nodes: t.Collection[str] = (),
     before_dnat: t.Optional[Flow] = None,
 ) -> Path:
-    """The way of `flow` from the host of its source to that of its destination, so far as they are among `hosts`.
+    """Return the path of `flow` from the host of its source to the host of its destination.
 
-    `nodes` are the addresses from and to which encapsulated packets may come and go. With `before_dnat` the flow
-    arrives at the first host as that and is `flow` after DNAT.
+    A host that is not among `hosts` contributes no stages. `settings` are those of all hosts, None means the defaults.
+    `nodes` are the addresses of nodes that may send and receive encapsulated packets. With `before_dnat`, the flow
+    arrives at the first host in that form, and DNAT there makes it `flow`.
     """
     return Paths(evaluator, hosts, settings, nodes).of(flow, before_dnat)
 
 
 class Paths:
-    """As `path`, for many flows through the same hosts."""
+    """A finder of the paths of many flows through the same hosts. Its parameters are those of `path`."""
 
     def __init__(
         self,
@@ -133,12 +138,13 @@ class Paths:
             elif endpoint.kind == WORKLOAD_ENDPOINT:
                 for address in endpoint.addresses:
                     self._places.setdefault(address, _Place(endpoint.node, endpoint))
-        #: Of each host: interface -> the HostEndpoint that governs it.
+        #: From host to a mapping from interface to the HostEndpoint that governs it.
         self.governed = {
             name: governing(found, dict(self._hosts[name].interfaces)) for name, found in protected.items()
         }
 
     def of(self, flow: Flow, before_dnat: t.Optional[Flow] = None) -> Path:
+        """Return the path of one flow, like the function `path`."""
         nowhere = _Place("")
         source, destination = (self._places.get(one, nowhere) for one in (flow.source, flow.destination))
         asked = _Asked(self)
@@ -153,14 +159,17 @@ class Paths:
 
 
 class _Place(t.NamedTuple):
-    """Where an address is: at a host ("" for none of ours), a workload's or the host's own."""
+    """The place of an address: its host, "" if none of the known hosts, and the workload that has it.
+
+    `workload` is None if the address is the host's own.
+    """
 
     host: str
     workload: t.Optional[Endpoint] = None
 
 
 class _Asked:
-    """The stages so far. Raises _Denied as soon as one denies."""
+    """The stages of a path so far. Methods add stages, and raise _Denied when one denies the flow."""
 
     def __init__(self, paths: Paths) -> None:
         self.evaluator = paths.evaluator
@@ -170,7 +179,7 @@ class _Asked:
         self._governed = paths.governed
 
     def at(self, host: PathHost, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
-        """All that `host` asks."""
+        """Add the stages at `host`. `arriving` is the flow before DNAT, `flow` after it. Raise _Denied on a denial."""
         governed = self._governed[host.name]
         from_here, to_here = source.host == host.name, destination.host == host.name
         to_workload = destination.workload if to_here else None
@@ -204,7 +213,10 @@ class _Asked:
     def _before_routing(
         self, host: PathHost, untracked: t.Optional[Endpoint], pre_dnat: t.Optional[Endpoint], flow: Flow
     ) -> bool:
-        """Whether policy before routing allows the flow, so that no later policy for the host is asked."""
+        """Return whether untracked or preDNAT policy lets the flow pass, so that later policy for the host is skipped.
+
+        `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. Raise _Denied on a denial.
+        """
         failsafe = self._failsafe(INGRESS, flow)
         if untracked and not failsafe and not self._failsafe(EGRESS, _reply(flow)):
             if self._ask(host, untracked, INGRESS, UNTRACKED, flow):
@@ -212,7 +224,7 @@ class _Asked:
         return bool(pre_dnat and not failsafe and self._ask(host, pre_dnat, INGRESS, PRE_DNAT, flow))
 
     def _unless_encapsulated(self, host: PathHost, flow: Flow) -> None:
-        """Deny what a workload encapsulates: the host drops it before it asks any policy."""
+        """Raise _Denied if `flow` is encapsulated and workloads may not send such: the host drops it before policy."""
         settings = self.settings
         ipip = flow.protocol == _IPIP and not settings.allow_ipip_from_workloads
         vxlan = any(_is_udp(flow, port) for port in settings.vxlan_ports) and not settings.allow_vxlan_from_workloads
@@ -257,9 +269,9 @@ class _Asked:
             self._ask(host, endpoint, direction, NORMAL, flow)
 
     def _failsafe(self, direction: str, flow: Flow) -> t.Optional[Failsafe]:
-        """The one by which no policy for the host can deny the flow.
+        """Return the failsafe for the flow's protocol, destination port and peer, or None.
 
-        Without connection tracking nobody knows replies, so that untracked policy spares what looks like one.
+        Policy for the host cannot deny a flow with a failsafe. `direction` is that of the flow at the host.
         """
         inbound = direction == INGRESS
         other = flow.source if inbound else flow.destination
@@ -278,7 +290,10 @@ class _Asked:
         )
 
     def _ask(self, host: PathHost, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
-        """Whether policy at this hook lets the flow pass; False where it has nothing to say."""
+        """Return whether policy at this hook decides and the flow passes; False if no policy decides.
+
+        Add a stage, unless no rule was tried. Raise _Denied on a denial. In audit mode a denied flow passes.
+        """
         verdict = self.evaluator.verdict(endpoint, direction, flow, hook)
         if verdict.action != UNDECIDED or len(verdict.trace) > 1:
             self.stages.append(Stage(host.name, direction, hook, verdict, endpoint))
@@ -297,7 +312,7 @@ class _Asked:
 
 
 def _leading_to(address: str, host: PathHost, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
-    """The HostEndpoint of the interface by which a host reaches an address."""
+    """Return the HostEndpoint of the interface by which `host` reaches an address, or None."""
     return endpoint_of(host.interface_to(address), governed) if governed else None
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who has an address: what a selector in a rule is asked about, for a packet bears addresses and no labels."""
+"""The owners of addresses. Rules select by labels, but packets have only addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .labels import Labels, effective_labels, labels_by_profile
 
 @dataclasses.dataclass(frozen=True)
 class AddressOwner:
-    """An endpoint or a network set that has an address, with its labels, inherited ones included."""
+    """An endpoint or a network set that has an address, with its own and inherited labels."""
 
     kind: str
     name: str
@@ -25,7 +25,7 @@ class AddressOwner:
 
 
 class AddressIndex:
-    """All endpoints and network sets, asked by address."""
+    """An index of all endpoints and network sets by address."""
 
     def __init__(self, policy_set: PolicySet, endpoints: t.Iterable[Endpoint]) -> None:
         given = labels_by_profile(policy_set.profiles)
@@ -45,19 +45,25 @@ class AddressIndex:
             self._by_net.extend((net, owner) for net in network_set.nets)
 
     def of(self, address: str) -> tuple[AddressOwner, ...]:
-        """All that have `address`, which is canonical."""
+        """Return the endpoints, then the network sets, that have `address`, a canonical one. It may be empty."""
         if address not in self._cache:
             by_net = (owner for net, owner in self._by_net if cidr(net).contains(cidr(address)))
             self._cache[address] = (*self._by_address.get(address, ()), *by_net)
         return self._cache[address]
 
     def match(self, selector: str, address: str) -> bool:
-        """Whether something that `selector` matches has `address`."""
+        """Return whether an endpoint or network set that `selector` matches has `address`.
+
+        Raise SelectorError if `selector` is not valid.
+        """
         parsed = selectors.parse(selector)
         return any(parsed.matches(owner.labels) for owner in self.of(address))
 
     def have_port(self, key: NamedPortKey, address: str, port: t.Optional[int]) -> bool:
-        """Whether `port` at `address` is what an endpoint that the key's selector matches calls by the key's name."""
+        """Return whether an endpoint that has `address` and matches the key's selector gives `port` the key's name.
+
+        The result is False if `port` is None.
+        """
         if port is None:
             return False
         wanted = DefinedPort(key.name, key.protocol, port)

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which items many selectors match, kept up to date as items, profiles and selectors come and go.
+"""An index of the items that each selector matches, updated when items, profiles and selectors change.
 
-The work of a change is not that of all selectors over all items. Items with the same labels form a group, which is
-asked about once for all of them. A selector is tried on those groups only that meet what it demands at the least, and
-a new group asks those selectors only whose demand it meets (see `restrictions.py`).
+A change does not test all selectors on all items. Items with the same labels form a group, which is tested once. A
+selector is tested only on groups that meet its demands, the labels that it needs at least (see `restrictions.py`). A
+new group is tested only against selectors whose demands it meets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LabelSet = frozenset[tuple[str, str]]
 
 
 class Match(t.NamedTuple):
-    """`item` begins to match the selector whose canonical text is `selector`, or ceases to."""
+    """A change: `item` begins to match the selector with the canonical text `selector`, or ceases to match it."""
 
     selector: str
     item: t.Any
@@ -31,16 +31,17 @@ class Match(t.NamedTuple):
 
 
 class _Group(t.Generic[Item]):
-    """The items that have just these labels, and the selectors that match them."""
+    """The items that have exactly these labels, and the selectors that match them."""
 
     __slots__ = ("items", "labels", "matching")
 
     def __init__(self, labels: Labels) -> None:
         self.labels = labels
-        self.items: dict[Item, None] = {}  # a set that keeps its order, for reports to be the same every time
+        self.items: dict[Item, None] = {}  # a set that keeps its order, so that results are deterministic
         self.matching: set[str] = set()
 
     def demands_met(self) -> t.Iterator[Demand]:
+        """Yield the demands that these labels meet: each label with its value, and with any value (None)."""
         for label, value in self.labels.items():
             yield label, value
             yield label, None
@@ -56,9 +57,9 @@ class _Selector(t.Generic[Item]):
 
 
 class LabelIndex(t.Generic[Item]):
-    """Items are any hashable names. Selectors are known by their canonical text, and given as such.
+    """An index of items, which are any hashable values, and selectors, which are canonical texts.
 
-    Every change returns the matches that begin and cease with it; what was there already changes nothing.
+    Every change returns the matches that begin and end because of it. A change to the present state returns none.
     """
 
     def __init__(self) -> None:
@@ -68,25 +69,28 @@ class LabelIndex(t.Generic[Item]):
         self._profiles: dict[str, Labels] = {}
         self._items_by_profile: dict[str, dict[Item, None]] = collections.defaultdict(dict)
         self._selectors: dict[str, _Selector[Item]] = {}
-        # The undemanding stand under None.
+        # Selectors without demands are under None.
         self._selectors_by_demand: dict[t.Optional[Demand], set[str]] = collections.defaultdict(set)
         self._groups_by_demand: dict[Demand, dict[_LabelSet, None]] = collections.defaultdict(dict)
 
     # --- questions
 
     def items(self, selector: str) -> t.Iterator[Item]:
-        """All that `selector` matches, each once. Raises KeyError if it was not added."""
+        """Yield all items that `selector` matches, each once. Raise KeyError if the selector was not added."""
         for group in self._selectors[selector].groups.values():
             yield from group.items
 
     def selectors(self, item: Item) -> frozenset[str]:
-        """All that match `item`. Raises KeyError if it was not added."""
+        """Return the texts of all selectors that match `item`. Raise KeyError if the item was not added."""
         return frozenset(self._groups[self._group_of[item]].matching)
 
     # --- changes
 
     def update_item(self, item: Item, labels: Labels, profiles: t.Iterable[str] = ()) -> list[Match]:
-        """The item is there and has these labels of its own, and those of `profiles` (see `effective_labels`)."""
+        """Add an item, or replace its labels: its own, and those of `profiles` (see `effective_labels`).
+
+        Return the matches that begin and end.
+        """
         self._forget_profiles(item)
         self._own[item] = (dict(labels), tuple(profiles))
         for profile in self._own[item][1]:
@@ -94,6 +98,7 @@ class LabelIndex(t.Generic[Item]):
         return self._regroup(item)
 
     def remove_item(self, item: Item) -> list[Match]:
+        """Remove an item and return the matches that end. An unknown item changes nothing."""
         if item not in self._own:
             return []
         self._forget_profiles(item)
@@ -101,17 +106,27 @@ class LabelIndex(t.Generic[Item]):
         return self._regroup(item)
 
     def update_profile(self, name: str, labels: Labels) -> list[Match]:
-        """A profile gives these labels to the items that list it, those to come included."""
+        """Set the labels that items inherit from a profile, also items added later.
+
+        Return the matches that begin and end.
+        """
         if self._profiles.get(name) == labels:
             return []
         self._profiles[name] = dict(labels)
         return self._regroup_all(name)
 
     def remove_profile(self, name: str) -> list[Match]:
-        """It gives nothing any more; those who list it are as before it came."""
+        """Remove a profile, so that items no longer inherit its labels.
+
+        Return the matches that begin and end. An unknown profile changes nothing.
+        """
         return self._regroup_all(name) if self._profiles.pop(name, None) else []
 
     def add_selector(self, text: str) -> list[Match]:
+        """Add a selector and return the matches that begin; none if it is already there.
+
+        Raise SelectorError if `text` is not a selector.
+        """
         if text in self._selectors:
             return []
         added: _Selector[Item] = _Selector(text)
@@ -126,6 +141,7 @@ class LabelIndex(t.Generic[Item]):
         return [Match(text, item, True) for item in self.items(text)]
 
     def remove_selector(self, text: str) -> list[Match]:
+        """Remove a selector and return the matches that end. An unknown selector changes nothing."""
         removed = self._selectors.pop(text, None)
         if removed is None:
             return []
@@ -148,7 +164,10 @@ class LabelIndex(t.Generic[Item]):
         return [match for item in list(self._items_by_profile.get(profile, ())) for match in self._regroup(item)]
 
     def _regroup(self, item: Item) -> list[Match]:
-        """Puts the item where its labels now belong, nowhere if it is gone."""
+        """Move an item to the group of its present labels, or out of all groups if it was removed.
+
+        Return the matches that begin and end.
+        """
         before = self._group_of.get(item)
         labels: Labels = {}
         after: t.Optional[_LabelSet] = None

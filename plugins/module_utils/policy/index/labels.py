@@ -11,7 +11,7 @@ from ...base.naming import NAMESPACE_LABEL
 from ..model import PolicyProfile
 
 Labels = t.Mapping[str, str]
-#: (name, value) of each, in the order of their names.
+#: Labels as (name, value) pairs, sorted by name.
 LabelPairs = tuple[tuple[str, str], ...]
 
 NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX = "pcns.", "pcsa."
@@ -21,10 +21,11 @@ NAME_LABEL = "projectcalico.org/name"
 
 
 def namespaced_labels(own: t.Mapping[str, str], namespace: str, service_account: str = "") -> LabelPairs:
-    """Return the labels of an endpoint or set in a namespace: its own, and those that say where it is.
+    """Return the labels of an endpoint or set in a namespace, sorted: its own and those for its namespace.
 
-    It cannot give itself labels of a namespace or service account. Calico takes these from profiles (`kns.<namespace>`,
-    `ksa...`), and so does a profile's labelsToApply here; the namespace's name is always there.
+    Labels for `service_account` are added unless it is "". Own labels with the names or prefixes of such labels are
+    dropped, so that an endpoint cannot claim another namespace. Further labels of the namespace or service account come
+    from profiles (`kns.<namespace>`, `ksa...`), as in Calico.
     """
     labels = {
         label: value
@@ -40,17 +41,17 @@ def namespaced_labels(own: t.Mapping[str, str], namespace: str, service_account:
 
 
 def labels_by_profile(profiles: t.Iterable[PolicyProfile]) -> dict[str, Labels]:
-    """Return {profile: the labels that it gives to those that list it}."""
+    """Return a mapping from profile name to the labels that endpoints inherit from it."""
     return {profile.name: dict(profile.labels) for profile in profiles}
 
 
 def effective_labels(
     own: t.Iterable[tuple[str, str]], profiles: t.Sequence[str], given: t.Mapping[str, Labels]
 ) -> dict[str, str]:
-    """Return `own` labels and those inherited from `profiles`; `given` is what `labels_by_profile` returned.
+    """Return a mapping with `own` labels and those inherited from `profiles`, whose labels are in `given`.
 
-    The own label wins over an inherited one, and of profiles the one listed first (Felix, labelindex). A profile that
-    does not exist gives nothing.
+    `given` is the result of `labels_by_profile`. An own label overrides an inherited one, and an earlier profile
+    overrides a later one (Felix, labelindex). A profile that is not in `given` adds nothing.
     """
     labels: dict[str, str] = {}
     for profile in reversed(profiles):

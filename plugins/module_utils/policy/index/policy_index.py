@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's policy kept up to date: a change of one endpoint costs what it touches, not what there is."""
+"""A node's policy, updated incrementally: the cost of a change grows with what it affects, not with the fleet."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ V = t.TypeVar("V", PolicyNetworkSet, PolicyProfile)
 
 @dataclasses.dataclass(frozen=True)
 class Changes:
-    """What is to be programmed anew.
+    """The parts of a node's policy that changed and have to be programmed again.
 
-    `sets_added` and `sets_removed` are whole sets; `members` are of sets that stay. `interfaces` are those ("*" among
-    them) whose endpoint is new, gone, another, or governed by other policies. `policies` and `profiles` are those that
-    are in use anew, changed, or in use no more; a profile that endpoints list and nobody defines is not in use.
+    `sets_added` and `sets_removed` are whole sets, `members` the changes of all other sets. `interfaces`, possibly with
+    "*", are those whose endpoint was added, removed or replaced, or has other policies. `policies` and `profiles` are
+    the names of those that came into use, changed, or went out of use. An undefined profile is never in use.
     """
 
     sets_added: frozenset[SetKey] = frozenset()
@@ -52,7 +52,7 @@ class Changes:
 
     @property
     def chains(self) -> bool:
-        """Whether more than sets changed."""
+        """Whether interfaces, policies or profiles changed, not only sets."""
         return bool(self.interfaces or self.policies or self.profiles)
 
     def __bool__(self) -> bool:
@@ -60,10 +60,10 @@ class Changes:
 
 
 class PolicyIndex:
-    """What `node` has to program, from the endpoints of all nodes and the policy set as they come and change.
+    """The policy that `node` has to program, derived from the endpoints of all nodes and the policy set.
 
-    Feed it with the update methods and remove_endpoint, in any order; then `commit` makes it one new state and says
-    what that changes, and `node_policy` is all of it. `interfaces` are the host's own, without those of workloads.
+    Call the update methods and `remove_endpoint` in any order. Then `commit` makes one new state and returns what
+    changed, and `node_policy` returns the whole state. `interfaces` are the host's own, without those of workloads.
     """
 
     def __init__(self, node: str, interfaces: t.Optional[Interfaces] = None) -> None:
@@ -73,18 +73,18 @@ class PolicyIndex:
         self._place: dict[str, int] = {}
         self._by_selector: dict[str, list[Policy]] = {}
         self._local: dict[Id, Endpoint] = {}
-        self._applying: LabelIndex[Id] = LabelIndex()  # policies' selectors over this node's endpoints
+        self._applying: LabelIndex[Id] = LabelIndex()  # the selectors of policies, matched against local endpoints
         self._sets = SetsInUse()
         self._unsettled: set[Id] = set()
         self._all_unsettled = False
         self._rules_unsettled = False
-        # As of the last commit.
+        # The state as of the last commit.
         self._endpoints: dict[str, LocalEndpoint] = {}
         self._policies: RulesInUse[Policy] = RulesInUse()
         self._profiles: RulesInUse[PolicyProfile] = RulesInUse()
 
     def update_endpoint(self, endpoint: Endpoint) -> None:
-        """It is there and like this."""
+        """Add an endpoint of any node, or replace the one of its kind and name."""
         key = (endpoint.kind, endpoint.name)
         self._sets.update_owner(key, endpoint)
         if endpoint.node != self.node:
@@ -95,7 +95,7 @@ class PolicyIndex:
             self._unsettled.add(key)
 
     def remove_endpoint(self, kind: str, name: str) -> None:
-        """It is not there any more."""
+        """Remove the endpoint of this kind and name. An unknown one changes nothing."""
         self._sets.remove_owner((kind, name))
         self._remove_local((kind, name))
 
@@ -105,14 +105,14 @@ class PolicyIndex:
             self._unsettled.add(key)
 
     def update_interfaces(self, interfaces: Interfaces) -> None:
-        """These are the host's interfaces now, without those of workloads."""
+        """Replace the host's interfaces and their addresses, without interfaces of workloads."""
         if interfaces == self._interfaces:
             return
         self._interfaces = interfaces
         self._unsettled |= {key for key in self._local if key[0] == HOST_ENDPOINT}
 
     def update_policy_set(self, policy_set: PolicySet) -> None:
-        """Policies, tiers, profiles and network sets are these now, and no others."""
+        """Replace all policies, tiers, profiles and network sets."""
         before, self._policy_set = self._policy_set, policy_set
         if before is policy_set:
             return
@@ -145,25 +145,25 @@ class PolicyIndex:
     def _unsettle(self, matches: t.Iterable[Match]) -> None:
         self._unsettled.update(match.item for match in matches)
 
-    # --- what becomes of it
+    # --- results
 
     def commit(self) -> Changes:
-        """Makes all that was fed the node's policy, and says what that changes since the last time."""
+        """Make all updates effective, and return what changed since the last commit."""
         interfaces = self._settle() if self._unsettled or self._all_unsettled else frozenset()
         if not interfaces and not self._rules_unsettled:
-            # The common case, somebody elsewhere: neither rules nor sets come or go.
+            # The common case is a change of an endpoint on another node: it adds and removes neither rules nor sets.
             return Changes(members=self._sets.take_changes()[2])
         self._rules_unsettled = False
         policies = self._policies.settle({policy.name: policy for policy in self._policy_set.policies})
         profiles = self._profiles.settle({profile.name: profile for profile in self._policy_set.profiles})
-        # First all that is needed now: a set that only changes hands stays what it is.
+        # Use before release, so that a set which other rules need now is not deleted and created again.
         self._sets.use([*policies.needed, *profiles.needed])
         self._sets.release([*policies.released, *profiles.released])
         added, removed, members = self._sets.take_changes()
         return Changes(added, removed, members, interfaces, policies.changed, profiles.changed)
 
     def _settle(self) -> frozenset[str]:
-        """Brings endpoints, and who uses which policy and profile, up to date. Returns the interfaces that changed."""
+        """Update the endpoints and the policies and profiles that they use. Return the interfaces that changed."""
         governed = self._governed()
         changed = set()
         for interface in self._endpoints.keys() - governed.keys():
@@ -185,7 +185,10 @@ class PolicyIndex:
         return frozenset(changed)
 
     def _governed(self) -> dict[str, Endpoint]:
-        """Of several workloads that claim one interface the one with the lowest name has it (Felix)."""
+        """Return a mapping from interface, or "*", to the local endpoint that governs it.
+
+        If several workloads claim an interface, the one with the lowest name gets it, as in Felix.
+        """
         governed: dict[str, Endpoint] = {}
         for (kind, _name), endpoint in sorted(self._local.items()):
             if kind == WORKLOAD_ENDPOINT:
@@ -222,7 +225,7 @@ class PolicyIndex:
         )
 
     def node_policy(self) -> NodePolicy:
-        """What the node has to program, as of the last commit."""
+        """Return the policy that the node has to program, as of the last commit."""
         endpoints = sorted(self._endpoints.values(), key=lambda local: (local.endpoint.kind, local.interface))
         return NodePolicy(
             endpoints=tuple(endpoints),
@@ -236,7 +239,10 @@ class PolicyIndex:
 def node_policy(
     policy_set: PolicySet, endpoints: t.Iterable[Endpoint], node: str, interfaces: t.Optional[Interfaces] = None
 ) -> NodePolicy:
-    """What `node` has to program, from scratch."""
+    """Return the policy that `node` has to program, computed from these values alone.
+
+    `endpoints` are those of all nodes, `interfaces` the host's own, without those of workloads.
+    """
     index = PolicyIndex(node, interfaces)
     index.update_policy_set(policy_set)
     for endpoint in endpoints:

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Selectors with namespaces and service accounts folded in, so that one selector over labels says it all.
+"""Selectors with namespaces and service accounts folded in, so that one selector over labels is enough.
 
-What is in a namespace has that as the label projectcalico.org/namespace, labels of the namespace with the prefix
-"pcns." and those of its service account with "pcsa." (libcalico-go, updateprocessors/rules.go).
+An endpoint in a namespace has the namespace's name in the label projectcalico.org/namespace. It also has the labels of
+the namespace with the prefix "pcns.", and those of its service account with "pcsa." (libcalico-go,
+updateprocessors/rules.go).
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ _ALL = selectors.All()
 
 
 def in_namespace(namespace: str) -> selectors.Expression:
-    """What is in this namespace."""
+    """Return an expression that matches endpoints and sets in this namespace."""
     return selectors.LabelEquals(NAMESPACE_LABEL, namespace)
 
 
 def of_namespaces(text: str) -> selectors.Expression:
-    """What is in a namespace that `text` selects; all() is all that is in some, global() what is in none."""
+    """Return an expression that matches endpoints and sets in namespaces that the namespaceSelector `text` selects.
+
+    In `text`, all() means any namespace, and global() means without a namespace. Raise SelectorError if `text` is not a
+    selector.
+    """
 
     def replacement(leaf: selectors.Leaf) -> selectors.Expression:
         if isinstance(leaf, selectors.Global):
@@ -37,11 +42,14 @@ def of_namespaces(text: str) -> selectors.Expression:
 
 
 class _OfOthers(Exception):
-    """A leaf that is not about namespaces."""
+    """The signal that a leaf is not about labels of namespaces."""
 
 
 def namespaces_of(node: selectors.Expression) -> str:
-    """The namespaceSelector that `of_namespaces` made this of, "" if it made none of it."""
+    """Return the canonical namespaceSelector from which `of_namespaces` makes the expression `node`.
+
+    The result is "" if there is none, because `node` also tests other labels.
+    """
 
     def replacement(leaf: selectors.Leaf) -> selectors.Expression:
         label = leaf.label if isinstance(leaf, (selectors.Has, selectors.Comparison, selectors.Membership)) else ""
@@ -60,17 +68,21 @@ def namespaces_of(node: selectors.Expression) -> str:
 
 
 def of_service_accounts(text: str) -> selectors.Expression:
-    """What runs as a service account that `text` selects."""
+    """Return an expression that matches endpoints whose service account the selector `text` selects.
+
+    Raise SelectorError if `text` is not a selector.
+    """
     return selectors.replace_leaves(
         selectors.parse(text).root, lambda leaf: _prefixed(leaf, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNT_LABEL)
     )
 
 
 def of_entity(entity: EntityRule, namespace: str) -> str:
-    """All that a rule's source or destination has to be, in a policy of `namespace` ("": of none); "" if anybody.
+    """Return the canonical selector of a rule's source or destination, with namespaces and service accounts folded in.
 
-    As soon as it selects endpoints in any way, also by what they must not be, it means those of the policy's own
-    namespace unless it has a namespaceSelector.
+    `namespace` is that of the policy, "" for none. The result is "" if the entity selects nothing, so that any address
+    matches. If it has a selector, notSelector or service accounts, but no namespaceSelector, only endpoints in the
+    policy's own namespace match.
     """
     parts = []
     if entity.namespaceSelector:
@@ -87,7 +99,7 @@ def of_entity(entity: EntityRule, namespace: str) -> str:
 
 
 def all_of(parts: t.Sequence[selectors.Expression]) -> str:
-    """The canonical text of what all parts select; all() among others adds nothing."""
+    """Return the canonical text of the conjunction of `parts`, without needless all(). It is "all()" without parts."""
     needed = [part for part in parts if part != _ALL]
     if not needed:
         return selectors.Selector(_ALL).canonical

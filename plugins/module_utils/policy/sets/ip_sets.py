@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IP sets that rules refer to: their names, types and members in one IP family.
+"""The IP sets that rules refer to: their names, types and members in one IP version.
 
-A set has the name that follows from what it is for, so equal things share one, and a change of members changes no rule.
-The limit of a name is 31 characters (IPSET_MAXNAMELEN of the kernel, less the final zero).
+A set's name is derived from its purpose. So equal purposes share a set, and a change of members changes no rule. Names
+have at most 31 characters (IPSET_MAXNAMELEN of the kernel, less the final zero).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ALL_HOSTS = "all-hosts-net"
 #: The set of this node's own blocks, spare ones included (state/local_blocks.py).
 LOCAL_BLOCKS = "local-blocks"
 
-#: In a set of networks there is no room for all addresses: two halves of them are the same.
+#: A set of networks cannot contain a network of all addresses, so its two halves are added instead.
 _HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
 
 
 class PolicyIpSet(t.NamedTuple):
-    """`family` is "inet" or "inet6"; `members` are as `ipset save` prints them, sorted."""
+    """An IP set: `family` is "inet" or "inet6", `members` are as `ipset save` prints them, sorted."""
 
     name: str
     type: str
@@ -39,37 +39,46 @@ class PolicyIpSet(t.NamedTuple):
 
 
 def name_of(family: int, name: str) -> str:
-    """The set called `name` of IP version 4 or 6."""
+    """Return the name in the kernel of the set `name` of IP version 4 or 6: "cali40..." or "cali60...".
+
+    It is cut to 31 characters.
+    """
     return f"cali{family}0{name}"[:NAME_LIMIT]
 
 
 def selector_set(selector: str, family: int) -> str:
-    """Addresses of all that a selector matches."""
+    """Return the name of the set of addresses that a canonical selector matches, in IP version `family`."""
     return name_of(family, f"s:{_digest(selector)}")
 
 
 def named_port_set(key: NamedPortKey, family: int) -> str:
-    """Pairs of address and port."""
+    """Return the name of the set of (address, port) pairs that a named port means, in IP version `family`."""
     return name_of(family, f"n:{_digest(chr(0).join(key))}")
 
 
 def nets_set(nets: t.Iterable[str], family: int) -> str:
-    """A rule's list of CIDRs."""
+    """Return the name of the set for a rule's list of CIDRs, whatever their order, in IP version `family`."""
     return name_of(family, f"c:{_digest(' '.join(sorted(nets)))}")
 
 
 def workloads_set(group: str, family: int) -> str:
-    """Pairs of address and interface of this node's workloads; `group` names those."""
+    """Return the name of the set of (address, interface) pairs of this node's workloads in `group`.
+
+    `group` is the ID of a group of workloads, or a prefix of several IDs.
+    """
     return name_of(family, f"w:{group}")
 
 
 def is_of(family: int, address: str) -> bool:
-    """Whether an address or CIDR is of IP version `family`."""
+    """Return whether an address or CIDR is of IP version `family`, 4 or 6."""
     return family_of(address) == family
 
 
 def addresses(name: str, family: int, members: t.Iterable[str]) -> PolicyIpSet:
-    """A set of the addresses and CIDRs among `members` that are of this family."""
+    """Return the set `name` of the addresses and CIDRs in `members` that are of IP version `family`.
+
+    A CIDR of all addresses becomes two halves, because the kernel refuses it as a member.
+    """
     found: set[str] = set()
     for member in members:
         if is_of(family, member):
@@ -78,13 +87,17 @@ def addresses(name: str, family: int, members: t.Iterable[str]) -> PolicyIpSet:
 
 
 def addresses_and_ports(name: str, family: int, members: tuple[str, t.Iterable[tuple[str, int]]]) -> PolicyIpSet:
-    """`members`: a protocol, and the pairs for it."""
+    """Return the set `name` of address and port pairs of IP version `family`.
+
+    `members` is (protocol, pairs), where the protocol is a name such as "tcp" and a pair is (address, port).
+    """
     protocol, pairs = members
     found = {f"{address},{protocol}:{port}" for address, port in pairs if is_of(family, address)}
     return PolicyIpSet(name, ADDRESS_AND_PORT, _inet(family), tuple(sorted(found)))
 
 
 def addresses_and_interfaces(name: str, family: int, members: t.Iterable[tuple[str, str]]) -> PolicyIpSet:
+    """Return the set `name` of those (address, interface) pairs that are of IP version `family`."""
     found = {f"{address},{interface}" for address, interface in members if is_of(family, address)}
     return PolicyIpSet(name, ADDRESS_AND_INTERFACE, _inet(family), tuple(sorted(found)))
 

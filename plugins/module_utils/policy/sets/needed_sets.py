@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sets of addresses that rules refer to, and which of them the rules in use on a node need."""
+"""The keys of the sets that rules refer to, and of those that the rules in use on a node need."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from ..model import (
 
 
 def named_port_key(port: NamedPort, protocol: t.Optional[Protocol], entity: Entity) -> NamedPortKey:
-    """What a named port in a rule stands for. The entity's selector narrows those among `not_ports` as well, since a
-    rule with a selector can only match its members (Felix, rule_scanner.go).
+    """Return the key of the set that a named port in a rule refers to. A protocol of None counts as "tcp".
+
+    The entity's selector also limits ports among `not_ports`, because a rule with a selector can only match its
+    members (Felix, rule_scanner.go).
     """
     return NamedPortKey(port.name, str(protocol or "tcp"), entity.selector)
 
 
 def of_rule(rule: PolicyRule) -> t.Iterator[SetKey]:
-    """All that this rule needs; some may come twice."""
+    """Yield the keys of all sets that a rule refers to. A key may repeat."""
     for entity in (rule.source, rule.destination):
         if entity.selector:
             yield entity.selector
@@ -42,7 +44,7 @@ def of_rule(rule: PolicyRule) -> t.Iterator[SetKey]:
 
 
 def of_rules(owner: t.Union[Policy, PolicyProfile]) -> frozenset[SetKey]:
-    """All that a policy's or profile's rules need, in those directions in which they are in force."""
+    """Return the keys of all sets that the rules of a policy or profile refer to, in the directions in force."""
     directions = owner.types if isinstance(owner, Policy) else (INGRESS, EGRESS)
     return frozenset(key for direction in directions for rule in owner.rules(direction) for key in of_rule(rule))
 
@@ -51,7 +53,11 @@ V = t.TypeVar("V", Policy, PolicyProfile)
 
 
 class Settled(t.NamedTuple):
-    """Names of those that came, went or are other ones now; the sets that these need, and those that they needed."""
+    """The difference between two states of RulesInUse.
+
+    `changed` are the names of policies or profiles that were added, removed or modified. `needed` are the keys of the
+    sets that their new rules need, `released` of those that their old rules needed. Both have a key once per owner.
+    """
 
     changed: frozenset[str]
     needed: list[SetKey]
@@ -59,7 +65,7 @@ class Settled(t.NamedTuple):
 
 
 class RulesInUse(t.Generic[V]):
-    """Policies or profiles by name, and which interfaces use them."""
+    """The policies or profiles that interfaces use, by name."""
 
     def __init__(self) -> None:
         self._of: dict[str, frozenset[str]] = {}
@@ -67,7 +73,7 @@ class RulesInUse(t.Generic[V]):
         self._in_use: dict[str, V] = {}
 
     def replace(self, interface: str, names: t.Iterable[str]) -> None:
-        """The interface uses these, and no others."""
+        """Record that `interface` uses exactly the policies or profiles `names`. `settle` makes it effective."""
         before, after = self._of.pop(interface, frozenset()), frozenset(names)
         if after:
             self._of[interface] = after
@@ -78,7 +84,10 @@ class RulesInUse(t.Generic[V]):
                 del self._users[name]
 
     def settle(self, known: t.Mapping[str, V]) -> Settled:
-        """Those of `known` that are used are in use from now on, and no others."""
+        """Put into use those of `known` that an interface uses, and no others. Return what changed.
+
+        `known` maps names to policies or profiles. Used names that are not in it are ignored.
+        """
         used = {name: known[name] for name in self._users if name in known}
         changed = {name for name in used.keys() | self._in_use.keys() if used.get(name) != self._in_use.get(name)}
         needed = [key for name in sorted(changed & used.keys()) for key in of_rules(used[name])]
@@ -87,5 +96,5 @@ class RulesInUse(t.Generic[V]):
         return Settled(frozenset(changed), needed, released)
 
     def values(self) -> dict[str, V]:
-        """Those in use, by name."""
+        """Return a mapping from name to policy or profile of those in use as of the last `settle`, sorted by name."""
         return dict(sorted(self._in_use.items()))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The addresses in sets, counted by how many owners bring each: what two have stays while one of them has it."""
+"""The members of sets, with the number of owners of each: a member remains as long as one owner has it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ import typing as t
 from ...base.addresses import family_of
 from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, SetKey
 
-#: An address without prefix length or a CIDR; in the set of a named port an address with a port.
+#: An address without a prefix length or a CIDR; in the set of a named port, an (address, port) pair.
 Member = t.Union[str, tuple[str, int]]
 
 
 @dataclasses.dataclass(frozen=True)
 class MemberChange:
-    """What came to a set and what left it; nothing is in both."""
+    """The members that were added to a set and those that were removed. No member is in both."""
 
     added: frozenset[Member] = frozenset()
     removed: frozenset[Member] = frozenset()
 
 
 def contribution(owner: t.Union[Endpoint, PolicyNetworkSet], key: SetKey) -> frozenset[Member]:
-    """What an endpoint or network set brings to a set whose selector matches it."""
+    """Return the members that an endpoint or network set adds to the set `key`, whose selector matches it.
+
+    The result is empty if `key` is a named port that the owner does not have. Network sets have no ports.
+    """
     if isinstance(owner, PolicyNetworkSet):
         return frozenset() if isinstance(key, NamedPortKey) else frozenset(map(without_needless_length, owner.nets))
     if isinstance(key, NamedPortKey):
@@ -35,13 +38,13 @@ def contribution(owner: t.Union[Endpoint, PolicyNetworkSet], key: SetKey) -> fro
 
 
 def without_needless_length(net: str) -> str:
-    """A range of one as its address: in a set both are the same member."""
+    """Return a CIDR of one address (/32 or /128) as that address, which is the same member; others unchanged."""
     address, dummy, length = net.partition("/")
     return address if length == ("128" if family_of(address) == 6 else "32") else net
 
 
 class SetMembers:
-    """The members of the sets in use. Changes gather until they are taken."""
+    """The members of the sets in use. Changes accumulate until `take_changes`."""
 
     def __init__(self) -> None:
         self._counts: dict[SetKey, collections.Counter[Member]] = {}
@@ -52,16 +55,17 @@ class SetMembers:
         return iter(self._counts)
 
     def create(self, key: SetKey) -> None:
-        """An empty set."""
+        """Create an empty set."""
         self._counts[key] = collections.Counter()
 
     def delete(self, key: SetKey) -> None:
+        """Delete a set. Raise KeyError if it does not exist."""
         del self._counts[key]
         self._sorted.pop(key, None)
         self._before.pop(key, None)
 
     def add(self, key: SetKey, members: t.Iterable[Member]) -> None:
-        """One owner more of each."""
+        """Count one more owner of each of `members`. Raise KeyError if the set does not exist."""
         counts = self._counts[key]
         for member in members:
             if not counts[member]:
@@ -69,7 +73,10 @@ class SetMembers:
             counts[member] += 1
 
     def remove(self, key: SetKey, members: t.Iterable[Member]) -> None:
-        """One owner less of each."""
+        """Count one owner less of each of `members`, which must have one. Raise KeyError if the set does not exist.
+
+        A member without owners leaves the set.
+        """
         counts = self._counts[key]
         for member in members:
             counts[member] -= 1
@@ -78,13 +85,16 @@ class SetMembers:
                 self._touch(key, member, True)
 
     def members(self, key: SetKey) -> tuple[Member, ...]:
-        """Sorted by their text."""
+        """Return the members of a set, sorted. Raise KeyError if the set does not exist."""
         if key not in self._sorted:
             self._sorted[key] = tuple(sorted(self._counts[key]))
         return self._sorted[key]
 
     def take_changes(self) -> dict[SetKey, MemberChange]:
-        """What changed in the sets that are there since this was last called."""
+        """Return a mapping from set to the change of its members since the last call.
+
+        Sets without a change, and deleted sets, are left out. Members of new sets count as added.
+        """
         changes = {}
         for key, before in self._before.items():
             counts = self._counts[key]

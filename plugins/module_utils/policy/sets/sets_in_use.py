@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sets that rules in use need, filled by endpoints of all nodes and by network sets, and kept up to date."""
+"""The sets that the rules in use need, with members from endpoints of all nodes and network sets, kept up to date."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ from ..index.label_index import LabelIndex, Match
 from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, PolicyProfile, SetKey
 from .set_members import MemberChange, SetMembers, contribution
 
-#: Kind and name.
+#: The kind and name of an endpoint or network set.
 Id = tuple[str, str]
 
 
 class SetsInUse:
-    """The sets that rules in use need, filled by endpoints of all nodes and by network sets."""
+    """The sets that the rules in use need, with members from endpoints of all nodes and network sets.
+
+    Endpoints and network sets are the owners of members.
+    """
 
     def __init__(self) -> None:
         self._owners: dict[Id, t.Union[Endpoint, PolicyNetworkSet]] = {}
-        self._index: LabelIndex[Id] = LabelIndex()  # rules' selectors over all owners
+        self._index: LabelIndex[Id] = LabelIndex()  # the selectors of rules, matched against all owners
         self._members = SetMembers()
         self._users: collections.Counter[SetKey] = collections.Counter()
-        self._filled_by: dict[str, dict[SetKey, None]] = {}  # selector -> sets
+        self._filled_by: dict[str, dict[SetKey, None]] = {}  # from selector to the sets that it fills
         self._taken: frozenset[SetKey] = frozenset()
 
     def update_owner(self, key: Id, owner: t.Union[Endpoint, PolicyNetworkSet]) -> None:
+        """Add an endpoint or network set, or replace the one of this key, and update the members of all sets."""
         if self._owners.get(key) == owner:
             return
         self._withdraw(key)
@@ -37,6 +41,7 @@ class SetsInUse:
             self._members.add(set_key, contribution(owner, set_key))
 
     def remove_owner(self, key: Id) -> None:
+        """Remove an endpoint or network set and its members from all sets. An unknown key changes nothing."""
         self._withdraw(key)
         self._index.remove_item(key)
         self._owners.pop(key, None)
@@ -50,9 +55,11 @@ class SetsInUse:
         return [set_key for selector in self._index.selectors(key) for set_key in self._filled_by[selector]]
 
     def update_profile(self, profile: PolicyProfile) -> None:
+        """Add or replace a profile, whose labels decide which selectors match the owners that list it."""
         self._follow(self._index.update_profile(profile.name, dict(profile.labels)))
 
     def remove_profile(self, name: str) -> None:
+        """Remove a profile. An unknown name changes nothing."""
         self._follow(self._index.remove_profile(name))
 
     def _follow(self, matches: t.Iterable[Match]) -> None:
@@ -62,14 +69,14 @@ class SetsInUse:
                 change(set_key, contribution(self._owners[key], set_key))
 
     def use(self, keys: t.Iterable[SetKey]) -> None:
-        """Somebody more needs these sets."""
+        """Count one more user of each of these sets, and create and fill those that are new."""
         for key in keys:
             self._users[key] += 1
             if self._users[key] == 1:
                 self._create(key)
 
     def release(self, keys: t.Iterable[SetKey]) -> None:
-        """Somebody less needs these sets."""
+        """Count one user less of each of these sets, which must have one, and delete those without users."""
         for key in keys:
             self._users[key] -= 1
             if not self._users[key]:
@@ -93,15 +100,20 @@ class SetsInUse:
             self._index.remove_selector(selector)
 
     def take_changes(self) -> tuple[frozenset[SetKey], frozenset[SetKey], dict[SetKey, MemberChange]]:
-        """Sets that came, that went, and changes in those that stayed."""
+        """Return (new sets, deleted sets, changes of the members of all other sets) since the last call.
+
+        The third part is a mapping that contains only sets whose members changed.
+        """
         before, self._taken = self._taken, frozenset(self._members)
         changes = {key: change for key, change in self._members.take_changes().items() if key in before}
         return self._taken - before, before - self._taken, changes
 
     def by_selector(self) -> dict[str, tuple[str, ...]]:
+        """Return a mapping from canonical selector to the sorted addresses and CIDRs of its set."""
         return {key: t.cast(t.Any, self._members.members(key)) for key in self._members if isinstance(key, str)}
 
     def by_named_port(self) -> dict[NamedPortKey, tuple[tuple[str, int], ...]]:
+        """Return a mapping from named port to the sorted (address, port) pairs of its set."""
         return {
             key: t.cast(t.Any, self._members.members(key)) for key in self._members if isinstance(key, NamedPortKey)
         }

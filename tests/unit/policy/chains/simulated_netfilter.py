@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel's handling of a packet by our tables, simulated from the very input of iptables-restore.
+"""A simulation of the kernel's handling of a packet by our tables. It reads the input of iptables-restore.
 
-It knows the parts of iptables that the compiler writes, and refuses all others. Connection tracking, reverse path
-filtering and addresses of the host are properties of the packet.
+It supports the parts of iptables that the compiler uses, and raises AssertionError for all others. The results of
+connection tracking, of reverse path filtering and of looking up the host's addresses are fields of the packet.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chai
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.ip_sets import PolicyIpSet
 
 NUMBERS = {"icmp": 1, "tcp": 6, "udp": 17}
-#: Protocols of which conditions on ports can be asked, else iptables-restore refuses the rule.
+#: The protocols that may have conditions on ports. iptables-restore refuses such conditions for others.
 WITH_PORTS = {6, 17, 132, 136}
 SET_PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp", 136: "udplite"}
 
@@ -55,7 +55,7 @@ class Rule(t.NamedTuple):
 
 
 class Netfilter:
-    """One namespace; `run` sends a packet through the kernel's chain of a hook."""
+    """A simulated network namespace with these tables and sets. `run` sends a packet through built-in chains."""
 
     def __init__(self, tables: Tables, other_sets: t.Iterable[PolicyIpSet] = ()) -> None:
         self.sets = {one.name: Members(one) for one in (*tables.sets, *other_sets)}
@@ -71,7 +71,10 @@ class Netfilter:
                 assert not rule.target.startswith("cali-") or (table_name, rule.target) in self.chains, (chain, rule)
 
     def run(self, packet: Packet, *places: tuple[str, str]) -> bool:
-        """Return whether the packet gets through these (table, chain of the kernel's)."""
+        """Return whether the packet passes all `places`, which are pairs of table and built-in chain.
+
+        A place without rules passes. The packet's mark, state and log are updated.
+        """
         return not any(place in self.chains and self._chain(place, packet) == "DROP" for place in places)
 
     def forwarded(self, packet: Packet) -> bool:
@@ -84,10 +87,10 @@ class Netfilter:
     def sent(self, packet: Packet) -> bool:
         return self.run(packet, ("raw", "OUTPUT"), ("filter", "OUTPUT"), ("mangle", "POSTROUTING"))
 
-    # --- a walk through chains
+    # --- chains
 
     def _chain(self, place: tuple[str, str], packet: Packet) -> str:
-        """Return ACCEPT, DROP, or "" if the chain returns."""
+        """Return "ACCEPT", "DROP" (also for REJECT), or "" if the packet returns from the chain."""
         for rule in self.chains[place]:
             if not all(condition(packet) for condition in rule.conditions):
                 continue
@@ -170,7 +173,7 @@ class Netfilter:
                 continue
             elif word == "--validmark":
                 continue
-            elif word not in ("--comment", "--limit", "--limit-burst"):  # nothing here is a flood
+            elif word not in ("--comment", "--limit", "--limit-burst"):  # no test exceeds a limit
                 raise AssertionError(f"{word} in {text}")
             words.pop(0)
             if found is not None:
@@ -220,7 +223,7 @@ def _state(states: list[str], packet: Packet) -> bool:
 
 
 class Members:
-    """A set with the test of `-m set`."""
+    """The members of an IP set, for the match `-m set`."""
 
     def __init__(self, ipset: PolicyIpSet) -> None:
         assert len(ipset.name) <= 31

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compiled chains: names, marks, records, hooks, and what a second compilation replaces."""
+"""The compiled chains: names, marks, log records, hooks, and the parts that a second compilation replaces."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_source_that_is_not_the_workloads_own_is_dropped() -> None:
     spoofed = between(ONE, TWO, spoofed=True)
     assert not kernel.forwarded(spoofed)
     assert spoofed.log == ["deny:out:host:0:spoofed"]
-    # Even where reverse path filtering would let it through.
+    # It is dropped even if reverse path filtering accepts it.
     assert not kernel.forwarded(between(ONE, TWO, source="10.65.0.2"))
 
 
@@ -209,7 +209,7 @@ def test_a_workload_that_routes_has_its_policy_for_foreign_sources_too() -> None
     kernel = Netfilter(compiler.compile(node(workload(1, tier("deny", action="Pass")), TWO, policies=[deny])))
     assert kernel.forwarded(between(ONE, TWO, source="8.8.8.8", protocol=17))
     assert not kernel.forwarded(between(ONE, TWO, source="8.8.8.8", protocol=6))
-    # And what is behind it is reached.
+    # Addresses behind the workload can be reached.
     assert kernel.forwarded(between(TWO, ONE, destination="8.8.8.8"))
     assert not kernel.forwarded(between(ONE, TWO, source="8.8.8.8", comes_in_by="cali0000000000f"))
 
@@ -219,7 +219,7 @@ def test_workloads_do_not_encapsulate(fields: dict[str, int]) -> None:
     allowing = ChainSettings(allow_ipip_from_workloads=True, allow_vxlan_from_workloads=True)
     assert not Netfilter(compile_node(node(ONE, TWO), ChainSettings(), 4)).forwarded(between(ONE, TWO, **fields))
     assert Netfilter(compile_node(node(ONE, TWO), allowing, 4)).forwarded(between(ONE, TWO, **fields))
-    # To a workload it is allowed.
+    # Packets to a workload are allowed.
     outside = between(ONE, TWO, source="192.0.2.9", comes_in_by="eth0", **fields)
     assert Netfilter(compile_node(node(TWO), ChainSettings(), 4)).forwarded(outside)
 
@@ -306,12 +306,12 @@ def test_an_own_host_endpoint_is_not_the_wildcards_before_dnat() -> None:
     kernel = Netfilter(compile_node(closed, ChainSettings(), 4))
     assert kernel.received(from_outside(destination_port=80))
     assert not kernel.received(from_outside(destination_port=80, comes_in_by="eth1"))
-    # What workloads send comes in by an interface as well.
+    # Packets of workloads also come in by an interface that the wildcard includes.
     assert not kernel.forwarded(between(ONE, TWO, goes_out_by="eth0"))
 
 
 def test_a_failsafe_for_the_other_family_opens_nothing() -> None:
-    """Felix opens the port to everybody (felix.md, 12.1)."""
+    """A failsafe for a network of the other IP version opens nothing. Felix opens the port to all (felix.md, 12.1)."""
     settings = ChainSettings(failsafe_inbound=(Failsafe("tcp", 22, "fd00::/8"),))
     assert not Netfilter(compile_node(node(host("eth0")), settings, 4)).received(from_outside())
     kernel = Netfilter(compile_node(node(host("eth0")), settings, 6))
@@ -320,7 +320,7 @@ def test_a_failsafe_for_the_other_family_opens_nothing() -> None:
 
 
 def test_replies_to_a_failsafe_of_a_network_pass_untracked_policy() -> None:
-    """Felix has the network on the wrong side (felix.md, 12.2)."""
+    """Untracked policy accepts replies to a failsafe's network. Felix swaps source and destination (felix.md, 12.2)."""
     deny = Policy(
         "deny", types=(INGRESS, EGRESS), ingress=(PolicyRule("Deny"),), egress=(PolicyRule("Deny"),), do_not_track=True
     )
@@ -341,7 +341,7 @@ def test_what_untracked_policy_allows_is_not_tracked() -> None:
 
 
 def test_what_dnat_turned_is_judged_by_the_interface_that_it_takes() -> None:
-    """Filter OUTPUT still sees that of before."""
+    """Policy for the interface after DNAT decides, although filter OUTPUT still sees the interface before DNAT."""
     kernel = Netfilter(compile_node(node(host("eth0"), host("eth1", ("open",))), ChainSettings(), 4))
     turned = Packet(6, "192.0.2.1", "10.65.9.9", 1024, 80, goes_out_by="eth0", dnat=True)
     assert kernel.run(turned, ("raw", "OUTPUT"), ("filter", "OUTPUT"))
@@ -380,7 +380,7 @@ def test_only_the_fleets_nodes_encapsulate(encapsulation: Encapsulation, fields:
     assert not kernel.sent(from_outside(**{**sent, "destination": "192.0.2.9"}))
 
 
-# --- again ------------------------------------------------------------------------------------------------------------
+# --- a second compilation ---------------------------------------------------------------------------------------------
 
 
 def same(one: Tables, other: Tables) -> set[str]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compiled chains, walked through by packets, decide as the evaluator does."""
+"""The verdicts of the compiled chains on simulated packets, compared with those of the evaluator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTINGS = ChainSettings(
 
 
 class Node:
-    """A world's NODE, as the evaluator and as the compiled chains see it."""
+    """The NODE of a random world, with its evaluator and its compiled chains."""
 
     def __init__(self, world: World, settings: ChainSettings = SETTINGS) -> None:
         self.world = world
@@ -48,7 +48,7 @@ class Node:
         self.netfilter = {family: Netfilter(compile_node(policy, settings, family)) for family in (4, 6)}
 
     def compare(self, flow: Flow) -> tuple[bool, bool, Packet]:
-        """Return (the expected verdict, the actual one, the packet)."""
+        """Return (whether the flow should pass, whether it passes the chains, the packet)."""
         expected = self.crossings.of(flow)
         packet = Packet(**dataclasses.asdict(flow), comes_in_by=expected.comes_in_by, goes_out_by=expected.goes_out_by)
         kernel = self.netfilter[flow.ip_version]
@@ -63,7 +63,7 @@ def flows(rng: random.Random, world: World, count: int) -> t.Iterator[Flow]:
     endpoints = (*world.local_workloads, *world.local_host_endpoints)
     for _dummy in range(count):
         flow = random_flow(rng, world, rng.choice(endpoints), rng.choice((INGRESS, EGRESS)), rng.choice(HOOKS))
-        # What the host says to itself goes by the loopback, which is nobody's endpoint.
+        # Packets from the host to itself use the loopback, which belongs to no endpoint.
         if (
             flow is not None
             and flow.source != flow.destination

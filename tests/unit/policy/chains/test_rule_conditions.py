@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One rule in one IP version: the conditions that it becomes."""
+"""The conditions of one rule in one IP version."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_several_networks_are_a_set_whatever_their_order() -> None:
 
 
 def test_there_is_one_source_in_a_rule() -> None:
-    """iptables: multiple -s flags not allowed."""
+    """A rule has at most one source. Otherwise iptables fails with "multiple -s flags not allowed"."""
     found = conditions(PolicyRule("Deny", source=Entity(nets=("10.0.0.0/8",), not_nets=("10.1.0.0/16",))), 4)
     assert found is not None
     assert found.all_of == (

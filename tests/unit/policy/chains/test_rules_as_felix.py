@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Our rules and Felix's (tests/unit/cases/iptables_rules.json) have the same effect on packets.
 
-Where Felix is known to be wrong, ours differ: see `is_wrong`.
+Cases in which Felix is known to be wrong are left out: see `is_wrong`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ADDRESSES = {
 }  # fmt: skip
 SETS = [f"s:set{number}" for number in range(10)]
 NAMED_PORTS = [f"n:set{number}" for number in range(10)]
-#: In simulated_netfilter's words.
+#: The long options in Felix's rules, and the short ones that simulated_netfilter knows.
 WORDS = (
     ("-A test ", ""),
     ("--jump", "-j"),
@@ -84,10 +84,11 @@ class FelixRule(t.NamedTuple):
 
 
 def is_wrong(case: t.Mapping[str, t.Any], family: int) -> bool:
-    """Return whether Felix's result is known to be wrong, or refused by iptables-restore.
+    """Return whether Felix's result is known to be wrong, or iptables-restore refuses it.
 
-    A negated list of networks that are all of the other family makes Felix leave out the whole rule, and so open what a
-    Deny is for (felix.md, 12.3). ICMP types in a rule for IPv6 become a text that ip6tables refuses.
+    For a negated list of networks that are all of the other IP version, Felix leaves out the whole rule. So it allows
+    packets that a Deny rule should deny (felix.md, 12.3). Felix writes ICMP types in a rule for IPv6 in a form that
+    ip6tables refuses.
     """
     rule = case["rule"]
     lists = [rule.get(f"not_{side}_net", []) for side in ("src", "dst")]
@@ -131,7 +132,7 @@ def rule_of(felix: t.Mapping[str, t.Any]) -> PolicyRule:
 
 
 def sets(rng: random.Random, rule: PolicyRule, family: int) -> t.Iterator[ip_sets.PolicyIpSet]:
-    """By Felix's names and by ours."""
+    """Yield the sets to which a rule can refer, with random members, each by Felix's name and by ours."""
     protocol = str(rule.protocol or "tcp")
     for name in SETS:
         members = rng.sample(ADDRESSES[family], 4)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fate of a packet by the documented order of checks: the evaluator's verdicts, combined for each path."""
+"""The expected verdict on a packet: the evaluator's verdicts, combined in the documented order for each path."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Paths:
         return goes_out_by in self.workloads or failsafe or self._passes(self._host(goes_out_by), EGRESS, flow)
 
     def _before_routing(self, flow: Flow, comes_in_by: str) -> t.Optional[bool]:
-        """Return the verdict of untracked and pre-DNAT policies; None if they leave it to the others."""
+        """Return whether untracked and preDNAT policies let the packet pass, or None if they do not decide."""
         failsafe = self._is_failsafe(flow, self.settings.failsafe_inbound, flow.source)
         reply = self._is_failsafe(_reverse(flow), self.settings.failsafe_outbound, flow.source)
         own = self.hosts.get(comes_in_by)
@@ -87,7 +87,7 @@ class Paths:
             action = self._action(own, INGRESS, flow, hooks.UNTRACKED)
             if action != UNDECIDED:
                 return action != DENIED
-        # Before DNAT the wildcard is that of workloads' interfaces, too.
+        # Before DNAT, the wildcard also includes interfaces of workloads.
         host = own or self.hosts.get(WILDCARD)
         if host is not None and not failsafe:
             action = self._action(host, INGRESS, flow, hooks.PRE_DNAT)

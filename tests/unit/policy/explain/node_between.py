@@ -19,7 +19,7 @@ if t.TYPE_CHECKING:
 
 OWN = {"eth0": ("10.65.2.1", "fd65:0:0:2::1"), "eth1": ("10.65.3.1", "fd65:0:0:3::1")}
 OWN_ADDRESSES = frozenset(address for addresses in OWN.values() for address in addresses)
-#: What is routed by eth1; everything else goes by eth0.
+#: The networks behind eth1. All others are behind eth0.
 BY_ETH1 = ("198.51.100.0/24", "2001:db8:1::/64", "10.65.1.0/24", "fd65:0:0:1::/64")
 HOST = PathHost(
     NODE,
@@ -30,7 +30,7 @@ _NETS = [ipaddress.ip_network(net) for net in BY_ETH1]
 
 
 class Crossing(t.NamedTuple):
-    """A flow at NODE; `comes_in_by` is "" if NODE sends it, `goes_out_by` is "" if NODE receives it."""
+    """A flow at NODE: its incoming interface, "" if NODE sends it, and its outgoing one, "" if NODE receives it."""
 
     comes_in_by: str
     goes_out_by: str
@@ -38,7 +38,7 @@ class Crossing(t.NamedTuple):
 
 
 class Crossings:
-    """The evaluator's verdicts on flows at NODE."""
+    """A source of the interfaces of flows at NODE, and of `path`'s verdicts on them."""
 
     def __init__(self, world: World, settings: ChainSettings) -> None:
         self.evaluator = Evaluator(world.policy_set, world.endpoints)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Verdicts at one endpoint: the numbered lines of policy_semantics.md on it, and their explanations."""
+"""Verdicts at one endpoint, by the numbered lines of policy_semantics.md on endpoints, and their explanations."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def port(number: int) -> PortRange:
 
 
 class Asked:
-    """Verdicts of one set of policies, with the profile `open`."""
+    """An evaluator of these policies and the profile `open`."""
 
     def __init__(self, *policies: Policy, endpoints: t.Iterable[Endpoint] = (W0, W1, W2), **parts: t.Any) -> None:
         parts.setdefault("profiles", [OPEN])
@@ -75,7 +75,7 @@ class Asked:
 
 
 def on(rule: PolicyRule, flow: Flow, **parts: t.Any) -> str:
-    """The verdict into W0 where one policy has this rule alone."""
+    """Return the verdict on a flow to W0 under one policy that has only this rule."""
     return Asked(Policy("p", ingress=(rule,)), **parts).into(W0, flow)
 
 
@@ -97,7 +97,7 @@ def test_02_no_profile_and_no_policy() -> None:
 @pytest.mark.parametrize(
     ("types", "ingress", "egress", "expected"),
     [
-        # Which of these pass: W1 to W0, W2 to W0, W0 to W1, W0 to W2.
+        # The last value has the verdicts on W1 to W0, W2 to W0, W0 to W1, and W0 to W2.
         pytest.param(("Ingress",), (PolicyRule("Allow", source=FROM_W1),), (), "allow deny allow allow", id="04"),
         pytest.param(("Egress",), (), (PolicyRule("Allow", destination=FROM_W1),), "allow allow allow deny", id="05"),
         pytest.param(BOTH, (PolicyRule("Allow", source=FROM_W1),), (), "allow deny deny deny", id="06"),
@@ -111,7 +111,7 @@ def test_types_say_which_direction_a_policy_is_for(types: tuple, ingress: tuple,
     verdicts = [asked.into(W0, tcp(W1, W0)), asked.into(W0, tcp(W2, W0))]
     verdicts += [asked.out_of(W0, tcp(W0, W1)), asked.out_of(W0, tcp(W0, W2))]
     assert " ".join(verdicts) == expected
-    # Whom the policy does not select it does not touch.
+    # The policy has no effect on an endpoint that it does not select.
     assert asked.into(W2, tcp(W1, W2)) == "allow"
 
 
@@ -197,7 +197,7 @@ def test_25_a_selector_finds_endpoints_of_all_nodes_and_network_sets() -> None:
     sources = ("10.65.0.1", "10.65.9.9", "192.0.2.1", "198.51.100.7", "10.65.0.2", "203.0.113.1")
     found = [on(rule, tcp(source, W0), **parts) for source in sources]
     assert found == ["allow", "allow", "allow", "allow", "deny", "deny"]
-    # all() is everybody who is known; no selector is really everybody.
+    # all() matches all known endpoints. Without a selector, a rule matches all addresses.
     everybody = PolicyRule("Allow", source=Entity(selector="all()"))
     assert [on(everybody, tcp(source, W0), **parts) for source in sources[-2:]] == ["allow", "deny"]
     assert on(PolicyRule("Allow"), tcp(sources[-1], W0)) == "allow"
@@ -305,7 +305,7 @@ def test_32_families() -> None:
     assert [on(PolicyRule("Allow", ip_version=6), flow) for flow in (v4, v6)] == ["deny", "allow"]
     mixed = PolicyRule("Allow", source=Entity(nets=("10.0.0.0/8",)), destination=Entity(nets=("fd00::/8",)))
     assert [on(mixed, flow) for flow in (v4, v6, tcp("10.0.0.1", "fd65::10"))] == ["deny", "deny", "deny"]
-    # Excluding ranges of one family excludes nothing in the other (felix.md 12.3 is not copied).
+    # Excluding ranges of one IP version excludes nothing in the other, unlike in Felix (felix.md 12.3).
     assert on(PolicyRule("Allow", source=Entity(not_nets=("10.0.0.0/8",))), v6) == "allow"
 
 
@@ -315,7 +315,7 @@ def test_33_protocols_by_number_and_name() -> None:
 
     assert [on(PolicyRule("Allow", protocol=254), flow(number)) for number in (253, 254)] == ["deny", "allow"]
     assert [on(PolicyRule("Allow", not_protocol="sctp"), flow(number)) for number in (132, 254)] == ["deny", "allow"]
-    # What has no ports matches no rule about ports, whether they must or must not be some.
+    # A flow without ports matches no rule with ports or notPorts.
     for entity in (Entity(ports=(port(80),)), Entity(not_ports=(port(80),))):
         assert on(PolicyRule("Allow", destination=entity), flow(253)) == "deny"
 
@@ -366,13 +366,13 @@ def test_38_39_policies_before_routing_decide_there_and_nowhere_else(hook: str, 
         "deny",
         "none",
     ]
-    # There is policy to come that has its own say, so nothing is denied by default.
+    # Nothing is denied by default, because policy at later hooks decides.
     assert (at(HOST, hook, policy()), at(HOST, hook)) == ("none", "none")
     for other in ("normal", FORWARD):
         assert at(HOST, other, policy(PolicyRule("Deny"))) == "allow"
-    # On all interfaces at once there is preDNAT, and no untracked policy.
+    # The endpoint of all interfaces has preDNAT policy, but no untracked policy.
     assert at(WILDCARD, hook, policy(PolicyRule("Deny"))) == ("deny" if hook == PRE_DNAT else "none")
-    # Workloads are not concerned.
+    # The policy has no effect on workloads.
     assert Asked(policy(PolicyRule("Deny"))).into(W0, tcp(W1, W0)) == "allow"
 
 
@@ -381,7 +381,7 @@ def test_a_staged_policy_is_watched_and_decides_nothing() -> None:
     found = Asked(staged).evaluator.verdict(W0, "Ingress", tcp(W1, W0))
     assert found.action == "allow"
     assert [(step.policy, step.rule) for step in found.would_deny] == [("s", 1)]
-    # What it allows is not allowed by it either.
+    # Its Allow rules do not decide either.
     allowing = Policy("s", order=1.0, staged=True, ingress=(PolicyRule("Allow"),))
     denying = Policy("d", order=2.0, ingress=(PolicyRule("Deny"),))
     assert Asked(allowing, denying).into(W0, tcp(W1, W0)) == "deny"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The path of a flow through hosts: the numbered lines of policy_semantics.md on hosts, and their explanations."""
+"""The path of a flow through hosts, by the numbered lines of policy_semantics.md on hosts, and its explanations."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Fleet:
 
 
 def for_hosts(*rules: PolicyRule, direction: str = "ingress", **fields: t.Any) -> Policy:
-    """A policy for both nodes' host endpoints."""
+    """Return a policy with these rules in one direction for all host endpoints."""
     return Policy(
         fields.pop("name", "hosts"),
         selector="has(host)",
@@ -132,9 +132,9 @@ def test_23_a_workload_and_its_host() -> None:
         "allow",
         "allow",
     ]
-    # First comes its own policy.
+    # The policy of the workload comes before the default action.
     assert Fleet(Policy("p", types=("Egress",)), default_endpoint_to_host_action="Accept").says(flow) == "deny"
-    # Another host is one like any other address.
+    # Another host is treated like any other address.
     assert Fleet().says(tcp(A, HOST1)) == "allow"
     neighbour = Flow(58, "fd65::a", "fd02::10", icmp_type=135, icmp_code=0)
     assert Fleet(Policy("p", types=("Egress",))).says(neighbour) == "allow"
@@ -152,7 +152,7 @@ def test_34_a_host_endpoint_without_policy_closes_the_host_and_not_what_it_forwa
     assert fleet.says(tcp(OUTSIDE, HOST0), tcp(OUTSIDE, HOST0, 22), tcp(OUTSIDE, HOST0, 23)) == "deny allow deny"
     assert fleet.says(Flow(253, OUTSIDE, HOST0)) == "deny"
     assert fleet.says(tcp(A, C), tcp(A, B), tcp(OUTSIDE, A), tcp(A, OUTSIDE)) == "allow allow allow allow"
-    # Without failsafes not even SSH; and a reply's port is none.
+    # Without failsafes, SSH is closed, too. The source port of a reply is no failsafe.
     assert Fleet(host("node0"), failsafe_inbound=()).says(tcp(OUTSIDE, HOST0, 22)) == "deny"
 
 
@@ -208,7 +208,7 @@ def test_38_before_dnat_workloads_meet_the_endpoint_of_all_interfaces_only() -> 
     deny = pre_dnat(PolicyRule("Deny"))
     assert Fleet(host("node0"), deny).says(tcp(A, B), tcp(HOST0, A), tcp(OUTSIDE, A)) == "allow allow deny"
     assert Fleet(host("node0", "*"), deny).says(tcp(A, B), tcp(HOST0, A), tcp(OUTSIDE, A)) == "deny allow deny"
-    # What it allows is not asked about again by policy for the host; of a workload's own it says nothing.
+    # A flow that preDNAT policy allows skips other policy for the host, but not a workload's own policy.
     allow = pre_dnat(PolicyRule("Allow"))
     assert Fleet(host("node0"), allow).says(tcp(OUTSIDE, HOST0)) == "allow"
     forwarded = for_hosts(PolicyRule("Deny"), apply_on_forward=True, name="forwarded")
@@ -222,7 +222,7 @@ def test_39_untracked_policy_comes_before_everything_but_failsafes() -> None:
     deny = for_hosts(PolicyRule("Deny"), do_not_track=True, apply_on_forward=True)
     fleet = Fleet(host("node0", profiles=("open",)), deny)
     assert fleet.says(tcp(OUTSIDE, HOST0), tcp(OUTSIDE, HOST0, 22), tcp(OUTSIDE, A)) == "deny allow deny"
-    # Nobody tracks the replies of a failsafe port, so that they are spared as well.
+    # Replies of a failsafe port are not tracked here, so untracked policy must not deny them either.
     out = for_hosts(PolicyRule("Deny"), direction="egress", do_not_track=True, apply_on_forward=True)
     fleet = Fleet(host("node0", profiles=("open",)), out)
     reply = Flow(6, HOST0, OUTSIDE, 22, 40000)
@@ -264,7 +264,7 @@ def test_41_encapsulation_is_between_nodes_only(tunnel: Encapsulation, flow: Flo
     assert fleet.says(flow, nodes={HOST0}) == "deny"
     stranger = dataclasses.replace(flow, source=OUTSIDE)
     assert fleet.says(stranger, nodes={HOST0, HOST1}) == "deny"
-    # Where the fleet does not encapsulate it is a protocol like any other.
+    # In a fleet without encapsulation, IPIP is a protocol like any other.
     assert Fleet(host("node0")).says(flow, nodes={HOST0, HOST1}) == "deny"
 
 
@@ -317,7 +317,7 @@ def test_the_way_that_the_compiled_chains_are_held_to(seed: int) -> None:
         else:
             passes = expected.forwarded(flow, ingoing, outgoing)
             if not {flow.source, flow.destination} & interface_of.keys():
-                continue  # through a node that has neither end
+                continue  # NODE has neither end of the flow
         assert (path(evaluator, [node], flow, settings).action == "allow") == passes, flow
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's policy computed the slow way, by asking the evaluator's parts about everything."""
+"""A node's policy, computed in the slow and obvious way from the parts of the evaluator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets
 
 
 def node_policy(policy_set: PolicySet, endpoints: t.Sequence[Endpoint], node: str) -> NodePolicy:
-    """Return the node's policy.
+    """Return the policy of `node`, with all policies, profiles and sets, also those that are not in use.
 
     HostEndpoints without an interface name are left out, because their interfaces are unknown here.
     """

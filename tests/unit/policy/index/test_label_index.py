@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The index compared with asking every selector about every item, over any history of changes."""
+"""The index after any history of changes, compared with testing every selector on every item."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SELECTORS = st.randoms(use_true_random=False).map(random_selector)
 
 
 class Matching(RuleBasedStateMachine):
-    """The same history for the index, for a plain dictionary, and for a listener to reports."""
+    """The same random history for the index, for a plain dictionary, and for a listener to reported matches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Matching(RuleBasedStateMachine):
 
     def hear(self, matches: list[Match]) -> None:
         for selector, item, begins in matches:
-            # Nothing begins or ceases twice.
+            # No match is reported to begin or end twice.
             assert ((selector, item) in self.heard) is not begins
             (self.heard.add if begins else self.heard.remove)((selector, item))
 
@@ -125,7 +125,7 @@ TestMatching.settings = settings(max_examples=12, stateful_step_count=20, deadli
         ("!has(a)", None),
         ("all()", None),
         ("!all()", set()),
-        # The cheapest of those that must all hold; every one of those of which one must.
+        # A conjunction has the demands of its cheapest operand, a disjunction those of all operands.
         ("has(a) && b == 'x' && c != 'y'", {("b", "x")}),
         ("has(a) || b == 'x'", {("a", None), ("b", "x")}),
         ("has(a) || b != 'x'", None),
@@ -173,6 +173,6 @@ def test_only_those_are_asked_that_may_match(monkeypatch: pytest.MonkeyPatch) ->
     assert len(asked) == 1000
     index.update_item(5, {"name": "6", "rack": "s"})
     assert len(asked) == 1001
-    # Whoever has the same labels as somebody else is not asked about at all.
+    # An item with the same labels as another one needs no evaluation.
     index.update_item(7, {"name": "8", "rack": "r"})
     assert len(asked) == 1001

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's policy after changes, compared with the same policy computed from everything."""
+"""A node's policy after many changes, compared with the same policy computed at once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ INTERFACES = [
 
 
 def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: t.Mapping) -> NodePolicy:
-    """Return what NODE has to program, computed step by step as in an explanation."""
+    """Return the policy that NODE has to program, computed without indexes."""
     endpoints = list(endpoints)
     given = {profile.name: dict(profile.labels) for profile in policies.profiles}
 
@@ -150,7 +150,7 @@ def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: 
 
 
 class History(RuleBasedStateMachine):
-    """Worlds that change into each other by single changes; what reports alone would program is compared as well."""
+    """Random single changes of a world. A node that only applies the reported changes is compared as well."""
 
     @initialize(rng=RANDOMS)
     def begin(self, rng: random.Random) -> None:
@@ -197,7 +197,7 @@ class History(RuleBasedStateMachine):
     def an_endpoint(self, rng: random.Random) -> None:
         endpoint = rng.choice(random_world(rng).endpoints)
         if rng.random() < 0.3:
-            # It moves, or claims what another has.
+            # The endpoint moves to another node, or claims an interface that another one has.
             endpoint = dataclasses.replace(endpoint, node=rng.choice((NODE, OTHER_NODE)), interface="cali00000000000")
         self.endpoints[endpoint.kind, endpoint.name] = endpoint
         self.index.update_endpoint(endpoint)
@@ -259,7 +259,7 @@ WEB = (("role", "web"),)
 
 
 def test_26_an_address_of_several_owners_stays_while_one_has_it() -> None:
-    """policy_semantics.md 26: by an endpoint, and by two network sets of which one says /32."""
+    """An address of an endpoint and two network sets remains while one has it (policy_semantics.md 26)."""
     policies = [Policy("p", ingress=(PolicyRule("Allow", source=Entity(selector='role == "web"')),))]
     sets = [
         PolicyNetworkSet("one", nets=("10.0.0.1/32", "10.1.0.0/16"), labels=WEB),
@@ -293,14 +293,14 @@ def test_a_label_of_a_remote_endpoint_touches_sets_only() -> None:
     index.commit()
     index.update_endpoint(workload("b", OTHER_NODE, addresses=("10.0.0.2", "fd00::2"), labels=WEB))
     assert index.commit() == Changes(members={'role == "web"': MemberChange(added=frozenset({"10.0.0.2", "fd00::2"}))})
-    # An address that comes with the label and goes again is no change at all.
+    # An address that is added and removed between two commits is no change.
     index.update_endpoint(workload("b", OTHER_NODE, addresses=("10.0.0.3",), labels=WEB))
     index.update_endpoint(workload("b", OTHER_NODE, addresses=("10.0.0.2", "fd00::2"), labels=WEB))
     assert not index.commit()
 
 
 def test_a_set_that_changes_hands_stays() -> None:
-    """One policy less needs it, a profile needs it from now on."""
+    """A set remains when the policy that needed it is removed and a profile that needs it is added."""
     needing = (PolicyRule("Allow", source=Entity(selector="all()")),)
     index = PolicyIndex(NODE)
     index.update_endpoint(workload("a", addresses=("10.0.0.1",), profiles=("open",)))
@@ -324,7 +324,7 @@ def test_other_rules_of_a_policy_touch_no_endpoint() -> None:
 
 
 def test_only_what_is_in_use_is_programmed() -> None:
-    """Rules of a direction that is not in force, of policies that select nobody here, of profiles that nobody lists."""
+    """Rules of inactive directions, of policies that select no local endpoint, and of unused profiles need no sets."""
     rules = (PolicyRule("Allow", source=Entity(selector="has(x)")),)
     policies = policy_set(
         policies=[

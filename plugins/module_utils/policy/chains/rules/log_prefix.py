@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an NFLOG record says about why a packet was logged: `verdict:direction:kind:rule:name`, at most 63 characters.
+"""The prefix of an NFLOG record, which says why a packet was logged: `verdict:direction:kind:rule:name`.
 
-The kernel keeps 64 bytes with the final zero (struct xt_nflog_info). A name that does not fit is cut and gets a digest;
-who reads records knows the names in use, shortens each by `shortened` and compares.
+It has at most 63 characters: the kernel keeps 64 bytes with the final zero (struct xt_nflog_info). A name that does not
+fit is cut and gets a digest. A reader of records finds the full name by applying `shortened` to all names in use.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ...model import EGRESS, INGRESS
 
 LIMIT = 63
 
-#: Verdicts: dropped; logged by the action Log; logged for it would be dropped, were it not for staging or audit mode.
+#: Verdicts: dropped; logged by the action Log; logged instead of dropped because of a staged policy or audit mode.
 DENY, LOG, AUDIT = "deny", "log", "audit"
 #: Kinds. A tier's default action, a profile that does not exist and the end of all profiles have rule 0.
 POLICY, PROFILE, TIER, NO_PROFILE, HOST = "policy", "profile", "tier", "no-profile", "host"
-#: Names of the kind HOST: what the host drops before any policy is asked.
+#: Names of the kind HOST: the reasons for which the host drops packets without policy.
 UNKNOWN_INTERFACE, SPOOFED, INVALID_STATE = "unknown-interface", "spoofed", "invalid-state"
 ENCAPSULATION, ENDPOINT_TO_HOST = "encapsulation", "endpoint-to-host"
-#: What was allowed when it began, and a new policy ended.
+#: The name for packets of a connection that was allowed when it began, and that a new policy denies.
 CUT = "cut"
 
 _DIRECTIONS = {"in": INGRESS, "out": EGRESS}
@@ -34,7 +34,11 @@ _DIGEST = 12
 
 
 class Reason(t.NamedTuple):
-    """`direction` is "Ingress" or "Egress" of the endpoint; `rule` counts from 1, 0 is none; `name` as shortened."""
+    """The reason why a packet was logged.
+
+    `direction` is "Ingress" or "Egress", as seen from the endpoint. `rule` counts from 1, and is 0 for no rule. `name`
+    is that of the policy, profile or tier. In the result of `reason` it is shortened.
+    """
 
     verdict: str
     direction: str
@@ -44,7 +48,11 @@ class Reason(t.NamedTuple):
 
 
 def shortened(name: str, room: int = 34) -> str:
-    """`name` as it stands in a prefix."""
+    """Return `name` as it occurs in a prefix, with at most `room` characters.
+
+    A longer name, or one with characters other than letters, digits and "._/-", is cut and ends with "~" and 12 hex
+    digits of its SHA-256. Other characters become "_".
+    """
     plain = _OTHER_THAN_NAMES.sub("_", name)
     if plain == name and len(name) <= room:
         return name
@@ -53,11 +61,12 @@ def shortened(name: str, room: int = 34) -> str:
 
 
 def prefix(reason: Reason) -> str:
+    """Return the prefix for a reason, with its name shortened. Raise KeyError if the direction is not valid."""
     return f"{reason.verdict}:{_WORDS[reason.direction]}:{reason.kind}:{reason.rule}:{shortened(reason.name)}"
 
 
 def reason(text: str) -> t.Optional[Reason]:
-    """What `prefix` was made of, None for the prefix of somebody else."""
+    """Return the reason, with a shortened name, that the prefix `text` says, or None if it is not a prefix of ours."""
     words = text.split(":", 4)
     if len(words) != 5 or words[1] not in _DIRECTIONS or not words[3].isdecimal():
         return None

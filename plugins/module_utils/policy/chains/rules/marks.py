@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bits of the packet mark that policy uses, the only ones that it touches.
+"""The bits of the packet mark that policy uses. It does not change other bits.
 
-Nothing else in this collection marks packets. Others do: kube-proxy 0x4000 and 0x8000, Tailscale 0xff0000 (which is why
-the mask can be chosen). A mark is cleared before it is used, so what others left in our bits does no harm to us.
+Nothing else in this collection marks packets. Other programs do: kube-proxy uses 0x4000 and 0x8000, Tailscale 0xff0000,
+so the mask can be configured. A bit is cleared before it is used, so values left in it by others have no effect.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ DEFAULT_MASK = 0xFFFF0000
 
 
 class Marks(t.NamedTuple):
-    """`accept`: a policy or profile allows. `passed`: a policy passes on to the next tier. `staged`: a staged policy
-    of the tier has a rule for the packet. `first`, `second`: conditions of a rule that is written as several.
+    """The bits of the packet mark, each a number with one bit set.
+
+    `accept`: a policy or profile allows the packet. `passed`: a policy passes it to the next tier. `staged`: a rule of
+    a staged policy of the tier matches it. `first`, `second`: it meets a condition of a rule that is several lines.
     """
 
     accept: int
@@ -28,25 +30,30 @@ class Marks(t.NamedTuple):
 
     @property
     def pending(self) -> int:
-        """Between filter OUTPUT and mangle POSTROUTING: policy for hosts has yet to be asked."""
+        """The bit that says, between filter OUTPUT and mangle POSTROUTING, that policy for the host is not applied yet.
+
+        It is the bit `second`, which has another use inside of rules.
+        """
         return self.second
 
     @property
     def cut(self) -> int:
-        """Of a connection's mark, not a packet's: it was allowed when it began, and policy denies it now."""
+        """The bit of a connection's mark, not a packet's, that says that policy came to deny it after it began."""
         return self.first
 
     @property
     def every(self) -> int:
+        """All five bits."""
         return self.accept | self.passed | self.first | self.second | self.staged
 
     @property
     def verdict(self) -> int:
+        """The bits with which policies and profiles decide: `accept`, `passed` and `staged`."""
         return self.accept | self.passed | self.staged
 
 
 def marks(mask: int = DEFAULT_MASK) -> Marks:
-    """The lowest bits of `mask`. Raises ValueError when there are fewer than five."""
+    """Return the marks made of the five lowest bits of `mask`. Raise ValueError if it has fewer than five bits."""
     bits = [1 << index for index in range(32) if mask >> index & 1]
     wanted = len(Marks._fields)
     if len(bits) < wanted:

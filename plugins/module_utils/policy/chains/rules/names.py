@@ -14,26 +14,29 @@ from ...model import INGRESS
 
 NAME_LIMIT = 28
 
-# A name as it is could otherwise be the same as the digest of another.
+# The first character cannot be "_", because chains that are named by a digest have one there.
 _PLAIN = re.compile(r"[A-Za-z0-9.][A-Za-z0-9._/-]*", re.ASCII)
 
-# Where the packets of a workload, a host and policies in general go; Felix has the same names for the same things.
+# The chains through which packets of workloads and hosts pass. The names are those of Felix.
 FROM_WORKLOAD, TO_WORKLOAD = "cali-from-workload", "cali-to-workload"
 FROM_WORKLOAD_DISPATCH, TO_WORKLOAD_DISPATCH = "cali-from-wl-dispatch", "cali-to-wl-dispatch"
 WORKLOAD_TO_HOST = "cali-wl-to-host"
-#: In the table raw, on every node.
+#: Chains in the table raw on every node.
 WORKLOAD_SOURCES, LINK_LOCAL = "cali-wl-sources", "cali-wl-link-local"
 SPOOFED, ENCAPSULATED = "cali-spoofed", "cali-encapsulated"
 FROM_HOST_ENDPOINT, TO_HOST_ENDPOINT = "cali-from-host-endpoint", "cali-to-host-endpoint"
 FROM_HOST_FORWARD, TO_HOST_FORWARD = "cali-from-hep-forward", "cali-to-hep-forward"
 FAILSAFE_IN, FAILSAFE_OUT = "cali-failsafe-in", "cali-failsafe-out"
-#: Where a rule that decides goes: they mark the packet, and it returns to the endpoint's chain.
+#: The targets of rules that decide: these chains mark the packet, which returns to the endpoint's chain.
 ALLOWED, PASSED, STAGED = "cali-allow", "cali-pass", "cali-staged"
 
 
 @functools.lru_cache(maxsize=65536)
 def chain_name(prefix: str, name: str) -> str:
-    """`prefix` and `name`, or as much of a digest of the name as there is room for."""
+    """Return `prefix` followed by `name`, if the name is plain and the result has at most 28 characters.
+
+    Otherwise return `prefix`, "_" and a base64url SHA-256 of the name, cut to 28 characters.
+    """
     if _PLAIN.fullmatch(name) and len(prefix) + len(name) <= NAME_LIMIT:
         return prefix + name
     digest = base64.urlsafe_b64encode(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()).decode()
@@ -41,20 +44,25 @@ def chain_name(prefix: str, name: str) -> str:
 
 
 def policy_chain(name: str, direction: str) -> str:
+    """Return the name of the chain of a policy in one direction, "Ingress" or "Egress"."""
     return chain_name("cali-pi-" if direction == INGRESS else "cali-po-", name)
 
 
 def profile_chain(name: str, direction: str) -> str:
+    """Return the name of the chain of a profile in one direction, "Ingress" or "Egress"."""
     return chain_name("cali-pri-" if direction == INGRESS else "cali-pro-", name)
 
 
 def workload_chain(group: str, direction: str) -> str:
-    """Of all workloads that have the same policies. Ingress is what goes to them."""
+    """Return the name of the chain of a group of workloads; `group` is its ID. Ingress is packets to them."""
     return chain_name("cali-tw-" if direction == INGRESS else "cali-fw-", group)
 
 
 def host_chain(interface: str, direction: str, forward: bool = False) -> str:
-    """Ingress is what comes from the network."""
+    """Return the name of the chain of the HostEndpoint of `interface`. Ingress is packets from the network.
+
+    With `forward` it is the chain for forwarded packets.
+    """
     if forward:
         return chain_name("cali-fhfw-" if direction == INGRESS else "cali-thfw-", interface)
     return chain_name("cali-fh-" if direction == INGRESS else "cali-th-", interface)

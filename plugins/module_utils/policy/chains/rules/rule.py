@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules of iptables as values: conditions that must all hold, and what is done then.
+"""Rules of iptables as values: conditions that must all hold, and an action.
 
-Both are texts of iptables' own, made by the functions here and in no other place; `render` joins them to what
-iptables-restore reads after `-A chain`. Names and addresses go through iptables_encoding.py into them.
+Both are texts in the syntax of iptables, which the functions here return. `render` joins them to the text that
+iptables-restore reads after `-A chain`. `iptables_encoding.py` encodes all names and addresses in them.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ from .marks import Marks
 
 
 class IptablesRule(t.NamedTuple):
+    """A rule: conditions that must all hold, the action, and a comment, "" for none."""
+
     conditions: tuple[str, ...]
     action: str
     comment: str = ""
 
     def render(self) -> str:
-        """One line of iptables-restore, without -A and the chain."""
+        """Return the rule as a line of iptables-restore, without `-A` and the chain."""
         comment = (f'-m comment --comment "{self.comment}"',) if self.comment else ()
-        # -p comes first: matches of the protocol's own are refused before it.
+        # -p must come first: iptables refuses matches of a protocol before it.
         return " ".join((*self.conditions, *comment, self.action))
 
     def targets(self) -> tuple[str, ...]:
-        """The chain of ours that it leads to, if any."""
+        """Return a tuple with the name of the `cali-` chain that the rule leads to, or an empty one."""
         words = self.action.split(" ")
         return (words[1],) if words[1].startswith("cali-") else ()
 
 
-#: {chain: its rules}
+#: A mapping from the name of a chain to its rules.
 Chains = dict[str, tuple[IptablesRule, ...]]
 
 # --- actions --------------------------------------------------------------------------------------------------------
@@ -41,29 +43,32 @@ ACCEPT = "-j ACCEPT"
 DROP = "-j DROP"
 REJECT = "-j REJECT"
 RETURN = "-j RETURN"
-#: In the table raw: conntrack leaves the packet alone.
+#: An action for the table raw: conntrack ignores the packet.
 NOTRACK = "-j CT --notrack"
 
 
 def jump(chain: str) -> str:
+    """Return the action that jumps to `chain`, after which the packet returns to the next rule."""
     return f"-j {encoding.chain(chain)}"
 
 
 def goto(chain: str) -> str:
-    """As `jump`, but what returns from `chain` goes on where this chain was jumped to."""
+    """Return the action that goes to `chain`, after which the packet returns to the caller of the present chain."""
     return f"-g {encoding.chain(chain)}"
 
 
 def set_marks(bits: int) -> str:
+    """Return the action that sets `bits` of the packet mark and leaves all others unchanged."""
     return f"-j MARK --set-xmark {bits:#x}/{bits:#x}"
 
 
 def clear_marks(bits: int) -> str:
+    """Return the action that clears `bits` of the packet mark and leaves all others unchanged."""
     return f"-j MARK --set-xmark 0x0/{bits:#x}"
 
 
 def log(group: int, prefix: str) -> str:
-    """To whoever listens to an NFLOG group; the packet goes on. Headers are enough of it."""
+    """Return the action that sends the first 128 bytes of a packet to an NFLOG group. The packet continues."""
     return f"-j NFLOG --nflog-group {group} --nflog-size 128 --nflog-prefix {encoding.word(prefix)}"
 
 
@@ -71,31 +76,32 @@ def log(group: int, prefix: str) -> str:
 
 
 def marked(bits: int) -> str:
-    """All of `bits` are set."""
+    """Return the condition that all of `bits` are set in the packet mark."""
     return f"-m mark --mark {bits:#x}/{bits:#x}"
 
 
 def marked_at_all(bits: int) -> str:
-    """One of `bits` is set, or several."""
+    """Return the condition that at least one of `bits` is set in the packet mark."""
     return f"-m mark ! --mark 0x0/{bits:#x}"
 
 
 def unmarked(bits: int) -> str:
-    """None of `bits` is set."""
+    """Return the condition that none of `bits` is set in the packet mark."""
     return f"-m mark --mark 0x0/{bits:#x}"
 
 
 def undecided(marks: Marks) -> str:
-    """No policy of the tier has accepted or passed the packet."""
+    """Return the condition that no policy of the tier has accepted or passed the packet."""
     return unmarked(marks.accept | marks.passed)
 
 
 def connection_marked(bits: int) -> str:
-    """As `marked`, of the mark that the packet's connection has."""
+    """Return the condition that all of `bits` are set in the mark of the packet's connection."""
     return f"-m connmark --mark {bits:#x}/{bits:#x}"
 
 
 def state(states: str) -> str:
+    """Return the condition that conntrack has one of `states`, a list with commas, for the packet."""
     return f"-m conntrack --ctstate {states}"
 
 
@@ -104,13 +110,18 @@ INVALID = state("INVALID")
 
 
 def comes_in_by(interface: str) -> str:
+    """Return the condition on the incoming interface, a name or a pattern such as "cali+"."""
     return f"-i {encoding.interface(interface)}"
 
 
 def goes_out_by(interface: str) -> str:
+    """Return the condition on the outgoing interface, a name or a pattern such as "cali+"."""
     return f"-o {encoding.interface(interface)}"
 
 
 def in_set(name: str, side: str, negated: bool = False) -> str:
-    """`side`: src or dst, of a set with two dimensions for both: src,src."""
+    """Return the condition that the packet is in the IP set `name`, or with `negated` that it is not.
+
+    `side` is "src" or "dst". A set with two dimensions needs one for each: "src,src".
+    """
     return f"-m set {'! ' if negated else ''}--match-set {encoding.set_name(name)} {side}"

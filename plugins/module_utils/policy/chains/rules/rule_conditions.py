@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A policy's rule as conditions of iptables.
 
-Iptables joins conditions by AND, and one condition holds 15 ports at most. So a side's ports, of which one must match,
-may become several alternatives; CIDRs of which one must match become a set. Everything else is a plain condition.
+All conditions of an iptables rule must hold, and one condition has at most 15 ports. So a list of ports, where one must
+match, may become several alternatives. A list of CIDRs becomes a set. Everything else is one condition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...sets import ip_sets
 from ...sets.needed_sets import named_port_key
 from .rule import in_set
 
-#: Ports in one condition (XT_MULTI_PORTS of the kernel); a range counts as two.
+#: The most ports in one condition (XT_MULTI_PORTS of the kernel). A range counts as two.
 _PORT_SLOTS = 15
 
 _ICMP = {4: 1, 6: 58}
@@ -27,10 +27,10 @@ _DIRECTLY = {"tcp", "udp"}
 
 
 class Conditions(t.NamedTuple):
-    """What a packet must be like for a rule.
+    """The conditions under which a packet matches a rule.
 
-    `all_of`: conditions that must hold, the protocol first. `any_of`: per group, alternatives of which one must hold,
-    each a tuple of conditions. `nets`: the lists of CIDRs that need a set each.
+    `all_of` are conditions that must all hold, the protocol first. `any_of` are up to two groups of alternatives, each
+    a tuple of conditions; in each group, one alternative must hold. `nets` are the lists of CIDRs that need a set each.
     """
 
     all_of: tuple[str, ...]
@@ -39,11 +39,11 @@ class Conditions(t.NamedTuple):
 
 
 class _Never(Exception):
-    """No packet of this family can match."""
+    """The signal that no packet of this IP version can match."""
 
 
 def conditions(rule: PolicyRule, family: int) -> t.Optional[Conditions]:
-    """None when no packet of IP version `family`, 4 or 6, can match."""
+    """Return the conditions of a rule for IP version `family`, 4 or 6, or None if no such packet can match."""
     if rule.ip_version not in (None, family):
         return None
     try:
@@ -54,7 +54,7 @@ def conditions(rule: PolicyRule, family: int) -> t.Optional[Conditions]:
         for entity, side in ((rule.source, "src"), (rule.destination, "dst")):
             all_of += _addresses(entity, side, family, nets)
             all_of += _no_ports(entity, rule.protocol, side, family)
-            # In an alternative the ports stand without the rule's other conditions, so it names the protocol again.
+            # An alternative is a rule without the other conditions, so it repeats the protocol, which ports need.
             alternatives = _ports(entity, rule.protocol, side, family)
             if len(alternatives) == 1:
                 all_of += alternatives[0]
@@ -74,7 +74,10 @@ def _protocol(rule: PolicyRule) -> list[str]:
 
 
 def _protocol_text(protocol: Protocol) -> str:
-    """tcp, udp: what people know. Others by number, for names are the host's (/etc/protocols)."""
+    """Return "tcp" or "udp", or the number of any other protocol as text.
+
+    The names of others depend on /etc/protocols of the host.
+    """
     return str(protocol) if protocol in _DIRECTLY else str(protocol_number(protocol))
 
 
@@ -96,7 +99,10 @@ def _icmp(rule: PolicyRule, family: int) -> t.Iterator[str]:
 
 
 def _is_any(icmp: Icmp, family: int) -> bool:
-    """Type 255, which nobody sends, is iptables' word for any type of IPv4's."""
+    """Return whether iptables would read the type as any type, which it does for ICMP type 255 in IPv4.
+
+    No packet has this type.
+    """
     return family == 4 and icmp.type == 255
 
 
@@ -109,14 +115,14 @@ def _addresses(entity: Entity, side: str, family: int, nets: list[tuple[str, ...
     for given, negated in ((entity.nets, False), (entity.not_nets, True)):
         ours = tuple(dict.fromkeys(net for net in given if ip_sets.is_of(family, net)))
         if not ours:
-            # Not to be in networks of the other family is no condition; to be in one of them is an impossible one.
+            # A packet is never in networks of the other family: excluding them is no condition, requiring them fails.
             if given and not negated:
                 raise _Never
         elif _ALL[family] in ours:
             if negated:
                 raise _Never
         elif len(ours) == 1 and not inline:
-            # A rule has room for one -s and one -d.
+            # An iptables rule can have only one -s and one -d.
             inline = True
             yield f"{'! ' if negated else ''}{'-s' if side == 'src' else '-d'} {encoding.cidr(ours[0])}"
         else:
@@ -129,7 +135,7 @@ def _addresses(entity: Entity, side: str, family: int, nets: list[tuple[str, ...
 
 
 def _ports(entity: Entity, protocol: t.Optional[Protocol], side: str, family: int) -> list[tuple[str, ...]]:
-    """Alternatives."""
+    """Return the alternatives for an entity's ports, each a tuple of conditions; empty if it has no ports."""
     ranges, names = _kinds(entity.ports)
     alternatives: list[tuple[str, ...]] = [(_port_condition(chunk, protocol, side),) for chunk in _chunks(ranges)]
     for name in names:
@@ -148,7 +154,7 @@ def _no_ports(entity: Entity, protocol: t.Optional[Protocol], side: str, family:
 
 
 def _kinds(ports: t.Iterable[Port]) -> tuple[list[PortRange], list[NamedPort]]:
-    """Ranges, sorted and joined where they touch, and names, each once."""
+    """Return (ranges, names): the ranges sorted and merged where they touch, and each name once."""
     ranges: list[PortRange] = []
     for port in sorted((port for port in ports if isinstance(port, PortRange)), key=lambda port: port.first):
         if ranges and port.first <= ranges[-1].last + 1:
@@ -173,7 +179,7 @@ def _chunks(ranges: t.Iterable[PortRange]) -> list[list[PortRange]]:
 
 def _port_condition(ranges: list[PortRange], protocol: t.Optional[Protocol], side: str, negated: bool = False) -> str:
     ports = ",".join(str(port.first) if port.first == port.last else f"{port.first}:{port.last}" for port in ranges)
-    # Both backends do tcp and udp themselves; multiport is for what they cannot.
+    # Both backends of iptables match one tcp or udp range natively. multiport is for everything else.
     if len(ranges) == 1 and protocol in _DIRECTLY:
         return f"-m {protocol} {'! ' if negated else ''}--{'sport' if side == 'src' else 'dport'} {ports}"
     return f"-m multiport {'! ' if negated else ''}--{'sports' if side == 'src' else 'dports'} {ports}"
