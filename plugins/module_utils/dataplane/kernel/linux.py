@@ -284,7 +284,7 @@ class LinuxKernel:
             if os.path.exists(path):
                 raise port.KernelError(errno.EEXIST, operation)
             namespaces.call(operation, "unshare", namespaces.CLONE_NEWNET)
-            # The marker is written before the name exists: if this process is killed in between, nothing unmarked stays.
+            # The marker comes before the name: if this process is killed in between, no unmarked namespace is left.
             self._mark(name, owner)
             try:
                 os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0))
@@ -324,7 +324,7 @@ class LinuxKernel:
         folder = self._netns_folder
         _make_public(folder)
         here = folder.encode()
-        # `ip netns add` does so, too: with a shared mount, the namespace appears and disappears in every mount namespace.
+        # `ip netns add` does so, too: a shared mount lets the namespace appear and disappear in every mount namespace.
         if folder == NETNS_FOLDER and namespaces.libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
             namespaces.call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
             namespaces.call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
@@ -338,7 +338,7 @@ class LinuxKernel:
             inner.close()
 
         def delete() -> None:
-            # Unmount where it was mounted: a sandbox may see a mount twice, and a file below a mount cannot be removed.
+            # Unmount where it was mounted: a sandbox may see a mount twice, and a file under a mount cannot be removed.
             if self._mounts is not None:
                 _enter_mounts(self._mounts, operation)
             self._unmount(path, operation)

@@ -55,7 +55,7 @@ def test_workload_that_stopped_half_way_is_completed(kernel):
     assert fail(workload, kernel, [WEB]) == (
         "workload default/web-1: Its pair cali111 - eth0 (network namespace web-1) could not be set up at:"
         " add address 10.244.1.5/32 to eth0. The kernel said: No buffer space available."
-        " What stands is kept; run again to have it completed."
+        " Its existing parts are kept; run again to have it completed."
     )
     converge(workload, kernel, [WEB])
 
