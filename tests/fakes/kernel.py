@@ -153,9 +153,8 @@ class FakeKernel:
     def fail_next(self, operation: str, number: int, match: str = "") -> None:
         """Let the next call of a method fail with this errno.
 
-        For route_batch, one operation of it fails.
-
-        `operation` is the method's name. If `match` is not "", only a call about an object of this name fails.
+        For route_batch, one operation of it fails. `operation` is the method's name. If `match` is not "", only a call
+        about an object of this name fails.
         """
         self.machine.failures.append((operation, number, match))
 
@@ -196,9 +195,8 @@ class FakeKernel:
     def _make(self, link: _Link, ipv6: bool = True) -> _Link:
         """Add a device and its sysctls.
 
-        Return it.
-
-        With `ipv6` False it has no IPv6 until its MTU changes or it comes up (addrconf_notify of the kernel).
+        Return it. With `ipv6` False it has no IPv6 until its MTU changes or it comes up (addrconf_notify of the
+        kernel).
         """
         link.index = self._next_index
         self._next_index += 1

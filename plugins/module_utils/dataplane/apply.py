@@ -33,12 +33,10 @@ def ready_to_write(kernel: Kernel, changes: t.Iterable[Change]) -> None:
 def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], None]] = None) -> None:
     """Apply the plan: additions, then `bird`, then removals.
 
-    Exceptions of `bird` are passed on.
-
-    Raise ApplyError with every change that failed. Changes that do not depend on a failed one are still made, but after
-    a failed addition `bird` is not called and nothing is removed. The error is a SetAside if only single objects were
-    refused, which block traffic or are as before. Raise MissingLibrary before any change is made if pyroute2 is needed
-    and missing. Raise ObserveError or KernelError if the kernel cannot be read.
+    Exceptions of `bird` are passed on. Raise ApplyError with every change that failed. Changes that do not depend on a
+    failed one are still made, but after a failed addition `bird` is not called and nothing is removed. The error is a
+    SetAside if only single objects were refused, which block traffic or are as before. Raise MissingLibrary before any
+    change is made if pyroute2 is needed and missing. Raise ObserveError or KernelError if the kernel cannot be read.
     """
     _apply(kernel, plan.parts, plan, bird)
 
@@ -46,7 +44,9 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
 def apply_parts(kernel: Kernel, parts: t.Sequence[Part]) -> None:
     """Apply changes of single drivers, in the order given: all additions, then removals in the reverse order.
 
-    Nothing is planned again and BIRD is not reloaded. Raises the errors of `apply_node`.
+    Nothing is planned again and BIRD is not reloaded. Raise ApplyError or SetAside as `apply_node` does. Raise
+    MissingLibrary before any change is made if pyroute2 is needed and missing. Raise KernelError if the kernel cannot
+    be read.
     """
     _apply(kernel, parts)
 
@@ -80,10 +80,9 @@ def _add_stage(
 ) -> dict[str, Part]:
     """Make the additions of one stage.
 
-    Return the parts of `plan` that were planned again meanwhile, by driver name.
-
-    Failures are added to `failures`, those of objects that were set aside to `aside`. Raise ApplyError if a guarding
-    driver failed, and ObserveError or KernelError if the kernel cannot be read.
+    Return the parts of `plan` that were planned again meanwhile, by driver name. Failures are added to `failures`,
+    those of objects that were set aside to `aside`. Raise ApplyError if a guarding driver failed, and ObserveError or
+    KernelError if the kernel cannot be read.
     """
     here = Failures()
     again: dict[str, Part] = {}

@@ -52,9 +52,8 @@ class Attached(t.NamedTuple):
 def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Attach a workload: make its pair and its route, in this order.
 
-    Return the end of the pair inside.
-
-    It may be repeated. Raise AttachError if this fails; the pair and the route are removed then.
+    Return the end of the pair inside. It may be repeated. Raise AttachError if this fails; the pair and the route are
+    removed then.
     """
     attached = attach_link(kernel, endpoint)
     try:
@@ -68,10 +67,8 @@ def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
 def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Attach a workload, except for the route by which the host reaches it.
 
-    Return the end of the pair inside.
-
-    If a part of it exists, only what differs is changed. Raise AttachError if this fails; what was made is removed
-    then.
+    Return the end of the pair inside. If a part of it exists, only what differs is changed. Raise AttachError if this
+    fails; what was made is removed then.
     """
     try:
         _check_gateway(kernel, endpoint)
@@ -92,10 +89,9 @@ def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
 def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """Write the routes by which the host reaches a workload.
 
-    From then on it is reachable, and BIRD may advertise it.
-
-    An existing route of ours to another device is replaced. Raise AttachError if a route cannot be written; the link
-    stays as it is then, and so does the other IP version's route if that was written.
+    From then on it is reachable, and BIRD may advertise it. An existing route of ours to another device is replaced.
+    Raise AttachError if a route cannot be written; the link stays as it is then, and so does the other IP version's
+    route if that was written.
     """
     wanted = endpoint_routes(endpoint)
     try:
@@ -135,10 +131,8 @@ def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
 def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) -> Attached:
     """Make a new pair, with one end created inside the namespace, configure it and set it up.
 
-    Return the end inside.
-
-    For each object that it makes, it registers with `undo` a callback that removes it. Raise KernelError if the kernel
-    refuses, and AttachError if the namespace cannot be this workload's.
+    Return the end inside. For each object that it makes, it registers with `undo` a callback that removes it. Raise
+    KernelError if the kernel refuses, and AttachError if the namespace cannot be this workload's.
     """
     name, peer = workload.netns_name(endpoint), endpoint.peer_interface
     if endpoint.netns_owned and not kernel.netns_exists(name):
@@ -199,10 +193,9 @@ def _entered(kernel: Kernel, endpoint: VethEndpoint) -> Kernel:
 def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Complete and repair a workload that partly exists, with the drivers.
 
-    Return the end of the pair inside.
-
-    The part may be left from an attempt that was stopped, or from an earlier attachment. Raise AttachError for a
-    conflict, which is left untouched. Raise AttachError or KernelError if the kernel refuses; the workload is removed
+    Return the end of the pair inside. The part may be left from an attempt that was stopped, or from an earlier
+    attachment. Raise AttachError for a conflict or a missing namespace, and KernelError if the kernel cannot be read:
+    nothing is changed then. Raise AttachError or KernelError if the kernel refuses a change: the workload is removed
     then.
     """
     name = workload.netns_name(endpoint)
@@ -310,10 +303,8 @@ def _quietly(undo: t.Callable[..., None], *arguments: t.Any) -> None:
 def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """Delete the routes by which the host reaches a workload.
 
-    It is unreachable at once.
-
-    Packets to it then meet the blackhole route of its block. A route that is already gone is ignored. Raise KernelError
-    if the kernel refuses.
+    It is unreachable at once. Packets to it then meet the blackhole route of its block. A route that is already gone is
+    ignored. Raise KernelError if the kernel refuses.
     """
     operations = [
         RouteOperation("delete", one.destination, route.attributes_of(one)) for one in endpoint_routes(endpoint)
@@ -324,7 +315,10 @@ def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def detach_link(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """Delete the pair of one workload, and the namespace if it was made for it. Raise AttachError if that fails."""
+    """Delete the pair of one workload, and the namespace if it was made for it.
+
+    Raise AttachError (code kernel) if that fails.
+    """
     for text in detach_links(kernel, [endpoint]).values():
         raise AttachError("kernel", text)
 
@@ -332,10 +326,8 @@ def detach_link(kernel: Kernel, endpoint: VethEndpoint) -> None:
 def detach_links(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[str, str]:
     """Delete the pairs of workloads, and the namespaces that were made for them.
 
-    Many take about as long as one.
-
-    A device with the name of a pair that is not this workload's is left untouched. Return a mapping from interface name
-    to the reason why its workload could not be deleted; {} if all are gone.
+    Many take about as long as one. A device with the name of a pair that is not this workload's is left untouched.
+    Return a mapping from interface name to the reason why its workload could not be deleted; {} if all are gone.
     """
     failed: dict[str, str] = {}
     present: list[str] = []

@@ -272,7 +272,7 @@ class CachedSets:
         return self._observed
 
     def differences(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
-        """Return the changes as `diff` does, but for a state that is not to be applied: nothing is recorded."""
+        """Return the changes as `diff` does, for a state that is not to be applied: nothing is recorded."""
 
         def want(one: IpSet) -> ipset.Observed:
             known = self._wanted.get(one.name)
@@ -283,9 +283,7 @@ class CachedSets:
     def diff(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
         """Return the changes of `ipset.diff`; [] if there are none.
 
-        Call `on_new` if a set is missing.
-
-        This is fast for sets whose members are the same objects as in the last call.
+        Call `on_new` if a set is missing. This is fast for sets whose members are the same objects as in the last call.
         """
         before, self._wanted = self._wanted, {}
 
@@ -380,9 +378,8 @@ def _sets_after(
 def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipset.Observed:
     """Return the result of `ipset.wanted`.
 
-    Members that the set was desired with before are not validated again.
-
-    Raise NotEncodable for a name or type that no set can have.
+    Members that the set was desired with before are not validated again. Raise NotEncodable for a name or type that no
+    set can have.
     """
     if known is None or known[0].type != one.type:
         return ipset.wanted(one)

@@ -37,8 +37,9 @@ class Change(t.NamedTuple):
     def line(self, width: int = 0) -> str:
         """Return the change as one line of text for people, safe for a terminal.
 
-        Example: `~ route 10.244.7.0/26 via 10.10.1.12 dev eth0 -> via 10.10.1.12 dev tunl0 onlink note`. `width` is the
-        least width of the subject's column, in characters.
+        `width` is the least width of the subject's column, in characters. Example:
+
+            ~ route    10.244.7.0/26  via 10.10.1.12 dev eth0  ->  via 10.10.1.12 dev tunl0 onlink    note
         """
         if self.before and self.after and self.action == "~":
             text = f"{self.before}  ->  {self.after}"
@@ -84,9 +85,7 @@ class ApplyError(Exception):
 class SetAside(ApplyError):
     """Objects that the kernel refused, which block traffic or are as they were before.
 
-    All others are in place.
-
-    Later changes may still be made.
+    All others are in place. Later changes may still be made.
     """
 
 
@@ -116,10 +115,8 @@ def apply_each(
 ) -> None:
     """Call `act` with each change, also after one of them has failed.
 
-    A change with action `!` fails with its note.
-
-    If `act` raises KernelError, `reason` returns a text that says why, or None if the refusal does no harm. Raise
-    ApplyError with all changes that failed.
+    A change with action `!` fails with its note. If `act` raises KernelError, `reason` returns a text that says why, or
+    None if the refusal does no harm. Raise ApplyError with all changes that failed.
     """
     failures = Failures()
     for change in changes:

@@ -72,9 +72,8 @@ def has_settings(kernel: Kernel, device: str) -> bool:
 def close(kernel: Kernel, device: str, settings: t.Iterable[str] = SETTINGS) -> None:
     """Set these settings of a device to 0.
 
-    Settings that the kernel does not have are skipped.
-
-    Raise KernelError if the kernel refuses a write; later settings are not written then.
+    Settings that the kernel does not have are skipped. Raise KernelError if the kernel refuses a write; later settings
+    are not written then.
     """
     for setting in settings:
         try:
@@ -133,10 +132,8 @@ def _of_own_address(entry: KernelRoute, networks: t.Collection[Network]) -> bool
 def forget_advertised(kernel: Kernel, link: Link) -> None:
     """Remove what advertisements left on a device, and reset the values that they may have set.
 
-    Call `close` first.
-
-    Values are reset to those of `default` or, for the MTU, of the link. What is already gone is skipped. Raise
-    KernelError if the kernel refuses anything else.
+    Call `close` first. Values are reset to those of `default` or, for the MTU, of the link. What is already gone is
+    skipped. Raise KernelError if the kernel refuses anything else.
     """
     found = advertised(kernel, [link.name]).get(link.name, Advertised())
     for address in found.addresses:

@@ -132,12 +132,11 @@ def plan_node(
 ) -> NodePlan:
     """Return the differences between `state` and the kernel.
 
-    Read only, with the standard library alone.
-
-    `kinds` are the names of the drivers to ask; None means all of them, and also BIRD's expected changes. `interiors`
-    and `stale` have the meaning that `Scope` describes; with `stale` False workloads are read one by one, which suits a
-    state with few. A workload that ended with its namespace is `kept`, and its routes and sysctls are not desired.
-    `registry` has the drivers; a long-running process has some of its own (cached_drivers.py).
+    It only reads, with the standard library alone. `kinds` are the names of the drivers to ask; None means all of them,
+    and also BIRD's expected changes. `interiors` and `stale` have the meaning that `Scope` describes; with `stale`
+    False workloads are read one by one, which suits a state with few. A workload that ended with its namespace is
+    `kept`, and its routes and sysctls are not desired. `registry` has the drivers; a long-running process has some of
+    its own (cached_drivers.py).
 
     Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for a name that no driver has.
     """

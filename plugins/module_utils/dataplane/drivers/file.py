@@ -36,9 +36,7 @@ class Observed(t.NamedTuple):
 def observe(kernel: t.Optional[Kernel], desired: t.Iterable[WantedFile]) -> dict[str, Observed]:
     """Return a mapping from path to content and mode of the desired files that exist.
 
-    Symbolic links are followed.
-
-    `kernel` is not used. Raise OSError if a file cannot be read.
+    Symbolic links are followed. `kernel` is not used. Raise OSError if a file cannot be read.
     """
     observed: dict[str, Observed] = {}
     for wanted in desired:
@@ -102,9 +100,8 @@ def apply(kernel: t.Optional[Kernel], changes: t.Iterable[Change]) -> None:
 def write(path: str, content: str, mode: int) -> None:
     """Write a file to disk completely before its name leads to it.
 
-    Missing folders are made.
-
-    A symbolic link is followed. Raise OSError if this fails; the old file stays unchanged then.
+    Missing folders are made. A symbolic link is followed. Raise OSError if this fails; the old file stays unchanged
+    then.
     """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)

@@ -3,13 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The driver of IP sets.
 
-Ours are named `cali40...` (IPv6: `cali60...`), and `cali4t...` or `cali6t...` while being filled.
-
-Two steps enclose the writing of a node's chains: `fill` makes sets and adds members before it, `drain` removes members
-after it. So chains find all sets that they refer to, and a member that moves from one set to another is in one of them
-at every moment. If most members of a set are removed, or it is too small, a second set is filled and swapped in. Each
-step is one `ipset restore`, or a few messages to the kernel. A refused set does not prevent the others from being
-written, and a new one is not left half filled.
+Ours are named `cali40...` (IPv6: `cali60...`), and `cali4t...` or `cali6t...` while being filled. Two steps enclose the
+writing of a node's chains: `fill` makes sets and adds members before it, `drain` removes members after it. So chains
+find all sets that they refer to, and a member that moves from one set to another is in one of them at every moment. If
+most members of a set are removed, or it is too small, a second set is filled and swapped in. Each step is one `ipset
+restore`, or a few messages to the kernel. A refused set does not prevent the others from being written, and a new one
+is not left half filled.
 
 A text that cannot be a member (ipset_encoding.py) is left out of its set, which a change `=` reports: no packet has
 such an address, so the set means the same without it, and everything else is still written.
@@ -100,9 +99,10 @@ def left_out(name: str, want: Observed) -> str:
 
 
 def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
-    """Return our sets by name, {} if there are none or the program ipset is not installed.
+    """Return our sets by name.
 
-    Raise ObserveError if sets are desired and `ipset save` fails.
+    The result is {} if the program ipset is not installed, or if `ipset save` fails and no set is desired. Raise
+    ObserveError if it fails and sets are desired.
     """
     done = kernel.run(["ipset", "save"])
     if done.code != 0:
@@ -145,9 +145,7 @@ def diff(
 ) -> list[Change]:
     """Return the changes that lead to the desired sets; [] if there are none.
 
-    `want` is `wanted`, or a cache of it.
-
-    A set or members that cannot be encoded are reported by a change `=`.
+    `want` is `wanted`, or a cache of it. A set or members that cannot be encoded are reported by a change `=`.
     """
     changes: list[Change] = []
     names = set()
@@ -189,9 +187,8 @@ class _Line(t.NamedTuple):
 def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float], None] = time.sleep) -> None:
     """Make all of these changes: fill, drain, then delete.
 
-    Raise ApplyError with each set that was refused.
-
-    All other sets are as desired then. Sets still in use are tried again for 0.2 seconds; `sleep` takes seconds.
+    Raise ApplyError with each set that was refused. All other sets are as desired then. Sets still in use are tried
+    again for 0.2 seconds; `sleep` takes seconds.
     """
     failures = Failures()
     for step in (fill, drain):
@@ -382,10 +379,8 @@ def _delete(kernel: Kernel, changes: t.Sequence[Change], failures: Failures, sle
 def _destroy(kernel: Kernel, left: t.Sequence[tuple[Change, str]]) -> list[tuple[Change, str]]:
     """Delete the sets of these changes.
 
-    Return (change, reason) of those that could not be deleted, [] if none.
-
-    A set that does not exist is ignored. Each line takes effect by itself, and the first refused one ends the program,
-    which is then run again with the rest.
+    Return (change, reason) of those that could not be deleted, [] if none. A set that does not exist is ignored. Each
+    line takes effect by itself, and the first refused one ends the program, which is then run again with the rest.
     """
     refused: list[tuple[Change, str]] = []
     while left:

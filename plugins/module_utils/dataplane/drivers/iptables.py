@@ -209,9 +209,8 @@ def written(change: Change) -> Write:
 def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     """Make all of these changes with one iptables-restore per table.
 
-    Raise ApplyError with those that failed.
-
-    The error is SetAside if only single chains were refused, and everything else was written.
+    Raise ApplyError with those that failed. The error is SetAside if only single chains were refused, and everything
+    else was written.
     """
     apply_each_table(kernel, changes)
 
@@ -219,9 +218,8 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
     """Make all of these changes as `apply` does.
 
-    Return the number of tables that were written.
-
-    Raise ApplyError with the changes that failed, or SetAside if only single chains were refused.
+    Return the number of tables that were written. Raise ApplyError with the changes that failed, or SetAside if only
+    single chains were refused.
     """
     tables: dict[TablePlace, list[Change]] = {}
     for change in changes:

@@ -37,10 +37,9 @@ _OTHER = {"nft": "legacy", "legacy": "nft"}
 class Observed:
     """The content of the tables.
 
-    `programs` is a mapping from IP version to the program that is to write it.
-
-    `backend` is the backend of these programs (nft or legacy), "" while iptables is not installed. `families` are the
-    IP versions that the kernel has. Tables of an IP version that it lacks are neither read nor written.
+    `programs` is a mapping from IP version to the program that is to write it. `backend` is the backend of these
+    programs (nft or legacy), "" while iptables is not installed. `families` are the IP versions that the kernel has.
+    Tables of an IP version that it lacks are neither read nor written.
     """
 
     programs: t.Mapping[int, str] = dataclasses.field(default_factory=lambda: FAMILIES)
@@ -73,7 +72,8 @@ def default(kernel: Kernel) -> str:
 def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
     """Return the tables of both IP versions and both backends.
 
-    Raise ObserveError if a desired table cannot be read, or has rules that iptables cannot read.
+    Raise ObserveError if a desired table cannot be read, or has rules that iptables cannot read. Raise KernelError if
+    the kernel cannot be read.
     """
     families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
     desired = [table for table in desired if table.family in families]
@@ -130,9 +130,9 @@ def _foreign(saved: t.Mapping[str, Saved], suffix: str) -> int:
 
 
 def first_line(done: Completed) -> str:
-    """Return the first line that a program printed, without its warnings and final full stop.
+    """Return the first line of a program's errors, or of its output if it printed none, without the final full stop.
 
-    If it printed nothing else, return its exit status in words.
+    Warnings are skipped. If nothing else was printed, return the exit status in words.
     """
     lines = [line for line in (done.errors or done.output).splitlines() if line.strip() and "Warning" not in line]
     return lines[0].rstrip(".") if lines else f"it ended with status {done.code}"
@@ -141,9 +141,8 @@ def first_line(done: Completed) -> str:
 class Backends(t.NamedTuple):
     """The state of both backends.
 
-    `used` is the one that the host's `iptables` writes, nft or legacy.
-
-    `rules` is a mapping from backend to its number of IPv4 rules, None if it cannot be read.
+    `used` is the one that the host's `iptables` writes, nft or legacy. `rules` is a mapping from backend to its number
+    of IPv4 rules, None if it cannot be read.
     """
 
     used: str

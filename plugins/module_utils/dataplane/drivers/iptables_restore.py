@@ -107,9 +107,8 @@ class _Line(t.NamedTuple):
 def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> RestoreOutcome:
     """Write one table in one transaction, and set aside the writes that are refused, if possible.
 
-    All writes are to `place`.
-
-    Other writes are made then. Raises no error for a refusal: the result has all reasons.
+    All writes are to `place`. If a write is set aside, the others are still made. No error is raised for a refusal: the
+    result has all reasons.
     """
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}
@@ -182,9 +181,8 @@ class _NothingWritten(Exception):
 def _without_bad_names(place: TablePlace, writes: dict[int, Write]) -> dict[int, str]:
     """Remove from `writes` those to chains with invalid names.
 
-    Return a mapping from their positions to the reasons.
-
-    Raise _NothingWritten if the table's name or the name of a chain of others is invalid.
+    Return a mapping from their positions to the reasons. Raise _NothingWritten if the table's name or the name of a
+    chain of others is invalid.
     """
     reasons: dict[int, str] = {}
     for number, write in list(writes.items()):
@@ -287,10 +285,8 @@ def _search(kernel: Kernel, place: TablePlace, writes: t.Mapping[int, Write]) ->
 def _set_aside(writes: dict[int, Write], line: _Line, place: TablePlace, words: str, given: bool = True) -> str:
     """Remove the write of `line` from `writes`, or reduce a new chain to the rules before that line.
 
-    Return the reason.
-
-    `words` is what was said about the line. `given` is False if iptables-restore did not get the line. Raise
-    _NothingWritten if the table must not be written without that write.
+    Return the reason. `words` is what was said about the line. `given` is False if iptables-restore did not get the
+    line. Raise _NothingWritten if the table must not be written without that write.
     """
     write = writes[line.write]
     words = words.rstrip(".")

@@ -42,9 +42,8 @@ Chains = dict[str, tuple[SavedRule, ...]]
 class Saved(t.NamedTuple):
     """What iptables-save prints.
 
-    `tables` is a mapping from table to chains.
-
-    `incompatible` is a mapping from a table that the program cannot read to its message about it.
+    `tables` is a mapping from table to chains. `incompatible` is a mapping from a table that the program cannot read to
+    its message about it.
     """
 
     tables: dict[str, Chains]

@@ -97,6 +97,7 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
 
 
 def place(route: Route) -> Key:
+    """Return the key of a desired route: (table, destination, metric)."""
     return route.table, route.destination, METRIC_IPV6 if family_of(route.destination) == 6 else 0
 
 
@@ -191,9 +192,8 @@ _ACTIONS = {"+": "add", "~": "replace", "-": "delete"}
 def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     """Make all of these changes.
 
-    Raise ApplyError with those that failed, and with conflicts; the others are made.
-
-    A route to delete that is already gone is ignored. Raise KernelError if the kernel does not answer.
+    Raise ApplyError with those that failed, and with conflicts; the others are made. A route to delete that is already
+    gone is ignored. Raise KernelError if the kernel does not answer.
     """
     failures = Failures()
     operations: list[RouteOperation] = []

@@ -109,9 +109,10 @@ def netns_name(endpoint: VethEndpoint) -> str:
 def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
     """Return why a workload ended with the namespace that it was attached to, "" if it has not ended.
 
-    A workload without an identity has a record that an earlier release wrote; it has ended unless its pair is joined.
-    An identity without a cookie may be that of a later namespace, so the host end must exist, which disappears with the
-    namespace. Raise KernelError if the kernel cannot be read.
+    If its namespace was made for it and is missing, the workload has not ended: the namespace is recreated. A workload
+    without an identity has a record that an earlier release wrote; it has ended unless its pair is joined. An identity
+    without a cookie may be that of a later namespace, so the host end must exist, which disappears with the namespace.
+    Raise KernelError if the kernel cannot be read.
     """
     name, identity_ = netns_name(endpoint), endpoint.netns_identity
     if endpoint.netns_owned:
@@ -154,9 +155,7 @@ def adopted(kernel: Kernel, endpoint: VethEndpoint) -> str:
 def gone(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, str]:
     """Return a mapping from interface to the reason, of the workloads that ended with their namespaces.
 
-    See `ended`.
-
-    Raise KernelError if the kernel cannot be read.
+    See `ended`. Raise KernelError if the kernel cannot be read.
     """
     found = {endpoint.interface: ended(kernel, endpoint) for endpoint in desired}
     return {interface: why for interface, why in found.items() if why}
@@ -167,12 +166,11 @@ def observe(
 ) -> dict[str, Observed]:
     """Return a mapping from host interface to state.
 
-    The key of a workload no longer desired is `<namespace>/<name>`.
-
-    `interiors` says which namespaces are read, which takes most of the time: True for all, False for none, or those of
-    these interfaces. A namespace is also read if the host end is missing or not marked as this workload's. Traces of
-    advertisements on a host end are searched for if `interiors` is True, or if the host end still accepts
-    advertisements. Raise KernelError if the kernel cannot be read.
+    The key of a workload no longer desired is `<namespace>/<name>`. `interiors` says which namespaces are read, which
+    takes most of the time: True for all, False for none, or those of these interfaces. A namespace is also read if the
+    host end is missing or not marked as this workload's. Traces of advertisements on a host end are searched for if
+    `interiors` is True, or if the host end still accepts advertisements. Raise KernelError if the kernel cannot be
+    read.
     """
     links = {link.name: link for link in kernel.links()}
     namespaces = set(kernel.netns_list())
@@ -204,10 +202,8 @@ def observe(
 def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, Observed]:
     """Return a mapping from host interface to state.
 
-    Workloads are read one by one, with their namespaces.
-
-    This suits a few workloads of many. Workloads that are no longer desired are not searched for. Raise KernelError if
-    the kernel cannot be read.
+    Workloads are read one by one, with their namespaces. This suits a few workloads of many. Workloads that are no
+    longer desired are not searched for. Raise KernelError if the kernel cannot be read.
     """
     observed: dict[str, Observed] = {}
     for endpoint in desired:
@@ -326,6 +322,7 @@ def _ends(link: Link, peer: Link) -> bool:
 
 
 def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
+    """Return a mapping from destination to attributes of the routes that a workload has inside, in the main table."""
     through = RouteAttributes(
         device=endpoint.peer_interface,
         mtu=endpoint.route_mtu,
@@ -345,8 +342,8 @@ def route_metric(endpoint: VethEndpoint) -> int:
     """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
 
     A namespace of others may be attached twice, by eth0 and by net1. Both reach everything by 169.254.1.1, and eth0 is
-    used while it exists. Only the name counts, so that the order does not matter. IPv6 routes have METRIC_IPV6 added.
-    In a namespace that we made the metric is always 0.
+    used while it exists. The metric depends on the name only, so that the order does not matter. IPv6 routes have
+    METRIC_IPV6 added. In a namespace that we made the metric is always 0.
     """
     if endpoint.netns_owned or endpoint.peer_interface == "eth0":
         return 0
@@ -441,6 +438,7 @@ def _apart(have: Observed) -> str:
 
 
 def must_recreate(endpoint: VethEndpoint, have: Observed) -> bool:
+    """Return whether the pair must be deleted and created again: its host end exists, but not joined to the end inside."""
     return have.link is not None and not have.joined
 
 
@@ -562,9 +560,8 @@ def _recorded(peer: Link) -> list[str]:
 def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
     """Make, repair and remove workloads.
 
-    A new host end stays down: see `activate`.
-
-    Raise ApplyError with those that failed, and with conflicts; the others are done.
+    A new host end stays down: see `activate`. Raise ApplyError with those that failed, and with conflicts; the others
+    are done.
     """
     apply_each(changes, lambda change: _write(kernel, change), _reason)
 
@@ -579,9 +576,7 @@ def _write(kernel: Kernel, change: Change) -> None:
 def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
     """Set the host ends of these changes up.
 
-    Workloads that `apply` could not make are skipped.
-
-    Raise ApplyError with those that failed.
+    Workloads that `apply` could not make are skipped. Raise ApplyError with those that failed.
     """
     made = [change for change in changes if change.kind == "workload" and change.action in ("+", "~")]
     apply_each(made, lambda change: _set_up(kernel, change.new), _reason)
@@ -689,6 +684,7 @@ def _bring_by_source(inner: Kernel, endpoint: VethEndpoint, families: t.Iterable
 
 
 def inner_address(device: str, address: str) -> InterfaceAddress:
+    """Return the address of an inner end as a /32, or a /128 for IPv6."""
     return InterfaceAddress(device, address, 128 if family_of(address) == 6 else 32)
 
 

@@ -70,9 +70,8 @@ _FORMS: t.Mapping[str, _Form] = {
 class Members(t.NamedTuple):
     """Texts that were wanted as members of a set.
 
-    `good` has the valid ones, in the canonical form of `ipset save`.
-
-    `refused` has the others in their order; they are left out of the set.
+    `good` has the valid ones, in the canonical form of `ipset save`. `refused` has the others in their order; they are
+    left out of the set.
     """
 
     good: frozenset[str]
@@ -126,9 +125,8 @@ def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[s
 def member(kind: str, ipv6: bool, value: str) -> str:
     """Return one member in its canonical form.
 
-    Raise NotEncodable if it cannot be a member.
-
-    A network of length 0, which is stored as two halves, gives its lower half.
+    Raise NotEncodable if it cannot be a member. A network of length 0, which is stored as two halves, gives its lower
+    half.
     """
     found = members(kind, ipv6, (value,))
     if found.refused:

@@ -58,9 +58,8 @@ _FEW = 500
 def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
     """Delete the tracked connections of these addresses.
 
-    Return their number, 0 if the kernel tracks nothing.
-
-    `channel` has a socket of `open_socket`. Raise KernelError if the kernel refuses.
+    Return their number, 0 if the kernel tracks nothing. `channel` has a socket of `open_socket`. Raise KernelError if
+    the kernel refuses.
     """
     sources = {rt.packed_address(address) for address in addresses}
     try:
@@ -75,9 +74,7 @@ def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
 def set_mark(channel: rt.Channel, connections: t.Collection[Connection], bits: int, marked: bool) -> int:
     """Set (`marked` True) or clear the bits `bits` of these connections' marks.
 
-    Return how many of them still existed.
-
-    Other bits stay as they are. Raise KernelError if the kernel refuses.
+    Return how many of them still existed. Other bits stay as they are. Raise KernelError if the kernel refuses.
     """
     mark = rt.attribute(_CTA_MARK, _BE32.pack(bits if marked else 0)) + rt.attribute(_CTA_MARK_MASK, _BE32.pack(bits))
     operation = f"mark {len(connections)} tracked connections"
@@ -87,9 +84,8 @@ def set_mark(channel: rt.Channel, connections: t.Collection[Connection], bits: i
 def _each(channel: rt.Channel, kind: int, named: t.Collection[bytes], operation: str) -> int:
     """Send one message of type `kind` for each named connection.
 
-    Return how many of the connections still existed.
-
-    Raise KernelError if the kernel refuses one for another reason than that it has ended.
+    Return how many of the connections still existed. Raise KernelError if the kernel refuses one for another reason
+    than that it has ended.
     """
     heads: dict[int, bytes] = {family: _NFGENMSG.pack(family, 0, 0) for family in (socket.AF_INET, socket.AF_INET6)}
     found = len(named)
@@ -123,7 +119,10 @@ def _found(channel: rt.Channel, sources: t.Collection[bytes]) -> t.Iterator[byte
 
 
 def _tracked(channel: rt.Channel) -> t.Optional[int]:
-    """Return the number of connections that the kernel tracks in this network namespace, or None if it does not say."""
+    """Return the number of connections that the kernel tracks in this network namespace, or None if it does not say.
+
+    Raise KernelError if the kernel refuses for another reason than that it lacks the count.
+    """
     head = _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0)
     try:
         answers = channel.request(_COUNT, 0, head, "count tracked connections")

@@ -48,9 +48,7 @@ _PRIVATE_GROUPS = 0x43000000
 def _make_public(folder: str) -> None:
     """Make a folder that every user may list, regardless of this process's umask.
 
-    Do nothing if it exists.
-
-    Raise OSError if it cannot be made.
+    Do nothing if it exists. Raise OSError if it cannot be made.
     """
     if not os.path.isdir(folder):
         os.makedirs(folder, mode=0o755, exist_ok=True)
@@ -90,9 +88,8 @@ def _encoded(encode: t.Callable[[str], _T], value: str, operation: str) -> _T:
 def _enter_mounts(path: str, operation: str) -> None:
     """Move the calling thread into the mount namespace at `path`.
 
-    The thread must end afterwards.
-
-    Its root and working folder are no longer those of the process. Raise KernelError if the kernel refuses.
+    The thread must end afterwards. Its root and working folder are no longer those of the process. Raise KernelError if
+    the kernel refuses.
     """
     try:
         there = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

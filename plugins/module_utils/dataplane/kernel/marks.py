@@ -3,10 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Marks: cheap values of tables that are read often and rarely change.
 
-Equal marks mean that nothing has changed.
-
-No program is run for them. Layouts: linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h,
-linux/netfilter/ipset/ip_set.h, linux/netfilter_ipv4/ip_tables.h.
+Equal marks mean that nothing has changed. No program is run for them. Layouts: linux/netfilter/nfnetlink.h,
+linux/netfilter/nf_tables.h, linux/netfilter/ipset/ip_set.h, linux/netfilter_ipv4/ip_tables.h.
 """
 
 from __future__ import annotations
@@ -80,9 +78,7 @@ def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
 def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
     """Return the `struct ipt_getinfo` of a table.
 
-    Raise KernelError if the kernel refuses.
-
-    The socket option takes the table's name from the buffer for its answer.
+    Raise KernelError if the kernel refuses. The socket option takes the table's name from the buffer for its answer.
     """
     answer = ctypes.create_string_buffer(table.encode(), _GETINFO)
     length = ctypes.c_uint32(_GETINFO)
@@ -95,7 +91,7 @@ def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
 def ipset(channel: rt.Channel, name: str) -> int:
     """Return a checksum of an IP set and its members, 0 for a set that does not exist.
 
-    Raise KernelError if it is refused.
+    Raise KernelError if the kernel refuses for another reason.
     """
     body = _NFGENMSG.pack(2, 0, 0) + rt.attribute(_IPSET_PROTOCOL, bytes((_OLDEST_PROTOCOL,)))
     body += rt.attribute(_IPSET_SETNAME, name.encode() + b"\0")

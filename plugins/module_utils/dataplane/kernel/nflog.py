@@ -3,11 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Packets that iptables rules with the target NFLOG report, read from nfnetlink_log.
 
-Standard library alone.
-
-The kernel collects records and sends up to `_TOGETHER` of them in one datagram, or fewer after `_PATIENCE`. Records
-that the receiver has no room for are lost (ENOBUFS); records are numbered, so the number of lost ones is known.
-Layouts: linux/netfilter/nfnetlink_log.h. The target LOG, for comparison, prints nothing from a network namespace.
+Standard library alone. The kernel collects records and sends up to `_TOGETHER` of them in one datagram, or fewer after
+`_PATIENCE`. Records that the receiver has no room for are lost (ENOBUFS); records are numbered, so the number of lost
+ones is known. Layouts: linux/netfilter/nfnetlink_log.h. The target LOG, for comparison, prints nothing from a network
+namespace.
 """
 
 from __future__ import annotations
@@ -47,10 +46,8 @@ _BODY = 20  # after the headers of netlink and nfgenmsg
 class Record(t.NamedTuple):
     """One reported packet.
 
-    `packet` begins with the IP header.
-
-    `sequence` numbers the records of the group. `prefix` is the rule's, without the zero byte at its end. `indev` and
-    `outdev` are interface indexes, 0 for none.
+    `packet` begins with the IP header. `sequence` numbers the records of the group. `prefix` is the rule's, without the
+    zero byte at its end. `indev` and `outdev` are interface indexes, 0 for none.
     """
 
     sequence: int

@@ -98,9 +98,7 @@ class Link:
 class NewLink:
     """A device that `link_add` makes: down, without alias.
 
-    MTU in bytes.
-
-    The other end of a veth pair is created in the namespace `peer_netns`, if that is not "".
+    MTU in bytes. The other end of a veth pair is created in the namespace `peer_netns`, if that is not "".
     """
 
     name: str
@@ -133,11 +131,9 @@ class InterfaceAddress(t.NamedTuple):
 class RouteAttributes(t.NamedTuple):
     """All of a route but its destination.
 
-    Many routes share one object, which makes bulk work cheap.
-
-    `device` and `gateway` are those of the first next hop; `hops` is the number of next hops. `mtu` is in bytes. An
-    IPv6 route has no scope, and always a metric. A route that discards packets (blackhole) has no device, though the
-    kernel shows lo for IPv6.
+    Many routes share one object, which makes bulk work cheap. `device` and `gateway` are those of the first next hop;
+    `hops` is the number of next hops. `mtu` is in bytes. An IPv6 route has no scope, and always a metric. A route that
+    discards packets (blackhole) has no device, though the kernel shows lo for IPv6.
     """
 
     type: str = "unicast"
@@ -264,10 +260,8 @@ class Completed(t.NamedTuple):
 class Kernel(t.Protocol):
     """The operations on the kernel of one network namespace.
 
-    Every method may raise KernelError.
-
-    `link` returns None for a device that does not exist, and `fdb` returns [] then. `ipset_mark` returns 0 for a set
-    that does not exist.
+    Every method may raise KernelError. `link` returns None for a device that does not exist, and `fdb` returns [] then.
+    `ipset_mark` returns 0 for a set that does not exist.
     """
 
     @property
@@ -380,9 +374,8 @@ class Kernel(t.Protocol):
     def links_delete(self, names: t.Sequence[str]) -> None:
         """Delete devices, all in about the time of one.
 
-        Devices that do not exist are ignored.
-
-        Each deletion waits until all processors have released the device (RCU): 20 to 30 ms, spent once here.
+        Devices that do not exist are ignored. Each deletion waits until all processors have released the device (RCU):
+        20 to 30 ms, spent once here.
         """
 
     def address_add(self, address: InterfaceAddress) -> None: ...
@@ -392,17 +385,13 @@ class Kernel(t.Protocol):
     def write(self, writes: t.Sequence[Write]) -> None:
         """Make all of these writes in order, in one system call if possible.
 
-        Raise KernelError with the first refusal.
-
-        Writes behind a refused one may have been made nevertheless.
+        Raise KernelError with the first refusal. Writes behind a refused one may have been made nevertheless.
         """
 
     def route_batch(self, operations: t.Sequence[RouteOperation]) -> list[RouteFailure]:
         """Make these route operations in order, many per system call.
 
-        Return those that failed, [] if none did.
-
-        A failed operation does not stop the others.
+        Return those that failed, [] if none did. A failed operation does not stop the others.
         """
 
     def neighbor_replace(self, entry: NeighborEntry) -> None: ...
@@ -424,9 +413,8 @@ class Kernel(t.Protocol):
     def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:
         """Run a program in this kernel's network namespace, without a shell.
 
-        Wait up to `timeout` seconds for its end.
-
-        A missing program and an exceeded time are no exceptions; see `Completed`.
+        Wait up to `timeout` seconds for its end. A missing program and an exceeded time are no exceptions; see
+        `Completed`.
         """
 
     def netns_list(self) -> list[str]:

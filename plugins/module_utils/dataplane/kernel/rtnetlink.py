@@ -95,7 +95,8 @@ def attribute(kind: int, data: bytes) -> bytes:
 def attributes(data: bytes, start: int) -> dict[int, bytes]:
     """Return a mapping from type to payload of the attributes in `data` from `start` on.
 
-    The last of several attributes of a type counts. A truncated attribute ends the reading without an error.
+    The last of several attributes of a type counts. An attribute with an invalid length ends the reading without an
+    error.
     """
     found: dict[int, bytes] = {}
     end = len(data)
@@ -256,7 +257,10 @@ class Channel:
         raise port.KernelError(errno.EINTR, operation, "the tables changed during each of 10 dumps")
 
     def _dump_once(self, kind: int, body: bytes, operation: str) -> t.Optional[list[bytes]]:
-        """Return the messages of a dump, or None if the kernel says that a change interrupted it. Raise KernelError."""
+        """Return the messages of a dump, or None if the kernel says that a change interrupted it.
+
+        Raise KernelError if the kernel refuses or does not answer for 20 seconds.
+        """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body)
         answers: list[bytes] = []
@@ -315,12 +319,11 @@ class Channel:
     def batch(self, messages: t.Sequence[tuple[bytes, ...]], operation: str) -> list[tuple[int, int, str]]:
         """Send messages, 400 per system call.
 
-        Return (position, errno, extack) of those that failed, [] if none did.
-
-        Each message is given as parts around its sequence number. The first part is the first eight bytes of the header
-        (length, type, flags), and the sequence number is inserted behind it. Only the last of each 400 messages
-        requests an acknowledgement: the kernel answers every failed one anyway, and in order, so this answer is the
-        last. Raise KernelError if the kernel does not answer.
+        Return (position, errno, extack) of those that failed, [] if none did. Each message is given as parts around its
+        sequence number. The first part is the first eight bytes of the header (length, type, flags), and the sequence
+        number is inserted behind it. Only the last of each 400 messages requests an acknowledgement: the kernel answers
+        every failed one anyway, and in order, so this answer is the last. Raise KernelError if the kernel does not
+        answer.
         """
         failures: list[tuple[int, int, str]] = []
         for first in range(0, len(messages), _BATCH):
@@ -574,10 +577,9 @@ def write_routes(
 ) -> list[port.RouteFailure]:
     """Make these route operations.
 
-    Return those that failed, by position; [] if none did.
-
-    `indexes` is a mapping from device name to index. An operation on a device without an index fails with ENODEV (a
-    delete: ESRCH). Raise KernelError if the kernel does not answer.
+    Return those that failed, by position; [] if none did. `indexes` is a mapping from device name to index. An
+    operation on a device without an index fails with ENODEV (a delete: ESRCH). Raise KernelError if the kernel does not
+    answer.
     """
     templates: dict[tuple[str, port.RouteAttributes, str, int], t.Optional[tuple[bytes, bytes, bytes]]] = {}
     failures: list[port.RouteFailure] = []
@@ -708,9 +710,8 @@ def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
 def get_index(channel: Channel, name: str) -> t.Optional[int]:
     """Return the index of the device with this name, or None if there is none.
 
-    Raise KernelError if the kernel refuses.
-
-    This is one system call (SIOCGIFINDEX, netdevice(7)). A write needs no more of a device than its index.
+    Raise KernelError if the kernel refuses. This is one system call (SIOCGIFINDEX, netdevice(7)). A write needs no more
+    of a device than its index.
     """
     if not 0 < len(name.encode()) < 16:
         return None

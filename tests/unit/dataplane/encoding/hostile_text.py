@@ -354,9 +354,8 @@ class _Recorder(FakeKernel):
 def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Optional[_Known] = None) -> Written:
     """Give a state to all writers, and return what they write.
 
-    An error of a compiler counts as a refusal.
-
-    Nothing is written then. `known` is a state and the output for it; parts that cannot differ are taken from there.
+    An error of a compiler counts as a refusal. Nothing is written then. `known` is a state and the output for it; parts
+    that cannot differ are taken from there.
     """
     if known is not None and all(getattr(known[0], name) is getattr(desired, name) for name in _OF_FIREWALL):
         written = dataclasses.replace(known[1], paths=[], lines=list(known[1].lines), refused=list(known[1].refused))
