@@ -438,7 +438,10 @@ def _apart(have: Observed) -> str:
 
 
 def must_recreate(endpoint: VethEndpoint, have: Observed) -> bool:
-    """Return whether the pair must be deleted and created again: its host end exists, but not joined to the end inside."""
+    """Return whether the pair must be deleted and created again.
+
+    That is so if its host end exists, but is not joined to the end inside.
+    """
     return have.link is not None and not have.joined
 
 
