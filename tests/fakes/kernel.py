@@ -3,14 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """FakeKernel: the Kernel port in memory, for tests without root.
 
-It keeps the rules of the real one that the drivers have to live with: a route needs a device that is up, a device takes
-its routes, addresses and neighbours along, IPv6 addresses do not outlive that their device goes down or has IPv6 turned
-off, tunl0 cannot be deleted, sysctls come and go with their interface, rules do not come back as they went in. The same
-test-suite runs on it and on LinuxKernel, which is what holds it to that.
+It behaves like the real kernel where that matters to drivers. A route needs a device that is up. A device that
+disappears takes its routes, addresses and neighbours along. IPv6 addresses disappear when their device goes down or its
+IPv6 is disabled. tunl0 cannot be deleted. Sysctls exist as long as their interface. Rules are not returned in the form
+in which they were written. The same test suite runs on it and on LinuxKernel, which keeps both alike.
 
-For tests: `fail_next` makes one operation fail, `watch` is called after every write with the namespace it was made in,
-`violations` lists what no driver may ever do, `sockets` says how many sockets use an address, `kinds` and `programs`
-say what the machine has.
+For tests: `fail_next` makes one operation fail. `watch` sets a function that is called after every write, with the
+namespace that was written. `violations` lists what no driver may ever do. `sockets` says how many sockets use an
+address. `kinds` and `programs` say what the machine has.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class _Link:
 
 
 def _socket(link: t.Union[_Link, port.NewLink]) -> tuple[t.Any, ...]:
-    """Of a vxlan: no two receive the same."""
+    """Return the values by which a VXLAN receives packets; no two devices may have the same."""
     return link.vni, link.port, ":" in (link.local or "")
 
 
 class _Machine:
-    """What all namespaces share."""
+    """The state that all namespaces share."""
 
     def __init__(self) -> None:
         self.namespaces: dict[str, FakeKernel] = {}
@@ -100,11 +100,11 @@ class _Machine:
         self.watch: t.Optional[t.Callable[[FakeKernel], None]] = None
         self.macs = 0
         self.cookies = 0
-        self.files: set[str] = set()  # names and paths of what is no namespace
+        self.files: set[str] = set()  # names and paths that lead to something other than a namespace
 
 
 class FakeKernel:
-    """The host's own network namespace; `inside` gives the others."""
+    """The Kernel port for the host's own network namespace; `inside` returns those of others."""
 
     def __init__(self, _machine: t.Optional[_Machine] = None) -> None:
         self.machine = _machine or _Machine()
@@ -151,11 +151,15 @@ class FakeKernel:
         self.machine.watch = callback
 
     def fail_next(self, operation: str, number: int, match: str = "") -> None:
-        """The next call of this method (for route_batch: operation) about an object named `match` fails so."""
+        """Let the next call of a method fail with this errno.
+
+        For route_batch, one operation of it fails. `operation` is the method's name. If `match` is not "", only a call
+        about an object of this name fails.
+        """
         self.machine.failures.append((operation, number, match))
 
     def remove_ipv6(self) -> None:
-        """Be a kernel that was started with ipv6.disable=1."""
+        """Remove all IPv6 sysctls, as in a kernel that was started with ipv6.disable=1."""
         self._sysctls = {key: value for key, value in self._sysctls.items() if not key.startswith("net/ipv6/")}
 
     def _may_fail(self, operation: str, subject: str, words: str) -> None:
@@ -169,7 +173,7 @@ class FakeKernel:
             self.machine.watch(self)
 
     def snapshot(self) -> t.Any:
-        """Everything of this namespace and those below, comparable; indexes left out."""
+        """Return the state of this namespace and of those below it, without indexes, in a form to compare with `==`."""
         return {
             "links": [dataclasses.replace(link, index=0, peer_index=0) for link in self.links()],
             "addresses": sorted(self.addresses() + self.addresses(family=6)),
@@ -189,7 +193,11 @@ class FakeKernel:
     # ---- links
 
     def _make(self, link: _Link, ipv6: bool = True) -> _Link:
-        """`ipv6` False: IPv6 begins on it when its MTU changes or it comes up (addrconf_notify of the kernel)."""
+        """Add a device and its sysctls.
+
+        Return it. With `ipv6` False it has no IPv6 until its MTU changes or it comes up (addrconf_notify of the
+        kernel).
+        """
         link.index = self._next_index
         self._next_index += 1
         link.home = self
@@ -247,7 +255,7 @@ class FakeKernel:
         return self._shown(link) if link else None
 
     def ready_to_write(self) -> None:
-        """Nothing is needed."""
+        """Do nothing, because the fake needs no library."""
 
     def _new_mac(self) -> str:
         self.machine.macs += 1
@@ -336,7 +344,7 @@ class FakeKernel:
         if not link.kind:
             raise port.KernelError(errno.EOPNOTSUPP, operation)
         if link.kind == "ipip" and name == "tunl0":
-            return  # the fallback device: the kernel says yes and does nothing
+            return  # For its fallback device the kernel reports success and does nothing.
         self._drop(link)
         if link.peer is not None and link.peer.home is not None:
             link.peer.home._drop(link.peer)
@@ -372,7 +380,10 @@ class FakeKernel:
     # ---- addresses
 
     def _lose_ipv6(self, link: _Link) -> None:
-        """What the kernel does with a device that goes down, unless keep_addr_on_down is set."""
+        """Remove the device's IPv6 addresses and routes, as the kernel does when the device goes down.
+
+        The setting keep_addr_on_down is taken to be off.
+        """
         link.addresses = [address for address in link.addresses if ":" not in address.address]
         self._routes = {
             key: value for key, value in self._routes.items() if value.device != link.name or ":" not in key[1]
@@ -389,7 +400,7 @@ class FakeKernel:
 
     def _connect(self, address: port.InterfaceAddress) -> None:
         if ":" in address.address:
-            # With the length of the address alone, too; the kernel has a metric for its own routes.
+            # A /128 gets such a route as well. The kernel's own IPv6 routes have this metric.
             key = (254, self._connected(address)[1], 256)
             attributes = port.RouteAttributes(device=address.device, protocol=port.PROTOCOL_KERNEL, metric=256)
             self._routes.setdefault(key, attributes)
@@ -484,7 +495,7 @@ class FakeKernel:
         action, destination, wanted = operation
         words = f"{action} route {destination}"
         family6 = ":" in destination
-        if family6:  # as the kernel shows it
+        if family6:  # Store it in the form in which the kernel shows it.
             wanted = wanted._replace(metric=wanted.metric or port.METRIC_IPV6, scope=port.SCOPE_UNIVERSE)
             wanted = wanted._replace(device=None if wanted.type in _NOWHERE else wanted.device)
         key = (wanted.table, destination, wanted.metric)
@@ -529,7 +540,10 @@ class FakeKernel:
         )
 
     def _is_elsewhere(self, gateway: str, device: t.Optional[str]) -> bool:
-        """Whether an address of IPv6 is reached by another device: it is taken for on-link there alone."""
+        """Return whether an IPv6 address is directly reached through another device.
+
+        The kernel then refuses it as a gateway on this device.
+        """
         if ipaddress.ip_address(gateway).is_link_local:
             return False
         found = Lookup(self.routes(table=254, family=6)).route(gateway)
@@ -724,7 +738,7 @@ class FakeKernel:
         return "" if self._host else self._cookie
 
     def leave(self, netns: str) -> None:
-        """Nothing is open."""
+        """Do nothing, because the fake opens nothing."""
 
     def look_inside(
         self,
@@ -746,7 +760,7 @@ class FakeKernel:
         return 0
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because the fake opens nothing."""
 
     # ---- programs
 
@@ -762,4 +776,4 @@ class FakeKernel:
 
 
 def _is_a_kernel(kernel: FakeKernel) -> port.Kernel:
-    return kernel  # the type checker holds the class to the port
+    return kernel  # The type checker verifies here that the class implements the port.

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""iptables and ipset of a FakeKernel: both backends, both families, and what their programs say of bad input.
+"""iptables and ipset of a FakeKernel: both backends, both IP versions, and the programs' answers to bad input.
 
-The tables are transactions with a generation, sets are not: `ipset restore` stops where it is refused and what came
-before has been done. Rules do not come back as they went in.
+The tables of nft are transactions with a generation. Sets are not: `ipset restore` stops at a refused line, and the
+lines before it have taken effect. Rules are not returned in the form in which they were written.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ Tables = dict[str, dict[str, list[str]]]
 
 
 class _Refused(Exception):
-    """`late`: not by the program, which names the line, but by the kernel, which sees the whole."""
+    """A refused line.
+
+    `late` says that not the program, which names the line, refused it, but the kernel, at the end.
+    """
 
     def __init__(self, words: str, late: bool = False) -> None:
         super().__init__(words)
@@ -59,7 +62,10 @@ class FakeSet(t.NamedTuple):
 
 
 class FakeNetfilter:
-    """`default` is the backend of `iptables` without a suffix. `generation` counts transactions of nftables."""
+    """The rules and sets of one network namespace.
+
+    `default` is the backend of `iptables` without a suffix. `generation` counts the transactions of nftables.
+    """
 
     def __init__(self) -> None:
         self.default = "nft"
@@ -70,7 +76,7 @@ class FakeNetfilter:
         self.sets: dict[str, FakeSet] = {}
 
     def snapshot(self) -> dict[str, t.Any]:
-        """Comparable."""
+        """Return a copy of all tables and sets that can be compared with `==`."""
         return {
             "tables": {
                 f"{backend} {program} {name}": chains
@@ -84,7 +90,7 @@ class FakeNetfilter:
         }
 
     def legacy_sizes(self) -> t.Hashable:
-        """Of each table: how many rules there are in each chain."""
+        """Return (program, table, number of rules of each chain) for each table of the legacy backend."""
         return tuple(
             (program, table, tuple((chain, len(rules)) for chain, rules in sorted(chains.items())))
             for (backend, program), tables in sorted(self.tables.items())
@@ -93,7 +99,10 @@ class FakeNetfilter:
         )
 
     def run(self, argv: t.Sequence[str], stdin: str, written: t.Callable[[], None]) -> t.Optional[Completed]:
-        """`written` is called after each write. None for what this does not know."""
+        """Return the result of a program of iptables or ipset, or None for any other program or an unknown option.
+
+        `written` is called after each write.
+        """
         if argv[0] == "ipset":
             return self._ipset(argv, stdin, written)
         found = _PROGRAM.fullmatch(argv[0])
@@ -189,7 +198,10 @@ class FakeNetfilter:
             raise _Refused(f"unknown option {command}")
 
     def _normal(self, rule: str, table: str) -> str:
-        """As iptables-save prints it: addresses and protocol stand before any match, so also before our comment."""
+        """Return a rule as iptables-save prints it: addresses and protocol come before matches and our comment.
+
+        Raise _Refused for a rule that the program or the kernel refuses.
+        """
         for name in re.findall(r"--match-set (\S+)", rule):
             if name not in self.sets:
                 raise _Refused(f"Set {name} doesn't exist.")
@@ -301,7 +313,7 @@ def _copy(tables: Tables) -> Tables:
 
 
 def _member(text: str, into: FakeSet) -> str:
-    """As `ipset save` prints it. Refuses what is not of the set's type and family."""
+    """Return a member as `ipset save` prints it. Raise _Refused if it has not the set's type and family."""
     address, comma, rest = text.partition(",")
     try:
         network = ipaddress.ip_network(address, strict=False)

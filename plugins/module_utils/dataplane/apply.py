@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The application of a plan, in an order that cuts nothing off.
+"""The application of a plan, in an order that interrupts no traffic.
 
 Additions come first, stage by stage: sets filled, iptables, sets drained; devices; workloads, sysctls, workloads set
-up; neighbours and forwarding entries; rules, routes. Then BIRD. Then removals in the reverse order. Nothing is removed
-unless all additions stand.
+up; neighbours and forwarding entries; rules, routes. BIRD follows, and then removals in the reverse order. Nothing is
+removed unless all additions succeeded.
 """
 
 from __future__ import annotations
@@ -19,29 +19,35 @@ from .kernel.port import Kernel
 from .plan import NodePlan, Part, plan_node
 from .registry import REGISTRY
 
-#: Times that a device may go by itself while one plan is applied.
+#: How often devices may disappear by themselves while one plan is applied.
 _ATTEMPTS = 3
 
 
 def ready_to_write(kernel: Kernel, changes: t.Iterable[Change]) -> None:
-    """Raise MissingLibrary if one of these changes takes pyroute2 and that is not installed."""
+    """Raise MissingLibrary if one of these changes needs pyroute2 and it is not installed."""
     kinds = {kind for name in REGISTRY.names for kind in REGISTRY.step(name).by_library}
     if any(change.kind in kinds and change.action in "+~-" for change in changes):
         kernel.ready_to_write()
 
 
 def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], None]] = None) -> None:
-    """Apply the plan. Call `bird` between additions and removals; what it raises is passed on.
+    """Apply the plan: additions, then `bird`, then removals.
 
-    Raises ApplyError with every change that failed. What does not depend on a failed change is done all the same, but
-    BIRD is not touched and nothing is removed then. It is SetAside where nothing failed but single objects, which are
-    closed. Raises MissingLibrary before anything is done.
+    Exceptions of `bird` are passed on. Raise ApplyError with every change that failed. Changes that do not depend on a
+    failed one are still made, but after a failed addition `bird` is not called and nothing is removed. The error is a
+    SetAside if only single objects were refused, which block traffic or are as before. Raise MissingLibrary before any
+    change is made if pyroute2 is needed and missing. Raise ObserveError or KernelError if the kernel cannot be read.
     """
     _apply(kernel, plan.parts, plan, bird)
 
 
 def apply_parts(kernel: Kernel, parts: t.Sequence[Part]) -> None:
-    """Apply parts that belong to no whole node, in the order given. Raises as `apply_node`."""
+    """Apply changes of single drivers, in the order given: all additions, then removals in the reverse order.
+
+    Nothing is planned again and BIRD is not reloaded. Raise ApplyError or SetAside as `apply_node` does. Raise
+    MissingLibrary before any change is made if pyroute2 is needed and missing. Raise KernelError if the kernel cannot
+    be read.
+    """
     _apply(kernel, parts)
 
 
@@ -72,10 +78,11 @@ def _apply(
 def _add_stage(
     kernel: Kernel, plan: t.Optional[NodePlan], parts: t.Sequence[Part], failures: Failures, aside: Failures
 ) -> dict[str, Part]:
-    """Make the additions of one stage. Return the parts of `plan` that were planned again meanwhile, by name.
+    """Make the additions of one stage.
 
-    Failures are collected, in `aside` those of objects that were set aside. Raises ApplyError if a guard failed, and
-    ObserveError or KernelError.
+    Return the parts of `plan` that were planned again meanwhile, by driver name. Failures are added to `failures`,
+    those of objects that were set aside to `aside`. Raise ApplyError if a guarding driver failed, and ObserveError or
+    KernelError if the kernel cannot be read.
     """
     here = Failures()
     again: dict[str, Part] = {}
@@ -103,7 +110,7 @@ def _add(kernel: Kernel, part: Part, failures: Failures, aside: Failures) -> Non
 
 @contextlib.contextmanager
 def _collecting(failures: Failures, aside: Failures) -> t.Iterator[None]:
-    """Collect what a driver raises inside."""
+    """Add the changes of a SetAside that is raised inside to `aside`, those of another ApplyError to `failures`."""
     try:
         yield
     except SetAside as error:
@@ -113,9 +120,11 @@ def _collecting(failures: Failures, aside: Failures) -> t.Iterator[None]:
 
 
 def _add_devices(kernel: Kernel, plan: NodePlan, part: Part, failures: Failures, aside: Failures) -> dict[str, Part]:
-    """Make the additions of devices. Plan again what is on them where one went by itself since the plan.
+    """Make the additions of a driver of devices, and plan its objects again if a device has disappeared.
 
-    Return the parts that were planned again, by name. Raises ObserveError or KernelError.
+    A device may have disappeared by itself since the plan. Its followers are planned again, too. Return the parts that
+    were planned again, by driver name; {} if none was. Failures are added to `failures` and `aside`. Raise ObserveError
+    or KernelError if the kernel cannot be read.
     """
     step = part.driver.STEP
     if step.indexes is None:
@@ -140,7 +149,10 @@ def _add_devices(kernel: Kernel, plan: NodePlan, part: Part, failures: Failures,
 
 
 def _planned_again(kernel: Kernel, plan: NodePlan, names: t.Collection[str]) -> dict[str, Part]:
-    """Return these parts of the plan, as far as it has them, by name: the additions of now, the removals of before."""
+    """Return the parts of these drivers that `plan` has, by driver name, with new additions and their former removals.
+
+    Raise ObserveError or KernelError if the kernel cannot be read.
+    """
     parts = [part for part in plan.parts if part.name in names]
     asked = [part.name for part in parts]
     found = {part.name: part for part in plan_node(kernel, plan.state, asked, False, registry=plan.registry).parts}

@@ -1,15 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One workload attached and detached: what the drivers would do, at the price of a few system calls.
+"""One workload attached and detached, with the result of the drivers, but in a few system calls.
 
     attach(kernel, endpoint)              # attach_link, then attach_route: reachable last
     detach_route(kernel, endpoint)        # unreachable at once
     detach_links(kernel, endpoints)       # the pairs: 25 ms in the kernel, for one or for many
 
-Afterwards plan_node finds nothing to do for it. The making of a new one is written out here; an endpoint of which
-something stands already is brought into order by the drivers themselves, and they also say what stands in the way.
-All of these may be repeated, and called from any thread that has a Kernel of its own.
+Afterwards plan_node finds nothing to do for the workload. A new pair is made by code of this module. If part of the
+workload exists already, the drivers complete it; they also explain conflicts. All functions may be repeated, and called
+from any thread that has a Kernel of its own.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .kernel.port import Kernel, KernelError, LinkChange, NamespaceRefused, NewL
 
 
 class AttachError(Exception):
-    """Why a workload could not be attached, and how to go on; nothing of it was left behind.
+    """The reason why a workload could not be attached, and the remedy; what the attempt created was removed.
 
-    `code` is in_the_way (something of somebody else's), not_found (its namespace), invalid_params (it names what is no
-    namespace for workloads), conflict (it is another one than before), unavailable (this host cannot serve workloads)
-    or kernel (refused). `field` names the parameter that is to blame, "" for none.
+    `code` is in_the_way (an object of others conflicts), not_found (no such namespace), invalid_params (the path leads
+    to no namespace for workloads), conflict (the path leads to another namespace than before), unavailable (this host
+    cannot serve workloads) or kernel (the kernel refused). `field` names the parameter at fault, "" for none.
     """
 
     def __init__(self, code: str, text: str, field: str = "") -> None:
@@ -42,7 +42,7 @@ class AttachError(Exception):
 
 
 class Attached(t.NamedTuple):
-    """The end inside as it is, and the identity of its namespace."""
+    """The end of the pair inside: its MAC and its MTU in bytes, and the identity of its network namespace."""
 
     mac: str
     mtu: int
@@ -50,7 +50,11 @@ class Attached(t.NamedTuple):
 
 
 def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
-    """Raises AttachError; nothing is left behind then."""
+    """Attach a workload: make its pair and its route, in this order.
+
+    Return the end of the pair inside. It may be repeated. Raise AttachError if this fails; the pair and the route are
+    removed then.
+    """
     attached = attach_link(kernel, endpoint)
     try:
         attach_route(kernel, endpoint)
@@ -61,7 +65,11 @@ def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
 
 
 def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
-    """All but the route by which the host reaches it. Raises AttachError; nothing is left behind then."""
+    """Attach a workload, except for the route by which the host reaches it.
+
+    Return the end of the pair inside. If a part of it exists, only what differs is changed. Raise AttachError if this
+    fails; what was made is removed then.
+    """
     try:
         _check_gateway(kernel, endpoint)
         try:
@@ -70,7 +78,7 @@ def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
                 undo.pop_all()
                 return attached
         except KernelError as error:
-            # Seldom, so it is not asked before.
+            # This is rare, so that a check before each attachment would cost more.
             if error.errno != errno.EEXIST or kernel.link(endpoint.interface) is None:
                 raise
             return _bring_into_order(kernel, endpoint)
@@ -79,16 +87,18 @@ def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
 
 
 def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """From here on it is reachable, and BIRD may tell others. A route of ours to another device is taken over.
+    """Write the routes by which the host reaches a workload.
 
-    Raises AttachError; the link stays as it is then, and of two routes the one that could be written.
+    From then on it is reachable, and BIRD may advertise it. An existing route of ours to another device is replaced.
+    Raise AttachError if a route cannot be written; the link stays as it is then, and so does the other IP version's
+    route if that was written.
     """
     wanted = endpoint_routes(endpoint)
     try:
         kernel.write([RouteOperation("add", one.destination, route.attributes_of(one)) for one in wanted])
         return
     except KernelError:
-        pass  # the driver finds out why
+        pass  # The driver finds out why below.
     try:
         places = {route.place(one) for one in wanted}
         found = {key: have for key, have in route.observe(kernel, wanted).items() if key in places}
@@ -100,9 +110,13 @@ def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """The kernel answers a workload's ARP for its gateway only if it would send such packets out elsewhere itself."""
+    """Raise AttachError if the host has no route to the gateway of IPv4 workloads.
+
+    The kernel answers a workload's ARP request for its gateway only if the host itself would send such packets through
+    another device. Raise KernelError if the route cannot be read.
+    """
     if not endpoint.address:
-        return  # of IPv6 it is the host end's own address
+        return  # The gateway for IPv6 is the host end's own address.
     found = kernel.route_to(workload.GATEWAY)
     if found is None or found.device == endpoint.interface:
         raise AttachError(
@@ -115,7 +129,11 @@ def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) -> Attached:
-    """A new pair, one end born inside, in order and up. `undo` learns how to take away what was made."""
+    """Make a new pair, with one end created inside the namespace, configure it and set it up.
+
+    Return the end inside. For each object that it makes, it registers with `undo` a callback that removes it. Raise
+    KernelError if the kernel refuses, and AttachError if the namespace cannot be this workload's.
+    """
     name, peer = workload.netns_name(endpoint), endpoint.peer_interface
     if endpoint.netns_owned and not kernel.netns_exists(name):
         kernel.netns_add(name, workload.identity(endpoint))
@@ -135,7 +153,7 @@ def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) ->
         )
         undo.callback(_quietly, kernel.links_delete, [endpoint.interface])
         kernel.write([LinkChange(endpoint.interface, alias=workload.MARK + workload.identity(endpoint))])
-        # Asked later, it would wait for the kernel to take note of the carrier.
+        # A later question would wait until the kernel has noticed the carrier.
         made = inner.link(peer)
         if endpoint.address6:
             workload.turn_on_ipv6(inner, peer)
@@ -149,7 +167,7 @@ def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) ->
             ]
         )
     finally:
-        kernel.leave(name)  # an open socket would keep the namespace alive when its owner deletes it
+        kernel.leave(name)  # An open socket would keep the namespace alive after its owner has deleted it.
     if made is None:
         raise _nothing_inside(endpoint)
 
@@ -161,7 +179,10 @@ def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) ->
 
 
 def _entered(kernel: Kernel, endpoint: VethEndpoint) -> Kernel:
-    """The kernel inside. Raises AttachError where the namespace cannot be this workload's, or KernelError."""
+    """Return the kernel inside the workload's namespace, which `Kernel.leave` closes.
+
+    Raise AttachError if the namespace cannot be this workload's, and KernelError if it cannot be entered.
+    """
     name = workload.netns_name(endpoint)
     try:
         return kernel.inside(name, workload.expected_identity(endpoint))
@@ -170,11 +191,17 @@ def _entered(kernel: Kernel, endpoint: VethEndpoint) -> Kernel:
 
 
 def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
-    """By the drivers, what a stopped attach left or an earlier one made. Raises KernelError too."""
+    """Complete and repair a workload that partly exists, with the drivers.
+
+    Return the end of the pair inside. The part may be left from an attempt that was stopped, or from an earlier
+    attachment. Raise AttachError for a conflict or a missing namespace, and KernelError if the kernel cannot be read:
+    nothing is changed then. Raise AttachError or KernelError if the kernel refuses a change: the workload is removed
+    then.
+    """
     name = workload.netns_name(endpoint)
     if not endpoint.netns_owned:
         try:
-            # The one of this moment, whatever the name leads to while the drivers are at it.
+            # Keep to the present namespace, even if the name leads to another one while the drivers work.
             endpoint = dataclasses.replace(endpoint, netns_identity=_entered(kernel, endpoint).identity)
         finally:
             kernel.leave(name)
@@ -209,7 +236,10 @@ def _planned(kernel: Kernel, endpoint: VethEndpoint) -> list[Change]:
 
 
 def _explained(kernel: Kernel, endpoint: VethEndpoint, error: KernelError) -> AttachError:
-    """What was made is gone again: if something of others stands in the way, the driver sees it now."""
+    """Return the AttachError for a refusal of the kernel, after what was made has been removed again.
+
+    If an object of others conflicts, the driver finds it, and the error names it.
+    """
     try:
         for change in _planned(kernel, endpoint):
             if change.action == "=":
@@ -265,13 +295,17 @@ def _take_away(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def _quietly(undo: t.Callable[..., None], *arguments: t.Any) -> None:
-    """While undoing: the reason for it is what is to be told, not what came of it."""
+    """Call `undo` and ignore a KernelError of it: the error that made undoing necessary is the one to report."""
     with contextlib.suppress(KernelError):
         undo(*arguments)
 
 
 def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """Unreachable at once: what is sent to it now meets the blackhole of its block. Raises KernelError."""
+    """Delete the routes by which the host reaches a workload.
+
+    It is unreachable at once. Packets to it then meet the blackhole route of its block. A route that is already gone is
+    ignored. Raise KernelError if the kernel refuses.
+    """
     operations = [
         RouteOperation("delete", one.destination, route.attributes_of(one)) for one in endpoint_routes(endpoint)
     ]
@@ -281,16 +315,19 @@ def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def detach_link(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """As detach_links for one. Raises AttachError."""
+    """Delete the pair of one workload, and the namespace if it was made for it.
+
+    Raise AttachError (code kernel) if that fails.
+    """
     for text in detach_links(kernel, [endpoint]).values():
         raise AttachError("kernel", text)
 
 
 def detach_links(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[str, str]:
-    """Deletes pairs, all at the price of about one, and the namespaces that were made for them.
+    """Delete the pairs of workloads, and the namespaces that were made for them.
 
-    A device of such a name that is not this workload's stays: it is somebody else's. Returns {interface: why it could
-    not be deleted}; the others are gone.
+    Many take about as long as one. A device with the name of a pair that is not this workload's is left untouched.
+    Return a mapping from interface name to the reason why its workload could not be deleted; {} if all are gone.
     """
     failed: dict[str, str] = {}
     present: list[str] = []

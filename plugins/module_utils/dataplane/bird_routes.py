@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the routes of BIRD will differ from today's. Read alone: neither drivers nor the registry are imported for it."""
+"""The changes that BIRD will make to its routes.
+
+This module only reads: it imports neither the registry nor writers.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ from .kernel.port import METRIC_IPV6, PROTOCOL_BIRD, Kernel, RouteAttributes
 
 
 def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
-    """How BIRD's routes inside the fleet's pools will change by themselves once it runs with this state.
+    """Yield the changes that BIRD will make by itself to its routes within the fleet's pools for `state`.
 
-    None are left when BIRD is done. `state` may still leave the underlay open.
+    Nothing is yielded once BIRD runs with it. `state` need not have the underlay's device and gateways. Raise
+    KernelError if the routes cannot be read.
     """
     pools = [network(pool.cidr) for pool in state.pools]
     found = {
@@ -39,7 +43,7 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
     for destination, want in wanted.items():
         have = found.get(destination)
         if have is not None and _is_via(have, routers[destination], want.mtu):
-            continue  # which of the routers it is, and whether one is better than the fleet's own session, BIRD decides
+            continue  # BIRD decides which router it takes, and whether one is better than the fleet's own session
         if have is None:
             yield Change("route", "+", destination, None, route.text(want), "proto bird", None, want)
         elif (have.type, have.device, have.gateway, have.onlink, have.mtu) != (
@@ -56,7 +60,10 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
 
 
 def _by_router(expected: BirdRoute, bird: t.Optional[Bird]) -> BirdRoute:
-    """Via the first of the routers outside the fleet, where none of the fleet's own sessions brings the route."""
+    """Return `expected` with the first router outside the fleet as gateway, if no session within the fleet brings it.
+
+    Otherwise return it unchanged, also if there is no such router.
+    """
     if bird is None or route_sources.within_fleet(bird, expected):
         return expected
     via = next(iter(route_sources.routers(bird, expected)), None)
@@ -64,14 +71,21 @@ def _by_router(expected: BirdRoute, bird: t.Optional[Bird]) -> BirdRoute:
 
 
 def _is_via(have: RouteAttributes, routers: t.Collection[str], mtu: t.Optional[int]) -> bool:
-    """Whether the route is via one of these routers; of IPv6 it has their link-local address (RFC 2545, section 3)."""
+    """Return whether `have` is a plain unicast route with this MTU (bytes, None: no MTU) via one of `routers`.
+
+    Any link-local gateway counts as one: IPv6 routes have the routers' link-local addresses (RFC 2545, section 3).
+    """
     if not routers or (have.type, have.onlink, have.mtu) != ("unicast", False, mtu):
         return False
     return have.gateway in routers or (have.gateway or "").startswith("fe80:")
 
 
 def _bird_attributes(expected: BirdRoute, hops: underlay.NextHops) -> RouteAttributes:
-    """As the kernel will show it: without a tunnel the node's own routes decide device and gateway."""
+    """Return the attributes with which the kernel will show this route of BIRD.
+
+    Without a tunnel, the underlay's route to the next hop decides device and gateway. The device is None if there is
+    none.
+    """
     metric = METRIC_IPV6 if family_of(expected.destination) == 6 else 0
     attributes = RouteAttributes(mtu=expected.mtu, protocol=PROTOCOL_BIRD, onlink=expected.onlink, metric=metric)
     if expected.device:

@@ -1,15 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The drivers of iptables and IP sets for a process that stays: they remember what they saw last, and wrote since.
+"""The drivers of iptables and IP sets for a long-running process: they cache what they last read and wrote.
 
-Reading 30,000 rules again takes longer than writing the ten that changed. nftables number their generations: as long as
-the number is the one that our own writes have led to, nobody else has written, and what is remembered is what is there.
-Of the legacy tables the kernel tells the sizes, which do not show everything, and of sets nothing of the kind. They are
-read again after TRUSTED seconds (tables that take long after more), and at once after `doubt`, which is for who learns
-by other means that somebody else may have written.
+Reading 30,000 rules again takes longer than writing the ten that changed. nftables numbers its generations: as long as
+the number is the one after our own last write, no other process has written, and the cache is valid. For legacy tables
+the kernel only says their sizes, which do not show every change, and for sets nothing comparable. These are read again
+after TRUSTED seconds (later, if reading the tables takes long), and at once after `doubt`, which a caller uses when it
+learns by other means that another process may have written.
 
-A chain that was refused is not tried again before it, or a set, is another one, or `retry` says so.
+A chain that the kernel refused is not tried again until its rules change, a set is new, or `retry` is called.
 """
 
 from __future__ import annotations
@@ -29,54 +29,61 @@ from .kernel.port import Kernel
 from .registry import REGISTRY
 
 TRUSTED = 10.0
-_SHARE = 100.0  # of the time, one part is for reading legacy tables
+_SHARE = 100.0  # Reading legacy tables takes at most one part in so many of the time.
 
 Clock = t.Callable[[], float]
 
 
 class _Refused(t.NamedTuple):
-    """`hashes` are those of the rules that were to be written; None: the chain was to go."""
+    """A refusal. `hashes` are those of the rules that were to be written, None if the chain was to be deleted."""
 
     hashes: t.Optional[tuple[str, ...]]
     reason: str
 
 
 class CachedTables:
-    """The driver of iptables for one kernel; for one thread at a time. `clock` gives seconds that do not go back."""
+    """A caching driver of iptables for one kernel, to be used by one thread at a time.
+
+    `clock` returns seconds of a clock that never goes back.
+    """
 
     STEP = iptables.STEP
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._observed: t.Optional[iptables.Observed] = None
-        self._sign: t.Hashable = None  # of the tables, as of `_observed`
+        self._sign: t.Hashable = None  # the tables' mark that belongs to `_observed`
         self._read = 0.0
         self._trusted = TRUSTED
-        self.backend = ""  # nft or legacy: the one that is written; "" while nothing was read
+        self.backend = ""  # nft or legacy: the one that is written; "" until tables were read
         self._digests = _Digests()
         self._refused: dict[str, _Refused] = {}  # by the chain's subject
+        # The desired and observed tables of the last comparison that found no difference.
         self._equal: tuple[tuple[IptablesTable, ...], t.Optional[iptables.Observed]] = (
             (),
             None,
-        )  # what was not different
+        )
 
     @property
     def set_aside(self) -> tuple[str, ...]:
-        """Why chains are other ones than desired, as of the last `diff`."""
+        """The chains that differ from what was desired because they were refused, each as `iptables CHAIN: REASON`."""
         return tuple(f"iptables {subject}: {found.reason}" for subject, found in self._refused.items())
 
     def forget(self) -> None:
-        """The next `observe` reads."""
+        """Discard the cache, so that the next `observe` reads the kernel."""
         self._observed = None
 
     def doubt(self) -> None:
-        """The next `observe` reads, unless it is known that nobody else has written."""
+        """Discard the cache, unless the generation of nftables will show whether another process has written."""
         if self.backend != "nft" or self._sign is None:
             self._observed = None
 
     def mark(self, kernel: Kernel) -> t.Hashable:
-        """Another one when somebody may have written since, and now and then where that cannot be told for certain.
-        None while nothing was read. Costs next to nothing."""
+        """Return a token that changes when another process may have written since; None until tables were read.
+
+        For legacy tables, whose sizes do not show every change, it also changes from time to time. It is cheap. Raise
+        KernelError if the kernel cannot be read.
+        """
         if not self.backend:
             return None
         period = None if self.backend == "nft" else int(self._clock() // self._trusted)
@@ -86,16 +93,19 @@ class CachedTables:
         return kernel.ruleset_mark() if backend == "nft" else kernel.legacy_mark()
 
     def retry(self) -> None:
-        """What was refused is tried again."""
+        """Forget all refusals, so that refused chains are tried again."""
         self._refused = {}
         self._equal = (), None
 
     def observe(self, kernel: Kernel, desired: t.Sequence[IptablesTable]) -> iptables.Observed:
-        """As iptables.observe."""
+        """Return the tables as `iptables.observe` does, from the cache while it is valid.
+
+        Raise ObserveError or KernelError if the kernel cannot be read.
+        """
         if self._observed is not None and self._is_current(kernel, self._observed):
             return self._observed
         self._observed = None
-        # Asked first: what comes in between is then found to be newer, and read again.
+        # The marks are read first: a write during the reading then makes the cache invalid.
         signs, self._read = {name: self._signed(kernel, name) for name in ("nft", "legacy")}, self._clock()
         observed = iptables.observe(kernel, desired)
         self._observed, self.backend = observed, observed.backend
@@ -110,8 +120,11 @@ class CachedTables:
         return fresh and (observed.backend != "legacy" or kernel.legacy_mark() == self._sign)
 
     def diff(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
-        """As iptables.diff, without what was refused. Quick for chains whose rules are the very tuples of the last
-        time."""
+        """Return the changes of `iptables.diff`, without those that were refused before; [] if there are none.
+
+        A chain that is missing is returned nevertheless. This is fast for chains whose rules are the same tuple objects
+        as in the last call.
+        """
         desired = tuple(desired)
         tables, equal = self._equal
         if equal is observed and len(tables) == len(desired) and all(map(operator.is_, tables, desired)):
@@ -126,17 +139,24 @@ class CachedTables:
         return left
 
     def differences(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
-        """As `diff`, for another state than the one that is kept up: nothing is remembered of it."""
+        """Return the changes as `diff` does, for a state that is not to be applied: nothing is recorded."""
         changes = iptables.diff(desired, observed, self._digests)
         return [change for change in changes if not self._is_refused(change)]
 
     def _is_refused(self, change: Change) -> bool:
-        """Of a chain that is not there at all others depend: it is tried whatever came of it."""
+        """Return whether this change of an existing chain was refused before with the same rules.
+
+        It is False for a missing chain, because other chains depend on it: that one is always tried.
+        """
         found = self._refused.get(change.subject)
         return found is not None and change.action != "+" and found.hashes == _wanted_hashes(change)
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """As iptables.apply."""
+        """Make the changes as `iptables.apply` does, and update the cache.
+
+        Refused chains are remembered, so that `diff` leaves them out. Raise ApplyError, or SetAside if only single
+        chains were refused.
+        """
         try:
             self._apply(kernel, changes)
         except SetAside as error:
@@ -145,18 +165,18 @@ class CachedTables:
             raise
 
     def _apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        observed, self._observed = self._observed, None  # whatever fails, it is not known what is there then
+        observed, self._observed = self._observed, None  # After a failure the kernel's content is unknown.
         before = self._signed(kernel, self.backend)
         moved = observed is None or (bool(observed.backend) and before != self._sign)
         if moved:
-            # Lines may have other numbers than when the changes were planned.
+            # The lines' numbers may differ from those at the time of the plan.
             changes = [_anew(change) for change in changes]
         tables = iptables.apply_each_table(kernel, changes)
         if moved or observed is None:
             return
         after = self._signed(kernel, self.backend)
         if observed.backend == "nft" and isinstance(before, int) and after != before + tables:
-            return  # one transaction each, and one of somebody else's
+            return  # Each table is one transaction, so another process has written as well.
         self._sign = after
         self._observed = _after(observed, [iptables.written(change) for change in changes if change.action in "+~-"])
 
@@ -172,7 +192,7 @@ def _anew(change: Change) -> Change:
 
 
 def _after(observed: iptables.Observed, writes: t.Iterable[Write]) -> iptables.Observed:
-    """What is there once these are written."""
+    """Return the content of the tables after these writes."""
     tables: dict[TablePlace, Chains] = dict(observed.tables)
     own: set[TablePlace] = set()
     for write in writes:
@@ -195,7 +215,10 @@ def _after(observed: iptables.Observed, writes: t.Iterable[Write]) -> iptables.O
 
 
 class _Digests:
-    """The hashes of chains, made once for each tuple of rules. What a round does not ask for is forgotten after it."""
+    """The hashes of chains, computed once for each tuple of rules.
+
+    Entries that a round does not use are discarded after it.
+    """
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, int], tuple[t.Sequence[str], tuple[str, ...]]] = {}
@@ -205,7 +228,7 @@ class _Digests:
         self._before, self._now = self._now, {}
 
     def __call__(self, chain: str, rules: t.Sequence[str]) -> tuple[str, ...]:
-        key = chain, id(rules)  # which is nobody else's as long as the rules are kept here
+        key = chain, id(rules)  # The id is unique as long as the rules are kept here.
         found = self._now.get(key) or self._before.get(key)
         if found is None:
             found = rules, iptables.hashes(chain, rules)
@@ -214,9 +237,9 @@ class _Digests:
 
 
 class CachedSets:
-    """The driver of IP sets for one kernel; for one thread at a time.
+    """A caching driver of IP sets for one kernel, to be used by one thread at a time.
 
-    `clock` gives seconds that do not go back; `on_new` is called when `diff` finds that a set is missing.
+    `clock` returns seconds of a clock that never goes back. `on_new` is called when `diff` finds that a set is missing.
     """
 
     def __init__(self, clock: Clock = time.monotonic, on_new: t.Callable[[], None] = lambda: None) -> None:
@@ -229,16 +252,19 @@ class CachedSets:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What sets are without although it was desired, and why, as of the last `diff`."""
+        """A text for each set that the last `diff` found to lack desired members: `ipset NAME: REASON`."""
         found = ((name, ipset.left_out(name, want)) for name, (_one, want) in self._wanted.items() if want.refused)
         return tuple(f"ipset {name}: {words}" for name, words in found)
 
     def forget(self) -> None:
-        """The next `observe` reads."""
+        """Discard the cache, so that the next `observe` reads the kernel."""
         self._observed = None
 
     def observe(self, kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, ipset.Observed]:
-        """As ipset.observe."""
+        """Return our sets as `ipset.observe` does, by name, from the cache if it is younger than TRUSTED seconds.
+
+        Raise ObserveError or KernelError if the kernel cannot be read.
+        """
         if self._observed is None or self._clock() - self._read >= TRUSTED:
             self._observed = None
             read = self._clock()
@@ -246,7 +272,7 @@ class CachedSets:
         return self._observed
 
     def differences(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
-        """As `diff`, for another state than the one that is kept up: nothing is remembered of it."""
+        """Return the changes as `diff` does, for a state that is not to be applied: nothing is recorded."""
 
         def want(one: IpSet) -> ipset.Observed:
             known = self._wanted.get(one.name)
@@ -255,7 +281,10 @@ class CachedSets:
         return ipset.diff(desired, observed, want)
 
     def diff(self, desired: t.Iterable[IpSet], observed: t.Mapping[str, ipset.Observed]) -> list[Change]:
-        """As ipset.diff. Quick for sets whose members are the very tuples of the last time."""
+        """Return the changes of `ipset.diff`; [] if there are none.
+
+        Call `on_new` if a set is missing. This is fast for sets whose members are the same objects as in the last call.
+        """
         before, self._wanted = self._wanted, {}
 
         def want(one: IpSet) -> ipset.Observed:
@@ -273,19 +302,28 @@ class CachedSets:
         return changes
 
     def _know_again(self, different: t.Container[str]) -> None:
-        """What was read and is as wanted has the very members from now on that are wanted, which nobody need compare
-        again: with thousands of them that is most of the time of a `diff`."""
+        """Store, for each set that is as desired, the desired members' object in place of the one that was read.
+
+        The next comparison then finds the same object. With thousands of members, comparing takes most of the time of
+        `diff`.
+        """
         observed = t.cast("dict[str, ipset.Observed]", self._observed)
         for name, (_one, want) in self._wanted.items():
             if name not in different and observed[name].members is not want.members:
                 observed[name] = observed[name]._replace(members=want.members)
 
     def fill(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """As ipset.fill."""
+        """Make sets and add members as `ipset.fill` does, and update the cache.
+
+        Raise ApplyError with the sets that were refused.
+        """
         self._written(kernel, changes, ipset.fill, "+~", ipset.filled)
 
     def drain(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """As ipset.drain."""
+        """Remove members as `ipset.drain` does, and update the cache.
+
+        Raise ApplyError with the sets that were refused.
+        """
         self._written(kernel, changes, ipset.drain, "~", ipset.drained)
 
     def _finish(self, kernel: Kernel, changes: t.Sequence[Change], failed: bool) -> None:
@@ -299,21 +337,24 @@ class CachedSets:
         actions: str,
         after: t.Callable[[Change], ipset.Observed],
     ) -> None:
-        observed, self._observed = self._observed, None  # whatever fails, it is not known what is there then
+        observed, self._observed = self._observed, None  # After a failure the kernel's content is unknown.
         step(kernel, changes)
         if observed is not None:
             known = {change.subject: after(change) for change in changes if change.action in actions}
             self._observed = {**observed, **known}
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """As ipset.apply."""
+        """Make the changes as `ipset.apply` does, and update the cache.
+
+        Raise ApplyError with the sets that were refused.
+        """
         observed, self._observed = self._observed, None
         try:
             ipset.apply(kernel, changes)
         except ApplyError as error:
             if any(change.action != "-" for change, _reason in error.failures):
                 raise
-            # Sets that are still in use: they are there, and all else is done.
+            # Only sets that are still in use were refused. They still exist, and everything else is done.
             kept = {change.subject for change, _reason in error.failures}
             self._observed = _sets_after(observed, changes, kept)
             raise
@@ -335,35 +376,45 @@ def _sets_after(
 
 
 def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipset.Observed:
-    """As ipset.wanted. Members that the set had before, and that were good then, are not looked at again."""
+    """Return the result of `ipset.wanted`.
+
+    Members that the set was desired with before are not validated again. Raise NotEncodable for a name or type that no
+    set can have.
+    """
     if known is None or known[0].type != one.type:
         return ipset.wanted(one)
     return ipset.wanted(one, known[1].members)
 
 
 class CachedDrivers:
-    """The drivers of a process that stays, those of iptables and IP sets with caches; for one thread at a time."""
+    """The drivers of a long-running process, to be used by one thread at a time.
+
+    Those of iptables and IP sets have caches.
+    """
 
     def __init__(self, clock: Clock = time.monotonic, registry: DriverRegistry = REGISTRY) -> None:
-        #: Without caches.
+        #: The drivers without caches.
         self.uncached = registry
         self.tables = CachedTables(clock)
-        self.sets = CachedSets(clock, self.tables.retry)  # a chain may have been refused for want of the set
-        #: For the state that is kept up.
+        self.sets = CachedSets(clock, self.tables.retry)  # A chain may have been refused because a set was missing.
+        #: The drivers for the state that is applied.
         self.registry = registry.replacing(self.sets, self.tables)
-        #: For plans of other states, which are not applied.
+        #: The drivers for plans of other states, which are not applied.
         self.others = registry.replacing(
             _Comparing(ipset.STEP, self.sets.observe, self.sets.differences),
             _Comparing(iptables.STEP, self.tables.observe, self.tables.differences),
         )
 
     def forget(self) -> None:
-        """Have all read again."""
+        """Discard both caches, so that the next plan reads the kernel."""
         self.sets.forget()
         self.tables.forget()
 
     def doubt(self, kinds: t.Container[str]) -> None:
-        """Note that somebody else may have changed something of these kinds."""
+        """Discard the caches that may be invalid, because another process may have changed objects of these drivers.
+
+        `kinds` has names of drivers; only those of IP sets and iptables count.
+        """
         if ipset.STEP.name in kinds:
             self.sets.forget()
         if iptables.STEP.name in kinds:
@@ -371,7 +422,7 @@ class CachedDrivers:
 
 
 class _Comparing(t.Generic[Desired, Observed]):
-    """A driver that plans and never applies."""
+    """A driver that only plans. It shares the cache of another one and records nothing."""
 
     def __init__(
         self,
@@ -384,13 +435,16 @@ class _Comparing(t.Generic[Desired, Observed]):
         self._diff = diff
 
     def observe(self, kernel: Kernel, desired: Desired) -> Observed:
-        """Return what the kernel has, from the cache if that is still true."""
+        """Return the content of the kernel, from the cache while that is valid.
+
+        Raise ObserveError or KernelError if the kernel cannot be read.
+        """
         return self._observe(kernel, desired)
 
     def diff(self, desired: Desired, observed: Observed) -> list[Change]:
-        """Return the changes, and remember nothing of them."""
+        """Return the changes, and record nothing of them."""
         return self._diff(desired, observed)
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Raise AssertionError."""
+        """Raise AssertionError: a plan for comparison must not be applied."""
         raise AssertionError("a plan for comparison is not applied")

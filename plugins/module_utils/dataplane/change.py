@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes, the common currency of the drivers, and the error that says which of them failed and why."""
+"""Changes, which all drivers return and apply, and the error that says which of them failed and why."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import typing as t
 from ..base import terminal_text
 from .kernel.port import KernelError
 
-#: What `Change.action` can be. `!` stands in the way: nothing is touched and applying it fails with its note.
-#: `=` is kept on purpose although nothing desires it: nothing is applied and it does not count as a change.
+#: The values of `Change.action`: `+` adds, `~` changes and `-` removes an object. `!` is a conflict: nothing is touched
+#: and applying it fails with its note. `=` is an object that is kept on purpose or left out: nothing is applied and it
+#: does not count as a change.
 Action = t.Literal["+", "~", "-", "!", "="]
 ACTIONS: tuple[Action, ...] = ("+", "~", "-", "!", "=")
 
 
 class Change(t.NamedTuple):
-    """One difference between what is desired and what is observed, for people and for the driver that applies it.
+    """One difference between the desired and the observed state, for people and for the driver that applies it.
 
-    `subject` names the object, `before` and `after` are one-line texts (None: absent), `note` says why in words.
-    `old` and `new` are the driver's own values. `detail` is a longer text (a unified diff), "" where there is none.
+    `subject` names the object. `before` and `after` are texts of one line (None: absent). `note` says why, in words.
+    `old` and `new` are the driver's own values. `detail` is a longer text (a unified diff), "" if there is none.
     """
 
     kind: str
@@ -34,9 +35,11 @@ class Change(t.NamedTuple):
     detail: str = ""
 
     def line(self, width: int = 0) -> str:
-        """`~ route    10.244.7.0/26  via 10.10.1.12 dev eth0  ->  via 10.10.1.12 dev tunl0 onlink    note`.
+        """Return the change as one line of text for people, safe for a terminal.
 
-        `width` is the least width of the subject's column.
+        `width` is the least width of the subject's column, in characters. Example:
+
+            ~ route    10.244.7.0/26  via 10.10.1.12 dev eth0  ->  via 10.10.1.12 dev tunl0 onlink    note
         """
         if self.before and self.after and self.action == "~":
             text = f"{self.before}  ->  {self.after}"
@@ -47,19 +50,23 @@ class Change(t.NamedTuple):
 
 
 def change_lines(changes: t.Sequence[Change]) -> list[str]:
-    """Return a line for people for each change, columns aligned."""
+    """Return one line of text for each change, with columns aligned; [] if there are none."""
     width = min(max((len(change.subject) for change in changes), default=0), 40)
     return [change.line(width) for change in changes]
 
 
 class ObserveError(Exception):
-    """What is there cannot be read or is not safe to go on from. The text says what, where and how to go on."""
+    """The kernel cannot be read, or its state is not safe to continue from.
+
+    The text says what, where and the remedy.
+    """
 
 
 class ApplyError(Exception):
-    """Changes that could not be made. `failures` has all of them as (change, reason); the others of the call were made.
+    """The changes of one call that could not be made; all its other changes were made.
 
-    `reason` is in words: what was refused, what the kernel said, how to go on.
+    `failures` has all of them as (change, reason). A reason says what was refused, what the kernel said, and the
+    remedy. `change` and `reason` are the first of them.
     """
 
     def __init__(self, change: Change, reason: str, more: t.Sequence[tuple[Change, str]] = ()) -> None:
@@ -76,14 +83,14 @@ class ApplyError(Exception):
 
 
 class SetAside(ApplyError):
-    """Objects that the kernel refused and that are closed, or as they were before. All others stand.
+    """Objects that the kernel refused, which block traffic or are as they were before.
 
-    What comes after them may be made all the same.
+    All others are in place. Later changes may still be made.
     """
 
 
 class Failures:
-    """Collects what fails while the rest of a driver's changes are applied."""
+    """A list of failed changes, collected while the rest of a driver's changes are applied."""
 
     def __init__(self) -> None:
         self.failures: list[tuple[Change, str]] = []
@@ -95,7 +102,7 @@ class Failures:
         self.failures.extend(error.failures)
 
     def raise_if_any(self, error: type[ApplyError] = ApplyError) -> None:
-        """Raise this error with all that failed, if anything did."""
+        """Raise an exception of this class with all collected failures; do nothing if there are none."""
         if self.failures:
             (change, reason), *more = self.failures
             raise error(change, reason, more)
@@ -106,9 +113,10 @@ def apply_each(
     act: t.Callable[[Change], None],
     reason: t.Callable[[Change, KernelError], t.Optional[str]],
 ) -> None:
-    """Applies changes one by one, whatever becomes of the others. What stands in the way (`!`) fails with its note.
+    """Call `act` with each change, also after one of them has failed.
 
-    `reason` says in words why the kernel refused one, or None where that does no harm. Raises ApplyError.
+    A change with action `!` fails with its note. If `act` raises KernelError, `reason` returns a text that says why, or
+    None if the refusal does no harm. Raise ApplyError with all changes that failed.
     """
     failures = Failures()
     for change in changes:
@@ -125,5 +133,5 @@ def apply_each(
 
 
 def refused(error: KernelError) -> str:
-    """The reason where there is nothing better to say."""
+    """Return a sentence with the refused operation and the kernel's words, for errors that no better text explains."""
     return f"The kernel refused to {error.operation}. It said: {error.said}."

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a driver is, and the registry that puts drivers in their order.
+"""The interface of a driver, and the registry that puts drivers in their order.
 
 A driver is a module (or an object) with `STEP`, which says where it belongs, and three functions: `observe`, `diff` and
 `apply`. `registry.py` lists the drivers of a node; docs/adding-a-driver.md shows how to add one.
@@ -19,15 +19,15 @@ from .kernel.port import Kernel
 Desired = t.TypeVar("Desired")
 Observed = t.TypeVar("Observed")
 
-#: Writes changes. Raises ApplyError with those that failed.
+#: A function that makes changes and raises ApplyError with those that failed.
 Apply = t.Callable[[Kernel, t.Sequence[Change]], None]
 
 
 class Scope(t.NamedTuple):
-    """How much of a node is read for a plan.
+    """The part of a node that is read for a plan.
 
-    `interiors` are the workloads whose network namespaces are looked into: all, none, or those of these interfaces.
-    Without `stale`, workloads that nothing desires are not looked for.
+    `interiors` are the workloads whose network namespaces are read: True for all, False for none, or a collection of
+    the names of their host interfaces. If `stale` is False, workloads that are no longer desired are not searched for.
     """
 
     interiors: t.Union[bool, t.Collection[str]] = True
@@ -35,22 +35,27 @@ class Scope(t.NamedTuple):
 
 
 class Driver(t.Protocol[Desired, Observed]):
-    """What brings one kind of kernel object to what is desired."""
+    """The code that changes one kind of kernel object until it is as desired."""
 
-    #: Where the driver belongs among the others.
+    #: The driver's place among the others.
     STEP: DriverStep[Desired, Observed]
 
     def observe(self, kernel: Kernel, desired: Desired) -> Observed:
-        """Return our objects in the kernel, and those of others that take a desired one's place.
+        """Return our objects in the kernel, and objects of others that occupy the place of a desired one.
 
-        Reads only, with the standard library alone. Raises ObserveError or KernelError.
+        The driver defines the type. It only reads, with the standard library alone. Raise ObserveError or KernelError
+        if the kernel cannot be read.
         """
 
     def diff(self, desired: Desired, observed: Observed) -> list[Change]:
-        """Return the changes that lead from `observed` to `desired`, in the order of their application. Pure."""
+        """Return the changes that lead from `observed` to `desired`, in the order of their application.
+
+        The list is empty if nothing differs. Changes with action `!` report what cannot be applied. It reads and writes
+        nothing else.
+        """
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Make these changes, whatever becomes of each single one. Raises ApplyError with all that failed."""
+        """Make all of these changes, also after one of them has failed. Raise ApplyError with all that failed."""
 
 
 AnyDriver = Driver[t.Any, t.Any]
@@ -58,12 +63,13 @@ AnyDriver = Driver[t.Any, t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class DriverStep(t.Generic[Desired, Observed]):
-    """Where a driver belongs, and how its changes concern those of other drivers.
+    """A driver's place among the others, and the effects of its changes on theirs.
 
-    Drivers are named by `name`, which events, metrics and problems show; `kinds` are the kinds of the driver's changes.
+    `name` names the driver, also in events, metrics and problems; `kinds` are the kinds of the driver's changes.
     `desired` takes what the driver needs out of a NodeState.
 
-    Steps of one `stage` are planned and applied together; a stage is any word, and its steps stand side by side.
+    Steps of one `stage` are planned and applied together. A stage is any word, and its steps are adjacent in the
+    registry.
     """
 
     name: str
@@ -71,48 +77,50 @@ class DriverStep(t.Generic[Desired, Observed]):
     stage: str
     desired: t.Callable[[NodeState], Desired]
 
-    #: Drivers whose objects go with one of ours, and are looked at again when one was made anew.
+    #: Drivers whose objects disappear with one of ours. They are planned again when one of ours was recreated.
     followers: tuple[str, ...] = ()
-    #: Drivers whose additions have to stand before anything of ours is removed: they may still lead over what goes.
+    #: Drivers whose additions must all be made before any object of ours is removed, because their objects may still
+    #: use it.
     needs: tuple[str, ...] = ()
-    #: Drivers that have to be without problems before the agent adds anything of ours.
+    #: Drivers that must have no problems before the agent adds an object of ours.
     guarded_by: tuple[str, ...] = ()
-    #: Whether our objects guard all others. They name nothing of the underlay, so that they can be there before it. A
-    #: change is written with all others or not at all, and nothing of another stage is added after one that failed.
+    #: Whether our objects protect all others, as firewall rules do. They depend on nothing of the underlay, so that
+    #: they can be written before it exists. If one of their changes fails, no later stage is applied.
     guard: bool = False
     #: Kinds of changes that need pyroute2.
     by_library: tuple[str, ...] = ()
 
-    #: The device that has to be there before an addition can be made; "" for none.
+    #: The device that must exist before an addition can be made; "" for none.
     device: t.Callable[[Change], str] = lambda change: ""
-    #: Whether that device has to be up, too.
+    #: Whether that device must be up, too.
     device_up: bool = False
     #: Devices that are new once these changes are made.
     made: t.Callable[[t.Sequence[Change]], t.Collection[str]] = lambda changes: ()
-    #: Devices that these changes make anew: what was on them or led through them is gone afterwards.
+    #: Devices that these changes delete and create again: objects on them or through them are gone afterwards.
     recreated: t.Callable[[t.Sequence[Change]], t.Collection[str]] = lambda changes: ()
-    #: {device: index} of the desired devices, None for a missing one. Where a device goes by itself while a plan is
+    #: {device: index} of the desired devices, None for a missing one. If a device disappears by itself while a plan is
     #: applied, its followers are planned again.
     indexes: t.Optional[t.Callable[[Kernel, Desired], dict[str, t.Optional[int]]]] = None
 
-    #: Observes in place of the driver's `observe`, where that depends on the scope.
+    #: Called instead of the driver's `observe`, where the result depends on the scope.
     look: t.Optional[t.Callable[[Kernel, Desired, Scope], Observed]] = None
-    #: Takes out of what was observed all that goes when these devices are made anew.
+    #: Returns the observed objects without those that disappear when these devices are recreated.
     without: t.Optional[t.Callable[[Observed, t.Collection[str]], Observed]] = None
-    #: Further changes, which follow from more of the kernel than `observe` reads.
+    #: Returns further changes, which depend on parts of the kernel that `observe` does not read.
     besides: t.Callable[[Kernel, Desired], list[Change]] = lambda kernel, desired: []
 
-    #: Makes additions, in place of the driver's `apply`.
+    #: Makes additions instead of the driver's `apply`.
     add: t.Optional[Apply] = None
-    #: Completes additions once those of the whole stage were tried; `failed` says whether one of the stage failed.
+    #: Completes additions after those of the whole stage were tried. Its last argument says whether one of them failed.
     finish: t.Optional[t.Callable[[Kernel, t.Sequence[Change], bool], None]] = None
 
     def plan(
         self, driver: Driver[Desired, Observed], kernel: Kernel, state: NodeState, scope: Scope, anew: t.Collection[str]
     ) -> list[Change]:
-        """Return what `driver` has to change for `state`, where the devices `anew` are made anew before.
+        """Return the changes that `driver` has to make for `state`, in the order of their application.
 
-        Raises ObserveError or KernelError.
+        `scope` limits what is read. Earlier steps of the plan recreate the devices `anew`, so objects on these devices
+        count as missing. Raise ObserveError or KernelError if the kernel cannot be read.
         """
         desired = self.desired(state)
         observed = self.look(kernel, desired, scope) if self.look is not None else driver.observe(kernel, desired)
@@ -122,15 +130,19 @@ class DriverStep(t.Generic[Desired, Observed]):
 
 
 def registered(driver: Driver[Desired, Observed]) -> AnyDriver:
-    """Return the driver itself, after mypy has checked that its step and its functions agree on their types."""
+    """Return `driver` unchanged; calling this lets mypy check that its step and its functions agree on their types."""
     return driver
 
 
 class DriverRegistry:
-    """The drivers of a node in the order of their additions; removals go the other way."""
+    """The drivers of a node in the order of their additions; removals are made in the reverse order."""
 
     def __init__(self, drivers: t.Iterable[AnyDriver]) -> None:
-        """Raise ValueError for drivers that contradict each other."""
+        """Store the drivers in this order.
+
+        Raise ValueError if two drivers share a name or a kind of change, if a stage's drivers are not adjacent, or if a
+        step names an unknown driver.
+        """
         self._drivers: dict[str, AnyDriver] = {}
         self._kinds: dict[str, str] = {}
         stages: dict[str, list[str]] = {}
@@ -145,11 +157,11 @@ class DriverRegistry:
             self._kinds.update(dict.fromkeys(step.kinds, step.name))
             stages.setdefault(step.stage, []).append(step.name)
             last = step.stage
-        #: Names of the drivers.
+        #: The drivers' names, in order.
         self.names = tuple(self._drivers)
-        #: Names by stage.
+        #: The drivers' names, one tuple for each stage.
         self.stages = tuple(tuple(names) for names in stages.values())
-        #: Kinds of all drivers' changes.
+        #: The kinds of all drivers' changes.
         self.kinds = tuple(self._kinds)
         #: Names of the drivers that guard the others.
         self.guards = tuple(name for name in self.names if self.step(name).guard)
@@ -160,23 +172,26 @@ class DriverRegistry:
                 raise ValueError(f"Driver {name} names drivers that do not exist: {', '.join(sorted(unknown))}.")
 
     def driver(self, name: str) -> AnyDriver:
-        """Return a driver. Raises KeyError."""
+        """Return the driver of this name. Raise KeyError if there is none."""
         return self._drivers[name]
 
     def step(self, name: str) -> DriverStep[t.Any, t.Any]:
-        """Return the step of a driver. Raises KeyError."""
+        """Return the step of the driver of this name. Raise KeyError if there is none."""
         return self._drivers[name].STEP
 
     def name_of(self, change: Change) -> str:
-        """Return the name of the driver that a change is of; its kind, if it is of no driver."""
+        """Return the name of the driver that makes changes of this kind, or the kind itself if no driver does."""
         return self._kinds.get(change.kind, change.kind)
 
     def followers(self, names: t.Iterable[str]) -> set[str]:
-        """Return the names of the drivers that follow one of these."""
+        """Return the set of names of the drivers that are followers of one of `names`. Unknown names are ignored."""
         return {follower for name in names if name in self._drivers for follower in self.step(name).followers}
 
     def chosen(self, names: t.Optional[t.Collection[str]]) -> tuple[str, ...]:
-        """Return these names in the order of additions; None: all. Raises ValueError for a name of no driver."""
+        """Return these names in the order of additions, or the names of all drivers for None.
+
+        Raise ValueError for a name that no driver has.
+        """
         if names is None:
             return self.names
         if not set(names) <= self._drivers.keys():
@@ -184,6 +199,9 @@ class DriverRegistry:
         return tuple(name for name in self.names if name in names)
 
     def replacing(self, *drivers: AnyDriver) -> DriverRegistry:
-        """Return a registry with these drivers in place of those of their names."""
+        """Return a new registry in which each of these drivers replaces the one with its name.
+
+        A driver whose name is not in this registry is ignored. Raise ValueError as the constructor does.
+        """
         others = {driver.STEP.name: driver for driver in drivers}
         return DriverRegistry(others.get(name, driver) for name, driver in self._drivers.items())

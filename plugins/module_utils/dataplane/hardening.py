@@ -1,14 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings by which a device takes what its neighbours advertise: off on every device that we make.
+"""Settings by which a device accepts what its neighbours advertise: off on every device that we make.
 
-Behind a host end is a workload, and behind a tunnel device is whoever can spoof a node's address. A Router
-Advertisement of theirs would give the host addresses, routes and a default route (CVE-2020-13597). So `close` comes
-before a device comes up, whether IPv6 is used or not; of a device that was up before, `forget_advertised` removes what
-advertisements left on it.
+Behind a host end is a workload, and a tunnel device receives from anyone who can spoof a node's address. A Router
+Advertisement of theirs would give the host addresses, routes and a default route (CVE-2020-13597). So `close` is called
+before a device comes up, whether IPv6 is used or not. `forget_advertised` removes what advertisements left on a device
+that was up before.
 
-A kernel without IPv6 has none of the keys of IPv6, and nothing fails there.
+A kernel without IPv6 has no IPv6 settings, and nothing fails there.
 """
 
 from __future__ import annotations
@@ -41,33 +41,40 @@ SETTINGS = (
     "ipv6/autoconf",
     "ipv6/seg6_enabled",
 )
-#: What an advertisement may set of a device, as paths below net/ipv6 without the device.
+#: Settings of a device that an advertisement may change, as paths below net/ipv6; {} is the device.
 _ADVERTISED_VALUES = ("conf/{}/hop_limit", "neigh/{}/base_reachable_time_ms", "neigh/{}/retrans_time_ms")
 _ON_LINK = network("fe80::/64")
-_FEW = 4  # devices up to which asking for each one's addresses is cheaper than a list of all
+_FEW = 4  # devices; up to this number, reading each one's addresses is cheaper than reading all addresses
 
 
 class Advertised(t.NamedTuple):
-    """What advertisements left on a device."""
+    """The addresses and routes that advertisements left on a device."""
 
     addresses: tuple[InterfaceAddress, ...] = ()
     routes: tuple[KernelRoute, ...] = ()
 
 
 def key(setting: str, device: str) -> str:
-    """Return the path below /proc/sys of one of SETTINGS."""
+    """Return the path below /proc/sys of one of SETTINGS for a device."""
     folder, _slash, name = setting.partition("/")
     return f"net/{folder}/conf/{device}/{name}"
 
 
 def has_settings(kernel: Kernel, device: str) -> bool:
-    """Return whether the kernel has IPv6's settings of a device, if it has IPv6 at all."""
+    """Return whether the kernel has the IPv6 settings of this device; also True for a kernel without IPv6.
+
+    Raise KernelError if a setting cannot be read.
+    """
     setting = "ipv6/accept_ra"
     return kernel.sysctl_read(key(setting, device)) is not None or kernel.sysctl_read(key(setting, "default")) is None
 
 
 def close(kernel: Kernel, device: str, settings: t.Iterable[str] = SETTINGS) -> None:
-    """Turn these settings of a device off. Those that the kernel does not have are passed over."""
+    """Set these settings of a device to 0.
+
+    Settings that the kernel does not have are skipped. Raise KernelError if the kernel refuses a write; later settings
+    are not written then.
+    """
     for setting in settings:
         try:
             kernel.sysctl_write(key(setting, device), "0")
@@ -77,10 +84,10 @@ def close(kernel: Kernel, device: str, settings: t.Iterable[str] = SETTINGS) -> 
 
 
 def advertised(kernel: Kernel, devices: t.Collection[str]) -> dict[str, Advertised]:
-    """Return {device: what advertisements left} for those of `devices` that have anything of the kind.
+    """Return a mapping from device name to what advertisements left on it, for those of `devices` that have any.
 
-    Those are addresses with a lifetime, routes of protocol ra, and routes to networks that were advertised as on-link,
-    which the kernel marks as its own.
+    Such things are IPv6 addresses with a lifetime, routes of protocol ra, and routes to networks that were advertised
+    as on-link, which have protocol kernel. Raise KernelError if the kernel cannot be read.
     """
     if not devices:
         return {}
@@ -114,18 +121,25 @@ def _routes(kernel: Kernel) -> list[KernelRoute]:
 
 
 def _of_own_address(entry: KernelRoute, networks: t.Collection[Network]) -> bool:
-    """Whether the kernel made a route for an address that stays: the link-local one, or one in `networks`."""
+    """Return whether the kernel made this route itself for an address that stays.
+
+    Such a route leads to the link-local network or to one of `networks`.
+    """
     destination, attributes = entry
     return attributes.protocol == PROTOCOL_KERNEL and network(destination) in (_ON_LINK, *networks)
 
 
 def forget_advertised(kernel: Kernel, link: Link) -> None:
-    """Remove what advertisements left on a device, and reset the values that they may have set. Call `close` first."""
+    """Remove what advertisements left on a device, and reset the values that they may have set.
+
+    Call `close` first. Values are reset to those of `default` or, for the MTU, of the link. What is already gone is
+    skipped. Raise KernelError if the kernel refuses anything else.
+    """
     found = advertised(kernel, [link.name]).get(link.name, Advertised())
     for address in found.addresses:
         with _passing_over(errno.EADDRNOTAVAIL):
             kernel.address_delete(address)
-    # The routes of these addresses went with them.
+    # The kernel has removed the routes of these addresses with them.
     left = advertised(kernel, [link.name]).get(link.name, Advertised())
     for failure in kernel.route_batch([RouteOperation("delete", *entry) for entry in left.routes]):
         if failure.error.errno != errno.ESRCH:
@@ -143,7 +157,10 @@ def forget_advertised(kernel: Kernel, link: Link) -> None:
 
 @contextlib.contextmanager
 def _passing_over(number: int) -> t.Iterator[None]:
-    """Pass over a refusal with this errno, and one because a device or a key is gone."""
+    """Ignore a KernelError whose errno is `number`, or which says that a device or setting is gone (ENOENT, ENODEV).
+
+    Other errors are passed on.
+    """
     try:
         yield
     except KernelError as error:
@@ -152,7 +169,10 @@ def _passing_over(number: int) -> t.Iterator[None]:
 
 
 def differing(link: Link, left: t.Optional[Advertised] = None) -> list[tuple[str, str]]:
-    """Return [(before, after)], for people, of what is to be closed and removed on a device."""
+    """Return texts for people about what is to be closed and removed on a device, as a list of (before, after).
+
+    `left` is what advertisements left on it, None if nothing. The list is empty if there is nothing to do.
+    """
     found = []
     for setting, value in link.open_settings:
         name = setting.replace("/", " ")

@@ -1,11 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan that brings a node's kernel to a NodeState: all drivers, or some of them, asked what they have to change.
+"""The plan that brings a node's kernel to a NodeState: the changes of all drivers, or of some of them.
 
-plan = plan_node(kernel, state)  # reads only, standard library alone
-print("\\n".join(plan.lines()))
-apply_node(kernel, plan, bird=...)  # apply.py
+    plan = plan_node(kernel, state)
+    print(*plan.lines(), sep=chr(10))
+    apply_node(kernel, plan, bird=...)  # apply.py
+
+Planning only reads, with the standard library alone.
 """
 
 from __future__ import annotations
@@ -36,23 +38,24 @@ class Part(t.NamedTuple):
 
     @property
     def additions(self) -> list[Change]:
-        """What is made or changed, and what stands in the way of that."""
+        """The changes that create or change an object (`+`, `~`), and the conflicts (`!`) that make the plan fail."""
         return [change for change in self.changes if change.action in "+~!"]
 
     @property
     def removals(self) -> list[Change]:
-        """What is removed."""
+        """The changes that remove an object (`-`)."""
         return [change for change in self.changes if change.action == "-"]
 
 
 @dataclasses.dataclass(frozen=True)
 class NodePlan:
-    """What differs between a NodeState and a node.
+    """The differences between a NodeState and a node.
 
-    `state` is the desired state with all that only the node knows filled in; `underlay` is the device of the node's
-    address. `additions` and `removals` are what apply_node does, in its order; `expected` is what BIRD will do on its
-    own; `kept` is what stays although nothing desires it, and why. `parts` are the same changes by driver, in the order
-    of additions; `registry` has these drivers.
+    `state` is the desired state, completed with what only the node knows. `underlay` is the device of the node's
+    address, "" if no driver needed it. `additions` and `removals` are the changes that apply_node makes, in its order.
+    `expected` are the changes that BIRD will make on its own. `kept` are objects that stay although nothing desires
+    them, with the reason. `parts` are the same changes by driver, in the order of additions; `registry` has these
+    drivers.
     """
 
     state: NodeState
@@ -65,7 +68,7 @@ class NodePlan:
     registry: DriverRegistry = dataclasses.field(default=REGISTRY, repr=False, compare=False)
 
     def with_parts(self, parts: t.Sequence[Part]) -> NodePlan:
-        """Return the plan with these parts, and what follows from them, in place of its own."""
+        """Return a copy of the plan with these parts, and additions, removals and kept objects derived from them."""
         return dataclasses.replace(
             self,
             additions=tuple(change for part in parts for change in part.additions),
@@ -75,7 +78,7 @@ class NodePlan:
         )
 
     def only(self, keep: t.Callable[[Change], bool]) -> NodePlan:
-        """Return the plan with those of its additions and removals for which `keep` is true."""
+        """Return a copy of the plan with only those additions and removals for which `keep` returns True."""
         parts = [
             part._replace(changes=[change for change in part.changes if change.action == "=" or keep(change)])
             for part in self.parts
@@ -84,26 +87,26 @@ class NodePlan:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """What apply_node does: additions and removals."""
+        """The additions and removals: all that apply_node does."""
         return self.additions + self.removals
 
     @property
     def problems(self) -> tuple[Change, ...]:
-        """What stands in the way; apply_node fails with these after it has done all the rest of the additions."""
+        """The conflicts (`!`). apply_node fails with these after it has made the other additions."""
         return tuple(change for change in self.additions if change.action == "!")
 
     @property
     def changed(self) -> bool:
-        """Whether apply_node would do anything (`expected` and `kept` do not count)."""
+        """Whether apply_node would do anything, a conflict included; `expected` and `kept` do not count."""
         return bool(self.additions or self.removals)
 
     def shown(self) -> tuple[Change, ...]:
-        """All of it for people: what breaks first (in the way, removed), then what changes, then what is added."""
+        """Return all changes, also `expected` and `kept`, in the order `!`, `-`, `~`, `+`, `=`."""
         everything = [_with_note(self.state, change) for change in (*self.changes, *self.expected, *self.kept)]
         return tuple(sorted(everything, key=lambda change: _SHOWN_ORDER[change.action]))
 
     def lines(self) -> list[str]:
-        """Lines for people, one per change, columns aligned."""
+        """Return one line of text for each change that `shown` returns, with columns aligned."""
         return change_lines(self.shown())
 
 
@@ -127,15 +130,15 @@ def plan_node(
     stale: bool = True,
     registry: DriverRegistry = REGISTRY,
 ) -> NodePlan:
-    """Return what differs between `state` and the kernel. Reads only, with the standard library alone.
+    """Return the differences between `state` and the kernel.
 
-    `kinds` are the names of the drivers that are asked; None: all of them, and what BIRD will do besides.
-    `interiors` says whose network namespaces are looked into: all, none, or those of these interfaces. Without `stale`
-    workloads that nothing desires are not looked for, and the others are read one by one: for a state with few.
-    A workload that ended with its namespace is `kept`, and what would lead to it is not wanted.
-    `registry` has the drivers; a process that stays has some of its own (cached_drivers.py).
+    It only reads, with the standard library alone. `kinds` are the names of the drivers to ask; None means all of them,
+    and also BIRD's expected changes. `interiors` and `stale` have the meaning that `Scope` describes; with `stale`
+    False workloads are read one by one, which suits a state with few. A workload that ended with its namespace is
+    `kept`, and its routes and sysctls are not desired. `registry` has the drivers; a long-running process has some of
+    its own (cached_drivers.py).
 
-    Raises ObserveError or KernelError, and ValueError for a name of no driver.
+    Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for a name that no driver has.
     """
     names = registry.chosen(kinds)
     device = ""
@@ -158,7 +161,7 @@ def plan_node(
 
 
 def _without(state: NodeState, gone: t.Collection[str]) -> NodeState:
-    """Return the state without the routes and sysctls of these interfaces."""
+    """Return `state` without the routes and sysctls of the interfaces `gone`."""
     if not gone:
         return state
     interfaces = set(gone)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .driver import DriverRegistry, registered
 from .drivers import ipset, iptables, neighbor, route, rule, sysctl, tunnel, workload
 
-#: Removals go the other way.
+#: The drivers of a node. Removals are made in the reverse order.
 REGISTRY = DriverRegistry(
     (
         registered(ipset),

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a NodeState leaves open: which interface carries the node's address, and by which routes the underlay forwards.
+"""The underlay, which a NodeState leaves open: the interface with the node's address, and the routes between nodes.
 
-The underlay's routes are those of the main table that neither BIRD nor this collection wrote: theirs lead to workloads.
+The underlay's routes are those of the main table that neither BIRD nor this collection wrote: the latter lead to
+workloads.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ from .change import ObserveError
 from .kernel.lookup import Lookup
 from .kernel.port import PROTOCOL_BIRD, Kernel, RouteAttributes
 
-_STEP = 0.25  # seconds between two looks while waiting
+_STEP = 0.25  # seconds between two attempts while waiting
 
 
 def device_of(kernel: Kernel, state: NodeState) -> str:
-    """The device that carries the node's own IPv4 address, or its IPv6 address where it has no other.
+    """Return the name of the interface with the node's own address: IPv4, or IPv6 if it has no IPv4 address.
 
-    Raises ObserveError when there is none.
+    Raise ObserveError if no interface has it, and KernelError if the kernel cannot be read.
     """
     return _device(kernel, state, state.address or state.address6)
 
 
 def device6_of(kernel: Kernel, state: NodeState) -> str:
-    """The device that carries the node's own IPv6 address; "" for a node without one. Raises ObserveError."""
+    """Return the name of the interface with the node's IPv6 address; "" for a node without one.
+
+    Raise ObserveError if no interface has it, and KernelError if the kernel cannot be read.
+    """
     return _device(kernel, state, state.address6) if state.address6 else ""
 
 
@@ -38,7 +42,7 @@ def _device(kernel: Kernel, state: NodeState, cidr: str) -> str:
     own = cidr.partition("/")[0]
     family = family_of(own)
     devices = [address.device for address in kernel.addresses(family=family) if address.address == own]
-    # A node that routes on the host may have its address on lo as well; packets leave by the other one.
+    # A node that routes on the host may have its address on lo as well, but packets leave by the other interface.
     devices.sort(key=lambda device: device == "lo")
     if not devices:
         variable = "calico_node_address_ipv6" if family == 6 else "calico_node_address"
@@ -51,9 +55,10 @@ def _device(kernel: Kernel, state: NodeState, cidr: str) -> str:
 
 
 def wait(kernel: Kernel, state: NodeState, seconds: float) -> str:
-    """As `device_of`, for addresses that may come late, by a lease, an advertisement or over a bond.
+    """Return `device_of`, after waiting up to `seconds` for the node's addresses to appear.
 
-    Raises ObserveError.
+    Addresses may come late, by DHCP, a router advertisement or a bond. This blocks. Raise ObserveError if an IPv4 or
+    IPv6 address of the node is still missing at the end, and KernelError if the kernel cannot be read.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -67,14 +72,17 @@ def wait(kernel: Kernel, state: NodeState, seconds: float) -> str:
 
 
 class NextHops:
-    """The underlay's routes as read once; nothing is read before the first question."""
+    """The underlay's routes, read once for each IP version, at the first question."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._lookups: dict[int, Lookup] = {}  # by IP version
 
     def route(self, address: str) -> t.Optional[RouteAttributes]:
-        """The route that the underlay takes to an address, None where it has none or refuses."""
+        """Return the unicast route that the underlay takes to `address`, or None if there is none or it is refused.
+
+        Raise KernelError if the routes cannot be read.
+        """
         family = family_of(address)
         if family not in self._lookups:
             others = (PROTOCOL_BIRD, ROUTE_PROTOCOL)
@@ -85,27 +93,34 @@ class NextHops:
 
 
 def resolve(kernel: Kernel, state: NodeState, device: str) -> NodeState:
-    """The state with everything filled in that only the node knows; `device` is the one that `device_of` found.
+    """Return `state` completed with what only the node knows.
 
-    Routes by way of an address that the underlay does not reach are left out. Raises ObserveError for a node without
-    its IPv6 address.
+    `device` is the result of `device_of`. The result has the underlay's devices and gateways, and a device for each
+    route with a gateway only. A route by way of an address that the underlay does not reach is left out. Raise
+    ObserveError if no interface has the node's IPv6 address, and KernelError if the kernel cannot be read.
     """
     hops = NextHops(kernel)
     found = {address: hops.route(address) for address in state.underlay_gateways}
-    # What is reached directly is its own gateway.
+    # An address that is reached directly is its own gateway.
     gateways = {address: route.gateway or address for address, route in found.items() if route is not None}
     state = state.resolve_underlay(device, gateways, device6_of(kernel, state))
     return dataclasses.replace(state, routes=tuple(_with_device(route, hops) for route in state.routes))
 
 
 def with_devices(kernel: Kernel, routes: t.Iterable[Route]) -> list[Route]:
-    """The same routes; those that name a gateway alone get the device by which the underlay reaches it."""
+    """Return these routes, each one that names only a gateway with the device by which the underlay reaches it.
+
+    The device stays None if the underlay does not reach the gateway. Raise KernelError if the routes cannot be read.
+    """
     hops = NextHops(kernel)
     return [_with_device(route, hops) for route in routes]
 
 
 def _with_device(route: Route, hops: NextHops) -> Route:
-    """A route with a gateway alone gets the device that the kernel would choose: it is compared by it later."""
+    """Return `route`, if it has only a gateway, with the device that the kernel would choose.
+
+    Routes are compared by their device later. It stays None if the underlay does not reach the gateway.
+    """
     if route.device or not route.gateway:
         return route
     best = hops.route(route.gateway)

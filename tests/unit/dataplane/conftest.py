@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fixtures for the suites on FakeKernel; tests/integration/dataplane has the same ones for a real kernel."""
+"""Fixtures for the suites on FakeKernel; tests/integration/dataplane has those for a real kernel."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def kernel() -> t.Iterator[FakeKernel]:
 
 @pytest.fixture
 def ipip(kernel: FakeKernel) -> None:
-    """The kernel has the ipip module."""
+    """A kernel that has the ipip module."""
 
 
 @pytest.fixture
 def hold_socket(kernel: FakeKernel) -> t.Callable[[str], t.ContextManager[None]]:
-    """`with hold_socket(address)`: an open socket is bound to the address."""
+    """A context manager that holds an open socket bound to the given address while it is entered."""
 
     @contextlib.contextmanager
     def hold(address: str) -> t.Iterator[None]:
@@ -40,7 +40,7 @@ def hold_socket(kernel: FakeKernel) -> t.Callable[[str], t.ContextManager[None]]
 
 @pytest.fixture
 def netns_path(kernel: FakeKernel) -> t.Callable[[str], str]:
-    """Makes a namespace of somebody else and gives the absolute path by which a container runtime would name it."""
+    """A function that makes a namespace of others and returns an absolute path to it, as a container runtime does."""
 
     def make(name: str) -> str:
         path = f"/var/run/netns/{name}"
@@ -52,7 +52,7 @@ def netns_path(kernel: FakeKernel) -> t.Callable[[str], str]:
 
 @pytest.fixture
 def own_namespace(kernel: FakeKernel) -> t.Callable[[str], None]:
-    """Has a name lead to the namespace of this process."""
+    """A function that makes a name lead to the network namespace of this process."""
 
     def make(name: str) -> None:
         kernel.machine.namespaces[name] = kernel

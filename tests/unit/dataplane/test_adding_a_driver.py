@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A driver of a kind that nothing else knows: the one of docs/adding-a-driver.md, as it stands there."""
+"""A driver of a kind that no other code knows: the example of docs/adding-a-driver.md, word for word."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def host(kernel):
 
 @pytest.fixture
 def bridge():
-    """The module of the page."""
+    """The module that the page shows."""
     found = re.search(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     module = types.ModuleType(f"{drivers.__name__}.bridge")
     module.__package__ = drivers.__name__
@@ -49,7 +49,7 @@ def bridge():
 
 @pytest.fixture
 def registry(bridge):
-    """The registry with the page's line."""
+    """The registry with the line that the page adds."""
     known = [REGISTRY.driver(name) for name in REGISTRY.names]
     place = REGISTRY.names.index("workload")
     return DriverRegistry((*known[:place], registered(bridge), *known[place:]))
@@ -83,7 +83,7 @@ def test_it_is_removed_and_what_is_not_ours_stands(host, registry):
     assert [change.action for change in other.changes] == ["!", "-"]
     with pytest.raises(ApplyError, match="A bridge br-node2 exists that this collection did not make"):
         apply_node(host, other)
-    assert host.link("br-node1") is not None  # nothing is removed before all additions stand
+    assert host.link("br-node1") is not None  # Nothing is removed before all additions are made.
     host.link_delete("br-node2")
     apply_node(host, plan_node(host, dataclasses.replace(STATE, node="node2"), ["bridge"], registry=registry))
     assert (host.link("br-node1"), host.link("br-node2").alias) == (None, "calico: bridge")

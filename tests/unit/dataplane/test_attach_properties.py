@@ -45,7 +45,7 @@ def endpoints(draw, name=None):
 
 
 def machine(*present):
-    """A host with these workloads; whatever namespace of others they need is there."""
+    """Return a host with these workloads, and with the namespaces of others that they need."""
     kernel = FakeKernel()
     host(kernel)
     for endpoint in present:
@@ -62,7 +62,10 @@ def ready_for(kernel, endpoint):
 @settings(max_examples=40, deadline=None)
 @given(endpoints("a"), endpoints("b"), endpoints("b"))
 def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(other, endpoint, changed):
-    """`changed` is the same workload asked for in another way, at the same addresses, attached over the first."""
+    """The drivers find no difference after attaching.
+
+    `changed` is the same workload with other settings, attached again.
+    """
     changed = dataclasses.replace(changed, address=endpoint.address, address6=endpoint.address6)
     kernel = machine(other)
     for one in (endpoint, changed):
@@ -73,14 +76,14 @@ def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(
     peer = kernel.inside(changed.netns).link(changed.peer_interface)
     assert attached == (peer.mac, peer.mtu, kernel.inside(changed.netns).identity)
     assert attached.mac == (changed.mac or attached.mac)
-    # The namespace that was made for the first goes with the first plan, as any that is no longer wanted.
+    # The first plan removes the namespace that was made for the first, as any that is no longer desired.
     assert [line for line in planned(kernel, other, changed) if not line.endswith(endpoint.netns)] == []
     apply_node(kernel, plan_node(kernel, state(other, changed)))
     attach.detach_route(kernel, changed)
     attach.detach_link(kernel, changed)
     assert planned(kernel, other) == []
     after = kernel.snapshot()
-    if endpoint.netns == changed.netns:  # a loopback that was set up in somebody else's namespace stays so
+    if endpoint.netns == changed.netns:  # A loopback stays up that was set up in a namespace of others.
         for world in (before, after):
             world["namespaces"].pop(changed.netns, None)
         assert after == before
@@ -120,7 +123,7 @@ def test_whatever_is_refused_nothing_is_left(operation, subject, endpoint):
     before = kernel.snapshot()
     kernel.fail_next(operation, errno.ENOMEM, subject)
     if operation == "netns_add" and not endpoint.netns_owned:
-        attach.attach(kernel, endpoint)  # it is not made
+        attach.attach(kernel, endpoint)  # A namespace of others is not made, so nothing can be refused.
         return
     with pytest.raises(attach.AttachError) as caught:
         attach.attach(kernel, endpoint)
@@ -143,7 +146,7 @@ def test_refusal_in_words():
 def test_refused_route_takes_the_pair_away():
     kernel = machine()
     before = kernel.snapshot()
-    for _attempt in range(2):  # the fast one and the driver's
+    for _attempt in range(2):  # The first attempt is attach.py's, the second the driver's.
         kernel.fail_next("route_batch", errno.ENOMEM, "10.244.1.11/32")
     with pytest.raises(attach.AttachError) as caught:
         attach.attach(kernel, ONE)
@@ -156,7 +159,7 @@ def test_refused_route_takes_the_pair_away():
 @settings(max_examples=40, deadline=None)
 @given(endpoints("a"), endpoints("b"), st.integers(1, 14))
 def test_killed_anywhere_it_can_be_taken_away_or_completed(other, endpoint, writes):
-    """The world as it is after so many writes, seen by the next process."""
+    """After any number of writes, the next process can remove the workload or complete it."""
     kernel = machine(other)
     ready_for(kernel, endpoint)
     before = kernel.snapshot()

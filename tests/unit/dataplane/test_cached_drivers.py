@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drivers that remember, against those that read everything each time."""
+"""Drivers with caches, compared with drivers that read everything each time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Clock:
 
 @pytest.fixture
 def ran(kernel):
-    """The programs that were run, without their arguments."""
+    """The names of the programs that were run, without their arguments."""
     programs = []
     run = kernel.run
 
@@ -50,7 +50,7 @@ def ran(kernel):
 
 
 def settle(driver, fresh, kernel, desired):
-    """One round. Afterwards nothing is left to do, whoever is asked."""
+    """Apply the differences. Assert that neither `driver` nor `fresh` finds one afterwards."""
     driver.apply(kernel, driver.diff(desired, driver.observe(kernel, desired)))
     assert lines(driver.diff(desired, driver.observe(kernel, desired))) == []
     assert lines(fresh.diff(desired, fresh.observe(kernel, desired))) == []
@@ -97,7 +97,7 @@ def test_what_others_write_is_seen_at_the_next_look(kernel):
 
 
 def test_lines_are_not_counted_on_when_others_wrote_meanwhile(kernel):
-    """Their numbers may have changed: the chain is written whole."""
+    """The numbers of lines may have changed, so the chain is written whole."""
     tables = CachedTables()
     entries, chains = dispatch(20)
     settle(tables, iptables, kernel, [filtering(entries, chains)])
@@ -131,7 +131,7 @@ def test_what_others_write_in_the_moment_of_our_own_write_is_seen(kernel):
 
 
 def refused(kernel, tables, desired):
-    """The reason for which a chain is set aside."""
+    """Return the reason for which a chain is set aside."""
     with pytest.raises(iptables.SetAside) as caught:
         tables.apply(kernel, tables.diff(desired, tables.observe(kernel, desired)))
     return str(caught.value)
@@ -169,7 +169,7 @@ def test_what_was_refused_is_tried_again_when_it_is_another_or_somebody_says_so(
 
 
 def test_what_was_refused_is_made_again_when_somebody_deletes_it(kernel):
-    """Others jump to it: without it nothing of the table could be written."""
+    """Other chains jump to the deleted chain, and nothing of the table could be written without it."""
     tables = CachedTables()
     settle(tables, iptables, kernel, [policies()])
     bad = [policies(b=(BAD,))]
@@ -242,7 +242,7 @@ def test_legacy_tables_are_read_again_in_time(kernel, ran):
     tables = CachedTables(clock)
     desired = [filtering(*dispatch(3))]
     settle(tables, iptables, kernel, desired)
-    theirs(kernel, "-R cali-tw-000 1 -j DROP")  # as large as it was
+    theirs(kernel, "-R cali-tw-000 1 -j DROP")  # The new rule is as large as the old one.
     ran.clear()
     clock.now += TRUSTED - 0.1
     assert tables.diff(desired, tables.observe(kernel, desired)) == []
@@ -336,7 +336,7 @@ def test_what_is_left_out_of_sets_is_known_and_asks_for_nothing(kernel):
 @pytest.mark.parametrize("backend", ["nft", "legacy"])
 @pytest.mark.parametrize("seed", range(6))
 def test_any_course_of_changes_and_sabotage(kernel, backend, seed):
-    """Whoever remembers plans at each moment what one who reads plans."""
+    """A driver with a cache always plans the same changes as one that reads everything."""
     kernel.netfilter.default = backend
     chance = random.Random(seed)
     tables = CachedTables(Clock())

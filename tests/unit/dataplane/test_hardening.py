@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A kernel without IPv6. All else of these settings is in suite_hardening.py, which runs on the real kernel too."""
+"""A kernel without IPv6. suite_hardening.py has the other tests of these settings, and runs on the real kernel too."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From any NodeState to any other, on FakeKernel: it is reached, others' things stay, nothing is cut on the way.
+"""Changes from any NodeState to any other, on FakeKernel: they are completed, and interrupt nothing on the way.
 
-`holds` says from the kernel's own tables whether a state is reached; it shares no code with the drivers.
+Objects of others stay. `holds` decides from the kernel's own tables whether a state is reached; it shares no code with
+the drivers.
 """
 
 from __future__ import annotations
@@ -138,9 +139,9 @@ def node_states(draw):
 
 
 def machine():
-    """A host with things of others on it, and the list of what of theirs has to stay."""
+    """Return a host that has objects of others of all kinds."""
     kernel = FakeKernel()
-    with contextlib.suppress(KernelError):  # loads the module: its tunl0 is in every namespace from now on
+    with contextlib.suppress(KernelError):  # This loads the module: every namespace then has a tunl0.
         kernel.link_add(NewLink("tunl0", "ipip"))
     underlay(kernel)
     kernel.link_add(NewLink("br0", "bridge"))
@@ -177,7 +178,7 @@ def theirs(kernel):
 
 
 def holds(kernel, state):
-    """The kernel has all of `state`, and nothing of ours beside it."""
+    """Assert that the kernel has all of `state`, and no other objects of ours."""
     state = state.resolve_underlay("eth0")
     links = {link.name: link for link in kernel.links()}
     for device in state.devices:
@@ -250,7 +251,7 @@ def settle(kernel, state):
 
 
 def unharmed(before, after):
-    """What has to stand at every moment on the way from one state to the other."""
+    """Return (routes, devices with an address) that must exist throughout the change from one state to the other."""
     before, after = before.resolve_underlay("eth0"), after.resolve_underlay("eth0")
 
     def identities(state):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files with a given content and mode: written beside and renamed, so that a reader meets the old or the new one."""
+"""The driver of files with a given content and mode. A reader always sees the whole old file or the whole new one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from ..kernel.port import Kernel
 
 
 class WantedFile(t.NamedTuple):
-    """`content` None: no such file. `secret` files show no content in a plan."""
+    """A desired file.
+
+    `content` None means that there must be no such file. A plan does not show the content of `secret` files.
+    """
 
     path: str
     content: t.Optional[str]
@@ -31,7 +34,10 @@ class Observed(t.NamedTuple):
 
 
 def observe(kernel: t.Optional[Kernel], desired: t.Iterable[WantedFile]) -> dict[str, Observed]:
-    """Of the desired paths, those that exist. A symbolic link counts as what it points to."""
+    """Return a mapping from path to content and mode of the desired files that exist.
+
+    Symbolic links are followed. `kernel` is not used. Raise OSError if a file cannot be read.
+    """
     observed: dict[str, Observed] = {}
     for wanted in desired:
         try:
@@ -92,7 +98,11 @@ def apply(kernel: t.Optional[Kernel], changes: t.Iterable[Change]) -> None:
 
 
 def write(path: str, content: str, mode: int) -> None:
-    """On disk, whole, with its mode, before its name is; the folder is made if missing."""
+    """Write a file to disk completely before its name leads to it.
+
+    Missing folders are made. A symbolic link is followed. Raise OSError if this fails; the old file stays unchanged
+    then.
+    """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o755, exist_ok=True)

@@ -1,16 +1,17 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IP sets. Ours are named `cali40...`, those of IPv6 `cali60...`; `cali4t...` and `cali6t...` while being filled.
+"""The driver of IP sets.
 
-Two steps, between which a node's chains are written: `fill` makes sets and adds members, `drain` takes members out. So
-chains find all that they refer to, and a member that moves from one set to another is in one of them at every moment.
-Where most of a set goes, or it has become too small, a second set is filled and swapped in. Each step is one `ipset
-restore`, or a few messages to the kernel; a set that is refused does not keep the others from being written, and a new
-one is not left half filled.
+Ours are named `cali40...` (IPv6: `cali60...`), and `cali4t...` or `cali6t...` while being filled. Two steps enclose the
+writing of a node's chains: `fill` makes sets and adds members before it, `drain` removes members after it. So chains
+find all sets that they refer to, and a member that moves from one set to another is in one of them at every moment. If
+most members of a set are removed, or it is too small, a second set is filled and swapped in. Each step is one `ipset
+restore`, or a few messages to the kernel. A refused set does not prevent the others from being written, and a new one
+is not left half filled.
 
-What cannot be a member (ipset_encoding.py) is left out of its set, and said so by a change `=`: no packet has such an
-address, so the set means the same without it, and whoever brought it keeps nothing else from being done.
+A text that cannot be a member (ipset_encoding.py) is left out of its set, which a change `=` reports: no packet has
+such an address, so the set means the same without it, and everything else is still written.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ TEMPORARY_IPV6 = "cali6t"
 _OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
 
 _MAX_ELEMENTS = 1048576  # the default of 65536 is reached by fleets
-_FEW = 64  # members that may always go one by one
-_MOST_REFUSED = 50  # sets, before the rest is given up
+_FEW = 64  # members that may always be written one by one
+_MOST_REFUSED = 50  # sets that may be refused before the rest is no longer tried
 
-#: Seconds between the attempts to delete a set. The kernel lets go of it some time after the rule that referred to it.
+#: Seconds between the attempts to delete a set. The kernel releases it some time after the rule that referred to it.
 _PATIENCE = (0.01, 0.04, 0.15)
 
 _ERROR_LINE = re.compile(r"Error in line (\d+): ?(.*)")
-_NAMED = 5  # of the members that are left out of a set, in a message
+_NAMED = 5  # omitted members that a message names
 
 
 class Observed(t.NamedTuple):
-    """`refused` are texts that were wanted as members and cannot be; none of a set that was read."""
+    """A set. `refused` are the texts that were wanted as members and cannot be; it is empty for a set that was read."""
 
     type: str
     members: frozenset[str]
@@ -56,7 +57,10 @@ class Observed(t.NamedTuple):
 
 
 def canonical(member: str, ipv6: bool = False) -> str:
-    """As `ipset save` prints it: a host without its prefix length. `member` may go on with `,tcp:80` or `,cali1`."""
+    """Return a member as `ipset save` prints it: an address without the prefix length of a host.
+
+    `member` may have a suffix such as `,tcp:80` or `,cali1`. An invalid IPv6 address is returned unchanged.
+    """
     address, comma, rest = member.partition(",")
     if not ipv6:
         return address[:-3] + comma + rest if address.endswith("/32") else member
@@ -64,7 +68,7 @@ def canonical(member: str, ipv6: bool = False) -> str:
     try:
         host = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, host))
     except OSError:
-        return member  # ipset will say so
+        return member  # ipset will refuse it with a reason.
     return host + (f"/{length}" if length not in ("", "128") else "") + comma + rest
 
 
@@ -73,9 +77,10 @@ def is_ipv6(name: str) -> bool:
 
 
 def wanted(ipset: IpSet, known: frozenset[str] = frozenset()) -> Observed:
-    """What `observe` finds once the set is there. A set of networks cannot hold everything, but both halves of it.
+    """Return the content that the set will have once it is written, with the texts that cannot be members in `refused`.
 
-    `known` are members that this set was wanted with before. Raises NotEncodable for a name or type that no set has.
+    A set of networks cannot contain 0.0.0.0/0 or ::/0, so it gets both halves. `known` are members that this set was
+    wanted with before; they are not checked again. Raise NotEncodable for a name or type that no set can have.
     """
     ipset_encoding.name(ipset.name)
     found = ipset_encoding.members(ipset_encoding.type_of(ipset.type), is_ipv6(ipset.name), ipset.members, known)
@@ -83,7 +88,7 @@ def wanted(ipset: IpSet, known: frozenset[str] = frozenset()) -> Observed:
 
 
 def left_out(name: str, want: Observed) -> str:
-    """Return a sentence about what was left out of a set; "" if nothing was."""
+    """Return sentences about the members that were left out of a set, "" if none was."""
     if not want.refused:
         return ""
     named = [str(ipset_encoding.refusal(want.type, is_ipv6(name), one)) for one in want.refused[:_NAMED]]
@@ -94,10 +99,14 @@ def left_out(name: str, want: Observed) -> str:
 
 
 def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
-    """Our sets. Raises ObserveError when sets are desired and the kernel or the program cannot do them."""
+    """Return our sets by name.
+
+    The result is {} if the program ipset is not installed, or if `ipset save` fails and no set is desired. Raise
+    ObserveError if it fails and sets are desired.
+    """
     done = kernel.run(["ipset", "save"])
     if done.code != 0:
-        # A host without the program has no sets either; applying says what to install.
+        # A host without the program has no sets either. `apply` says what to install.
         if done.code == 127 or not desired:
             return {}
         raise ObserveError(
@@ -108,7 +117,7 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
 
 
 def parse(output: str) -> dict[str, Observed]:
-    """Our sets in what `ipset save` printed."""
+    """Return our sets by name, from the output of `ipset save`."""
     created: dict[str, tuple[str, int]] = {}
     members: dict[str, list[str]] = {}
     for line in output.splitlines():
@@ -134,7 +143,10 @@ def diff(
     observed: t.Mapping[str, Observed],
     want: t.Callable[[IpSet], Observed] = wanted,
 ) -> list[Change]:
-    """`want` is `wanted`, or remembers it."""
+    """Return the changes that lead to the desired sets; [] if there are none.
+
+    `want` is `wanted`, or a cache of it. A set or members that cannot be encoded are reported by a change `=`.
+    """
     changes: list[Change] = []
     names = set()
     for ipset in desired:
@@ -173,7 +185,11 @@ class _Line(t.NamedTuple):
 
 
 def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float], None] = time.sleep) -> None:
-    """Raises ApplyError with each set that was refused; all others are as they should be."""
+    """Make all of these changes: fill, drain, then delete.
+
+    Raise ApplyError with each set that was refused. All other sets are as desired then. Sets still in use are tried
+    again for 0.2 seconds; `sleep` takes seconds.
+    """
     failures = Failures()
     for step in (fill, drain):
         try:
@@ -185,7 +201,7 @@ def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float]
 
 
 def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Makes sets, and adds members to those that change. Raises ApplyError."""
+    """Make sets, and add members to those that change. Raise ApplyError with each set that was refused."""
     failures = Failures()
     for change in _write(kernel, [change for change in changes if change.action in ("+", "~")], _fill, failures):
         kernel.run(["ipset", "destroy", _made(change)])
@@ -193,23 +209,23 @@ def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 
 
 def drain(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Takes out of the sets that change, and were filled, the members that they shall not have. Raises ApplyError."""
+    """Remove surplus members from sets that change, after `fill`. Raise ApplyError with each set that was refused."""
     failures = Failures()
     _write(kernel, [change for change in changes if change.action == "~"], _drain, failures)
     failures.raise_if_any()
 
 
 def safe_to_drain(changes: t.Iterable[Change], failed: bool) -> list[Change]:
-    """Return the changes of sets that `drain` may take members out of.
+    """Return the changes whose sets `drain` may remove members from.
 
-    Where sets or chains `failed`, those are not sets of workloads' interfaces: such a member may not be in another set
-    yet, or other chains may not stand yet that hold it.
+    After a failure of sets or chains (`failed`), sets of workloads' interfaces are excluded: a member may not be in
+    another set yet, or the chains that use that set may not be written yet.
     """
     return [change for change in changes if not failed or "iface" not in change.new[1].type]
 
 
 def filled(change: Change) -> Observed:
-    """What a set is after `fill`."""
+    """Return the content of the changed set after `fill`."""
     _name, want = change.new
     have: t.Optional[Observed] = change.old
     if have is None or have.type != want.type:
@@ -218,7 +234,7 @@ def filled(change: Change) -> Observed:
 
 
 def drained(change: Change) -> Observed:
-    """What it is after `drain`."""
+    """Return the content of the changed set after `drain`."""
     _name, want = change.new
     have: t.Optional[Observed] = change.old
     if have is None or have.type != want.type or _room(have, want) == want.max_elements:
@@ -227,7 +243,7 @@ def drained(change: Change) -> Observed:
 
 
 def _room(have: Observed, want: Observed) -> int:
-    """For the members of both: what there is, or if that is not enough, more."""
+    """Return the maximum number of elements that the set needs for the members of both, at least its present one."""
     if len(have.members) + len(want.members) <= have.max_elements:
         return have.max_elements
     both = have.members | want.members
@@ -244,7 +260,10 @@ def _maximum(members: t.Sized) -> int:
 def _write(
     kernel: Kernel, changes: t.Sequence[Change], text_of: t.Callable[[Change], list[str]], failures: Failures
 ) -> list[Change]:
-    """Again without the set at which it was refused: every line may be repeated. Those of which a half may be done."""
+    """Write the lines of these changes, again without a set at which the kernel refused, until the rest is accepted.
+
+    Lines may be repeated without harm. Add refused changes to `failures`. Return the changes that may be half written.
+    """
     left = list(changes)
     halves: list[Change] = []
     while left:
@@ -268,7 +287,10 @@ def _write(
 
 
 def _one_by_one(kernel: Kernel, lines: t.Sequence[_Line]) -> bool:
-    """Whether a few members were put in and taken out without the program. If not, some of them may have been."""
+    """Return whether these lines were written by messages to the kernel, without the program.
+
+    This is tried for a few additions and removals of members. If it returns False, some of them may have been made.
+    """
     members = ipset_members.of_lines([line.text for line in lines]) if len(lines) <= _FEW else None
     if members is None:
         return False
@@ -276,7 +298,7 @@ def _one_by_one(kernel: Kernel, lines: t.Sequence[_Line]) -> bool:
         for (action, name, member), line in zip(members, lines):
             kernel.ipset_member(action, name, line.change.new[1].type, member)
     except (KernelError, ValueError):
-        return False  # the program says what is wrong
+        return False  # The program will give a reason.
     return True
 
 
@@ -304,12 +326,12 @@ def _drain(change: Change) -> list[str]:
         addresses = {ipset_encoding.saved(member) for member in gone}
     except NotEncodable:
         return _swap(name, drained(change))
-    # `add -exist` took the option from a member that stands there as one with `nomatch`: that member stays.
+    # `add -exist` has removed the option `nomatch` from a member that had it: that member stays.
     return [f"del {name} {address}" for address in sorted(addresses - want.members)]
 
 
 def _made(change: Change) -> str:
-    """The set that `fill` makes for a change, to which nothing refers before it has come through."""
+    """Return the name of the set that `fill` makes for a change. No rule refers to it unless `fill` succeeds."""
     name, want = change.new
     have: t.Optional[Observed] = change.old
     return name if have is None or have.type != want.type else _temporary(name)
@@ -355,7 +377,11 @@ def _delete(kernel: Kernel, changes: t.Sequence[Change], failures: Failures, sle
 
 
 def _destroy(kernel: Kernel, left: t.Sequence[tuple[Change, str]]) -> list[tuple[Change, str]]:
-    """Those that could not be, and why. Each line is done or not by itself, and the first that is not ends it."""
+    """Delete the sets of these changes.
+
+    Return (change, reason) of those that could not be deleted, [] if none. A set that does not exist is ignored. Each
+    line takes effect by itself, and the first refused one ends the program, which is then run again with the rest.
+    """
     refused: list[tuple[Change, str]] = []
     while left:
         text = "".join(f"destroy {change.old[0]}\n" for change, _words in left)

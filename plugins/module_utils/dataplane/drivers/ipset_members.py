@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One member of a set, in or out, by a message to the kernel, where a process of `ipset` takes milliseconds.
+"""One member added to an IP set, or removed, by a message to the kernel; a process of `ipset` would take milliseconds.
 
-Attributes as in linux/netfilter/ipset/ip_set.h. A member is what `ipset save` prints of one: `10.0.0.0/24`,
+Attributes as in linux/netfilter/ipset/ip_set.h. A member is a text as `ipset save` prints it: `10.0.0.0/24`,
 `10.0.0.1,tcp:80`, `10.0.0.1,cali1`.
 """
 
@@ -27,9 +27,10 @@ _PROTOCOLS = {"tcp": socket.IPPROTO_TCP, "udp": socket.IPPROTO_UDP, "sctp": sock
 
 
 def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) -> None:
-    """`action` is add or del, `kind` the set's type. One that is there already, or not there, is as well.
+    """Add a member to the set `name` (`action` add) or remove it (del).
 
-    Raises ValueError for a member of another form than these, and KernelError.
+    `kind` is the set's type. A member that is already present, or already absent, is no error. Raise ValueError for a
+    member of another form than the module describes, and KernelError if the kernel refuses.
     """
     version, entry = data(kind, member)
     family = socket.AF_INET6 if version == 6 else socket.AF_INET
@@ -39,7 +40,7 @@ def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) 
 
 
 def data(kind: str, member: str) -> tuple[int, bytes]:
-    """IP version, and what is in the message. Raises ValueError."""
+    """Return (IP version, packed attributes) of a member. Raise ValueError for a member that this type cannot have."""
     network, comma, rest = member.partition(",")
     address, slash, length = network.partition("/")
     version = family_of(address)
@@ -60,7 +61,7 @@ def data(kind: str, member: str) -> tuple[int, bytes]:
 
 
 def _port(text: str) -> bytes:
-    """`tcp:80`"""
+    """Return the packed attributes of a text such as `tcp:80`. Raise ValueError for another protocol or no number."""
     protocol, _colon, port = text.partition(":")
     if protocol not in _PROTOCOLS:
         raise ValueError(f"{text} has another protocol than {', '.join(_PROTOCOLS)}")
@@ -69,7 +70,7 @@ def _port(text: str) -> bytes:
 
 
 def of_lines(lines: t.Sequence[str]) -> t.Optional[list[tuple[str, str, str]]]:
-    """(action, set, member) of lines of `ipset restore`; None if one of them is something else."""
+    """Return (action, set, member) for each line of `ipset restore`, or None if one of them is another command."""
     words = [line.split() for line in lines]
     if any(len(found) != 3 or found[0] not in _COMMANDS for found in words):
         return None

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""iptables: our chains `cali-*`, and our rules in chains of others (hooks), kept first there, or last.
+"""The driver of iptables: our chains `cali-*`, and our rules in chains of others (hooks), kept first or last there.
 
-Only what differs is written: chains whose hashes differ, and of a long one with few differences only those lines.
-See iptables_saved for the hashes, iptables_backend for nft and legacy, iptables_restore for the writing.
+Only differences are written: chains whose hashes differ, and of a long chain with few differences only those lines. See
+iptables_saved for the hashes, iptables_backend for nft and legacy, iptables_restore for the writing.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = [
     "observe",
 ]
 
-_LONG = 16  # rules from which on lines are written singly, if they are few: they keep the counters of all others
-_FEW = 4  # one in so many
+_LONG = 16  # rules; in a chain of this length, a few lines are written singly, so that the others keep their counters
+_FEW = 4  # A few lines are at most one in so many.
 
 _JUMP = re.compile(r"-[jg] (\S+)")
 
-#: chain, its rules -> their hashes
+#: A function that returns the hashes of a chain's rules.
 Digests = t.Callable[[str, t.Sequence[str]], tuple[str, ...]]
 
 
@@ -49,14 +49,17 @@ def _count(rules: t.Sized) -> str:
 
 
 def _subject(place: TablePlace, chain: str) -> str:
-    """`filter cali-INPUT`, `filter cali-INPUT (IPv6)`, `filter cali-INPUT (IPv6, legacy)`."""
+    """Return the name of a chain for people: `filter cali-INPUT`, or `filter cali-INPUT (IPv6, legacy)`."""
     words = ["IPv6"] if place.program.startswith("ip6") else []
     words += place.program.split("-")[1:]
     return f"{place.table} {chain}" + (f" ({', '.join(words)})" if words else "")
 
 
 def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digests = hashes) -> list[Change]:
-    """`digests` makes the hashes of a chain, or remembers them."""
+    """Return the changes that lead to the desired tables; [] if there are none.
+
+    `digests` computes the hashes of a chain's rules, or returns cached ones.
+    """
     changes: list[Change] = []
     wanted = {
         TablePlace(observed.programs[table.family], table.name): table
@@ -77,7 +80,7 @@ def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digest
     for place, chains in observed.tables.items():
         keep = wanted[place].chains if place in wanted else {}
         for chain, found in chains.items():
-            # A chain of this prefix with rules, none of them ours, belongs to a real Calico.
+            # A chain with this prefix whose rules all lack our mark belongs to a real Calico.
             ours = chain.startswith(PREFIX) and (not found or any(rule.hash for rule in found))
             if ours and chain not in keep:
                 detail = "\n".join(f"--A {chain} {rule.text}" for rule in found)
@@ -109,11 +112,11 @@ def _chain(
 
 
 def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
-    """The lines that make a chain what it should be, where that is less than writing it anew: where rules only come,
-    and in a long chain with a few differences. Empty for all others.
+    """Return the lines that change a chain into the wanted one, or () if writing the whole chain costs less.
 
-    A rule that goes has the kernel wait until no packet can be at it any more (nf_tables: 10 to 20 ms, whatever the
-    size), so that a chain which is emptied and filled again takes ten times as long as one to which a rule comes.
+    Lines pay where rules are only added, and in a long chain with a few differences. When a rule is deleted, the kernel
+    waits until no packet uses it any more (nf_tables: 10 to 20 ms, whatever the size). So emptying and refilling a
+    chain takes ten times as long as adding a rule.
     """
     if len(wanted) > len(have):
         insertions = _insertions(chain, wanted, have)
@@ -123,7 +126,7 @@ def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
     if len(wanted) < _LONG or abs(len(wanted) - len(have)) > most:
         return ()
     digests = [digest for digest, _rule in wanted]
-    ends = 0  # equal ones on both ends are cut off: most often there is one difference
+    ends = 0  # Equal rules on both ends are cut off: usually there is one difference.
     shorter = min(len(have), len(digests))
     while ends < shorter and have[ends] == digests[ends]:
         ends += 1
@@ -133,7 +136,7 @@ def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
     old, new = have[ends : len(have) - tail], digests[ends : len(digests) - tail]
     if len(set(new).difference(old)) > most:
         return ()
-    # From the end to the beginning, so that the numbers of those to come stay right.
+    # The lines go from the end to the beginning, so that the numbers of later ones stay right.
     lines: list[str] = []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for tag, first, end, begin, stop in reversed(matcher.get_opcodes()):
@@ -151,7 +154,10 @@ def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
 
 
 def _insertions(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
-    """From the beginning to the end. Empty where something would have to go or to change its place."""
+    """Return the lines that insert the missing rules, from the beginning to the end of the chain.
+
+    The result is () if nothing is missing, or if a rule would have to be deleted or moved.
+    """
     lines: list[str] = []
     known = 0
     for number, (digest, rule) in enumerate(wanted, start=1):
@@ -196,17 +202,25 @@ def _hashed(chain: str, rules: t.Sequence[str]) -> Rules:
 
 
 def written(change: Change) -> Write:
-    """What applying a change writes."""
+    """Return the write that applying this change makes."""
     return t.cast(Write, change.new if change.new is not None else change.old)
 
 
 def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """One iptables-restore per table. Raises ApplyError, and SetAside if that concerns single chains alone."""
+    """Make all of these changes with one iptables-restore per table.
+
+    Raise ApplyError with those that failed. The error is SetAside if only single chains were refused, and everything
+    else was written.
+    """
     apply_each_table(kernel, changes)
 
 
 def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
-    """As `apply`; says how many tables were written."""
+    """Make all of these changes as `apply` does.
+
+    Return the number of tables that were written. Raise ApplyError with the changes that failed, or SetAside if only
+    single chains were refused.
+    """
     tables: dict[TablePlace, list[Change]] = {}
     for change in changes:
         if change.action in ("+", "~", "-"):

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The two kernel parts behind iptables, nft and legacy: which of them is ours to write, and what both hold.
+"""The two kernel parts behind iptables, nft and legacy: the choice of the one to write, and the content of both.
 
-Packets pass through both. Ours is the one that the host's `iptables` writes, unless clearly more rules of others stand
-in the other one: then that is where the host's packet filter lives, and rules of ours beside it would be seen by nobody
-who looks there. (Calico compares the numbers alone, and so takes legacy on a clean host, where both are 0.)
-What stands of ours in the other backend, from before a switch, is read too, and so found superfluous and removed.
+Packets pass through both. We write the one that the host's `iptables` writes, unless the other one has clearly more
+rules of others: then the host's packet filter lives there, and its administrators would not see our rules elsewhere.
+(Calico compares the numbers only, and so takes legacy on a clean host, where both are 0.) Our rules in the other
+backend, left from before a switch, are read too; they are found superfluous and removed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ FAMILIES: t.Mapping[int, str] = {4: "iptables", 6: "ip6tables"}
 
 _HAS_IPV6 = "net/ipv6/conf/all/disable_ipv6"
 
-#: So many rules of others make a backend the host's own against the word of its `iptables`; Calico has the same number.
+#: The least number of rules of others by which the backend that `iptables` does not write counts as the host's own.
+#: Calico has the same number.
 CLEARLY = 10
 
-#: iptables-nft-save gives up when somebody writes while it reads.
+#: Number of attempts to read: iptables-nft-save fails if another process writes meanwhile.
 _ATTEMPTS = 3
 
 _OTHER = {"nft": "legacy", "legacy": "nft"}
@@ -34,9 +35,11 @@ _OTHER = {"nft": "legacy", "legacy": "nft"}
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
-    """`programs` {family: the program that is to write}; `backend` is theirs, "" while iptables is not installed.
+    """The content of the tables.
 
-    `families`: those that the kernel has, for it may be without IPv6. Tables of others are neither read nor written.
+    `programs` is a mapping from IP version to the program that is to write it. `backend` is the backend of these
+    programs (nft or legacy), "" while iptables is not installed. `families` are the IP versions that the kernel has.
+    Tables of an IP version that it lacks are neither read nor written.
     """
 
     programs: t.Mapping[int, str] = dataclasses.field(default_factory=lambda: FAMILIES)
@@ -45,11 +48,11 @@ class Observed:
     families: tuple[int, ...] = tuple(FAMILIES)
 
     def table(self, name: str, family: int = 4) -> Chains:
-        """{} for one that is not there."""
+        """Return the chains of a table by name, {} if it does not exist. `family` is the IP version (4 or 6)."""
         return self.tables.get(TablePlace(self.programs[family], name), {})
 
     def only(self, name: str, family: int = 4) -> Observed:
-        """The same with this table alone, in whichever backends it is."""
+        """Return a copy that has only this table, of all backends. `family` is the IP version (4 or 6)."""
         tables = {
             place: chains
             for place, chains in self.tables.items()
@@ -59,7 +62,7 @@ class Observed:
 
 
 def default(kernel: Kernel) -> str:
-    """nft or legacy: what the host's `iptables` writes; "" where it is not installed."""
+    """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed."""
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return ""
@@ -67,7 +70,11 @@ def default(kernel: Kernel) -> str:
 
 
 def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
-    """Both families, both backends. Raises ObserveError when a desired table cannot be read, or not by iptables."""
+    """Return the tables of both IP versions and both backends.
+
+    Raise ObserveError if a desired table cannot be read, or has rules that iptables cannot read. Raise KernelError if
+    the kernel cannot be read.
+    """
     families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
     desired = [table for table in desired if table.family in families]
     used = default(kernel)
@@ -102,7 +109,7 @@ def _read(kernel: Kernel, program: str, family: int, desired: t.Sequence[Iptable
             return parse(done.output)
         if done.code == 127:
             break
-    # Not installed yet: applying says so.
+    # The program is not installed, which applying reports.
     if done.code == 127 or not any(table.family == family for table in desired):
         return Saved({}, {})
     raise ObserveError(
@@ -112,7 +119,7 @@ def _read(kernel: Kernel, program: str, family: int, desired: t.Sequence[Iptable
 
 
 def _foreign(saved: t.Mapping[str, Saved], suffix: str) -> int:
-    """Rules of others in a backend, of both families."""
+    """Return the number of rules of others in the backend with this suffix, of both IP versions."""
     return sum(
         not rule.hash
         for name in FAMILIES.values()
@@ -123,13 +130,20 @@ def _foreign(saved: t.Mapping[str, Saved], suffix: str) -> int:
 
 
 def first_line(done: Completed) -> str:
-    """What a program said first, without its warnings."""
+    """Return the first line of a program's errors, or of its output if it printed none, without the final full stop.
+
+    Warnings are skipped. If nothing else was printed, return the exit status in words.
+    """
     lines = [line for line in (done.errors or done.output).splitlines() if line.strip() and "Warning" not in line]
     return lines[0].rstrip(".") if lines else f"it ended with status {done.code}"
 
 
 class Backends(t.NamedTuple):
-    """`used` is nft or legacy, as the host's iptables says; `rules` counts those in each backend, None: unknown."""
+    """The state of both backends.
+
+    `used` is the one that the host's `iptables` writes, nft or legacy. `rules` is a mapping from backend to its number
+    of IPv4 rules, None if it cannot be read.
+    """
 
     used: str
     version: str
@@ -137,11 +151,12 @@ class Backends(t.NamedTuple):
 
     @property
     def mixed(self) -> bool:
+        """Whether both backends have rules."""
         return all(self.rules.get(name) for name in ("nft", "legacy"))
 
 
 def backends(kernel: Kernel) -> t.Optional[Backends]:
-    """None where iptables is not installed."""
+    """Return the state of both backends, or None if iptables is not installed."""
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return None

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One table written by one `iptables-restore --noflush`, which is one transaction: no packet meets half of it.
+"""One table written by one `iptables-restore --noflush`: one transaction, so no packet meets half of it.
 
-When it is refused, the chain in which the reason lies is set aside and the others are written: one bad policy must not
-keep all others from being enforced. The program names the line in most cases; where it does not (the legacy kernel
-refuses a table as a whole), the rules are tried in halves, in a chain to which nothing leads. Of a chain that is set
-aside the former rules stay; a new one gets the rules in front of the bad one, and drops what reaches its end.
+If the table is refused, the chain that causes this is set aside and the others are written: one bad policy must not
+prevent all others from being enforced. In most cases the program names the line. Otherwise (the legacy kernel refuses a
+table as a whole) the rules are tried in halves, in a chain that nothing refers to. An existing chain that is set aside
+keeps its former rules. A new one gets the rules before the bad one, and drops packets that reach its end.
 
-What would not be one rule (iptables_encoding.py) is set aside in the same way, before the program sees any of it.
+A text that would not be one rule (iptables_encoding.py) is set aside in the same way, and the program never gets it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .iptables_saved import TablePlace, commented
 
 _LOCK_WAIT = 10  # seconds for the lock of the legacy tables (/run/xtables.lock)
 _TIMEOUT = 120.0
-_ATTEMPTS = 3  # when somebody else wrote the table between the program's reading and its writing
-_MOST_REFUSED = 50  # chains set aside before the table is given up
+_ATTEMPTS = 3  # if another process wrote the table between the program's reading and its writing
+_MOST_REFUSED = 50  # chains that may be set aside before the table is no longer tried
 _MOST_TRIALS = 400
 _TRIAL = "cali-trial"
 
@@ -36,8 +36,11 @@ Rules = tuple[tuple[str, str], ...]
 
 
 class ChainWrite(t.NamedTuple):
-    """A chain of ours with its rules. `delta` are the lines that make it of what stands; without any it is emptied and
-    filled anew, in the same transaction. `hooked`: rules of chains that are not ours lead to it."""
+    """A chain of ours with its rules.
+
+    `delta` are the lines that change the present chain into it. If there are none, the chain is emptied and refilled in
+    the same transaction. `hooked` says that rules in chains of others refer to it. `title` names the chain for people.
+    """
 
     place: TablePlace
     chain: str
@@ -49,7 +52,10 @@ class ChainWrite(t.NamedTuple):
 
     @property
     def set_aside(self) -> bool:
-        """Whether the others can do without. A new chain that all packets pass may not drop what reaches its end."""
+        """Whether the table can be written without it.
+
+        A new chain that all packets pass must not drop what reaches its end.
+        """
         return self.exists or not self.hooked
 
 
@@ -63,7 +69,10 @@ class ChainDelete(t.NamedTuple):
 
 
 class HookWrite(t.NamedTuple):
-    """What a foreign chain must begin and end with, and which of our rules in it go before."""
+    """Our rules at the beginning (`first`) and the end (`last`) of a chain of others.
+
+    `old` are those to delete before.
+    """
 
     place: TablePlace
     chain: str
@@ -80,8 +89,11 @@ Write = t.Union[ChainWrite, ChainDelete, HookWrite]
 
 
 class RestoreOutcome(t.NamedTuple):
-    """`refused` {position among the writes: reason} of what was set aside; `failure` is why nothing at all was done, ""
-    for success."""
+    """The result of writing one table.
+
+    `refused` is a mapping from the position of a write that was set aside to the reason. `failure` says why nothing at
+    all was written, "" for success.
+    """
 
     refused: t.Mapping[int, str]
     failure: str = ""
@@ -93,7 +105,11 @@ class _Line(t.NamedTuple):
 
 
 def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> RestoreOutcome:
-    """All writes are to `place`."""
+    """Write one table in one transaction, and set aside the writes that are refused, if possible.
+
+    All writes are to `place`. If a write is set aside, the others are still made. No error is raised for a refusal: the
+    result has all reasons.
+    """
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}
     tried = False
@@ -120,7 +136,7 @@ def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> Res
             tried = True
             bad = _search(kernel, place, current)
         elif bad:
-            bad = bad[-1:]  # the kernel names the jumps to a chain that it does not like before the rule in it
+            bad = bad[-1:]  # The kernel names the jumps to a chain that it refuses before the bad rule itself.
         if not bad or len(refused) + len(bad) > _MOST_REFUSED:
             return RestoreOutcome({}, _reason(done, place, named))
         for line in bad:
@@ -130,7 +146,7 @@ def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> Res
 
 
 def _input(place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:
-    """Lines in the order in which one may refer to the other."""
+    """Return the lines of iptables-restore's input, ordered so that each refers only to chains that exist."""
     declare: list[_Line] = []
     rules: list[_Line] = []
     unhook: list[_Line] = []
@@ -139,7 +155,7 @@ def _input(place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:
     delete: list[_Line] = []
     for number, write in writes.items():
         if isinstance(write, HookWrite):
-            # By the full text, not by number: others insert rules between reading and writing.
+            # Rules are deleted by their text, not by number: others insert rules between reading and writing.
             unhook += [_Line(f"-D {write.chain} {text}", number) for text in write.old]
             for position, (digest, rule) in enumerate(write.first, start=1):
                 hook.append(_Line(f"-I {write.chain} {position} {commented(digest, rule)}", number))
@@ -150,17 +166,24 @@ def _input(place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:
         elif write.delta:
             rules += [_Line(text, number) for text in write.delta]
         else:
-            declare.append(_Line(f":{write.chain} - [0:0]", number))  # which also empties it
+            declare.append(_Line(f":{write.chain} - [0:0]", number))  # This also empties an existing chain.
             rules += [_Line(f"-A {write.chain} {commented(digest, rule)}", number) for digest, rule in write.rules]
     return [_Line(f"*{place.table}"), *declare, *rules, *unhook, *hook, *flush, *delete, _Line("COMMIT")]
 
 
 class _NothingWritten(Exception):
-    """Something cannot be encoded without which the table must not be written."""
+    """An indispensable part of a table cannot be encoded, so nothing of the table was written.
+
+    The text is for people.
+    """
 
 
 def _without_bad_names(place: TablePlace, writes: dict[int, Write]) -> dict[int, str]:
-    """Take out of `writes` those to chains whose names are none; return {position: reason}. Raises _NothingWritten."""
+    """Remove from `writes` those to chains with invalid names.
+
+    Return a mapping from their positions to the reasons. Raise _NothingWritten if the table's name or the name of a
+    chain of others is invalid.
+    """
     reasons: dict[int, str] = {}
     for number, write in list(writes.items()):
         try:
@@ -176,7 +199,7 @@ def _without_bad_names(place: TablePlace, writes: dict[int, Write]) -> dict[int,
 
 
 def _unfit(lines: t.Sequence[_Line]) -> list[tuple[_Line, NotEncodable]]:
-    """Return, of each write, the first line that would not be one rule, and why. Raises _NothingWritten."""
+    """Return, for each write that has one, the first line that would not be one rule, and the error that says why."""
     if encoding.are_good([line.text for line in lines]):
         return []
     found: dict[int, tuple[_Line, NotEncodable]] = {}
@@ -203,7 +226,10 @@ def _numbers(done: Completed) -> list[int]:
 
 
 def said(done: Completed) -> str:
-    """What the program or, through it, the kernel said of the last line that it names."""
+    """Return what the program, or through it the kernel, said about the last line that it names.
+
+    If it names none, return the first line that it printed, or its exit status in words.
+    """
     found = [line for line in done.errors.splitlines() if _NAMED_LINE.match(line)]
     if not found:
         found = [_PROGRAM.sub("", line) for line in done.errors.splitlines() if "Warning" not in line]
@@ -214,12 +240,15 @@ def said(done: Completed) -> str:
 
 
 def _about_the_input(done: Completed) -> bool:
-    """Not a missing program, the lock or the time."""
+    """Return whether a failure may be due to the input, and not to a missing program, the lock or the time limit."""
     return done.code not in (124, 127) and "xtables lock" not in done.errors
 
 
 def _search(kernel: Kernel, place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:
-    """The lines that are refused by themselves, as far as they are in a chain that can be set aside."""
+    """Return the first refused line of each chain that can be set aside, found by trying rules in halves.
+
+    The result is [] if no rule is refused by itself. The chains made for trying are removed again.
+    """
     chains = {number: write for number, write in writes.items() if isinstance(write, ChainWrite)}
     new = [write.chain for write in chains.values() if not write.exists]
     declared = [f"*{place.table}", f":{_TRIAL} - [0:0]", *(f":{chain} - [0:0]" for chain in new)]
@@ -254,9 +283,10 @@ def _search(kernel: Kernel, place: TablePlace, writes: t.Mapping[int, Write]) ->
 
 
 def _set_aside(writes: dict[int, Write], line: _Line, place: TablePlace, words: str, given: bool = True) -> str:
-    """Takes out of `writes` what the line belongs to, or what is bad of it. The reason, for people.
+    """Remove the write of `line` from `writes`, or reduce a new chain to the rules before that line.
 
-    `given` False: iptables-restore was not given the line. Raises _NothingWritten.
+    Return the reason. `words` is what was said about the line. `given` is False if iptables-restore did not get the
+    line. Raise _NothingWritten if the table must not be written without that write.
     """
     write = writes[line.write]
     words = words.rstrip(".")
@@ -271,7 +301,7 @@ def _set_aside(writes: dict[int, Write], line: _Line, place: TablePlace, words: 
             f"The chain {write.chain} of table {place.table} could not be deleted: {words}."
             f" A rule that is not ours may refer to it ({place.program}-save | grep it); the next run tries again."
         )
-    if not isinstance(write, ChainWrite):  # a hook is not set aside: its table fails as a whole
+    if not isinstance(write, ChainWrite):  # A hook is never set aside: its table fails as a whole.
         raise TypeError(f"{write!r} cannot be set aside")
     name = f"{write.title} (chain {write.chain})" if write.title else f"chain {write.chain}"
     rule = shown(encoding.without_refused(line.text))

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What iptables-save prints, as values, and the mark by which we know a rule of ours again.
+"""The output of iptables-save as values, and the mark by which we recognize our rules.
 
-Rules do not come back from the kernel as they went in, so their texts are never compared. Each carries a comment with a
-hash of its chain and itself; the hashes of a chain in their order say all of it. (Felix hashes the rules before it as
-well, so that one rule put in front changes all behind it. The order of a list is compared with the list.) The comment
-begins with another word than a real Calico's, which finds its own rules by `cali:`.
+The kernel does not return rules in the form in which they were written, so their texts are never compared. Each of our
+rules carries a comment with a hash of its chain and itself. The hashes of a chain in their order identify its content.
+(Felix also hashes the rules before each rule, so that one rule inserted at the beginning changes all hashes behind it.)
+The comment begins with another word than a real Calico's, which finds its own rules by `cali:`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMMENTED = re.compile(r'-m comment --comment "?' + COMMENT + r'[A-Za-z0-9_-]{1
 
 
 class TablePlace(t.NamedTuple):
-    """A table and the program that writes it: iptables, ip6tables, or of another backend ip6tables-legacy."""
+    """A table and the program that writes it: iptables, ip6tables, or one of another backend (ip6tables-legacy)."""
 
     program: str
     table: str
@@ -35,19 +35,23 @@ class SavedRule(t.NamedTuple):
     text: str  # as iptables-save prints it, without -A and the chain
 
 
-#: {chain: its rules}; of chains that are not ours too
+#: {chain: its rules}, also of chains that are not ours
 Chains = dict[str, tuple[SavedRule, ...]]
 
 
 class Saved(t.NamedTuple):
-    """`tables` {table: chains}; `incompatible` {table: what the program says of a table that it cannot read}."""
+    """What iptables-save prints.
+
+    `tables` is a mapping from table to chains. `incompatible` is a mapping from a table that the program cannot read to
+    its message about it.
+    """
 
     tables: dict[str, Chains]
     incompatible: dict[str, str]
 
 
 def hashes(chain: str, rules: t.Iterable[str]) -> tuple[str, ...]:
-    """One hash per rule, over the chain's name and the rule."""
+    """Return one hash per rule, of 16 characters, over the chain's name and the rule."""
     start = hashlib.sha224(chain.encode("utf-8", "surrogatepass") + b" ")
     found = []
     for rule in rules:
@@ -58,17 +62,20 @@ def hashes(chain: str, rules: t.Iterable[str]) -> tuple[str, ...]:
 
 
 def commented(digest: str, rule: str) -> str:
-    """The comment last: the kernel asks a rule's matches in their order, for every packet, and a comment is one."""
+    """Return the rule with the comment that carries its hash.
+
+    The comment comes last: the kernel checks the matches of a rule in order for every packet, and a comment is one.
+    """
     return f'{rule} -m comment --comment "{COMMENT}{digest}"'
 
 
 def bare(text: str) -> str:
-    """The rule without our comment."""
+    """Return the rule without our comment."""
     return _COMMENTED.sub("", text, count=1).rstrip()
 
 
 def parse(output: str) -> Saved:
-    """`output` is that of iptables-save for any number of tables."""
+    """Return the tables in `output`, which is that of iptables-save for any number of tables."""
     tables: dict[str, dict[str, list[SavedRule]]] = {}
     incompatible: dict[str, str] = {}
     current: dict[str, list[SavedRule]] = {}

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Permanent neighbour and forwarding entries on our VXLAN device: where each remote node's VTEP is.
+"""The driver of permanent neighbour and forwarding entries on our VXLAN devices, which say where each node's VTEP is.
 
-Only permanent entries count, and only on devices that are desired to have some or carry our alias: everything on those
-is ours.
+Only permanent entries count, and only on devices that carry our alias or are desired to have entries: all such entries
+are ours.
 """
 
 from __future__ import annotations

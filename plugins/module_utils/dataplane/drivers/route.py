@@ -1,14 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Routes, in bulk: those with our protocol number in the main and the probe table, and any other table desired.
+"""The driver of routes, in bulk: those with our protocol number in the main, the probe and all desired tables.
 
-Both IP versions are one driver: what a destination looks like tells which. IPv6 knows no scope, and gives a route
+One driver handles both IP versions, which it recognizes by the destination. IPv6 has no scope, and gives a route
 without a metric the metric 1024.
 
-A route that changes is replaced in place: no packet finds the table without it. A route of somebody else for the same
-destination stands in the way and is reported. Only a route of BIRD is taken over, since it is by a plan of ours that
-the destination is no longer BIRD's.
+A route that changes is replaced in place: no packet finds the table without it. A route of others for the same
+destination is a conflict and is reported. Only a route of BIRD is taken over, because our own plan says that the
+destination is no longer BIRD's.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def protocol_name(number: int) -> str:
 
 
 def text(attributes: RouteAttributes) -> str:
-    """`via 10.10.1.12 dev tunl0 onlink mtu 1480`, as `ip route` words it; without protocol and scope."""
+    """Return the attributes as `ip route` words them: `via 10.10.1.12 dev tunl0 onlink mtu 1480`.
+
+    Protocol and scope are left out.
+    """
     words = [] if attributes.type == "unicast" else [attributes.type]
     if attributes.gateway:
         words += ["via", attributes.gateway]
@@ -74,7 +77,7 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
     last_family6 = False
     attributes = RouteAttributes()
     for route in desired:
-        # Bulk comes in runs that differ in their destination alone.
+        # Adjacent routes often differ only in their destination.
         family6 = family_of(route.destination) == 6
         if (
             last is None
@@ -94,11 +97,12 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
 
 
 def place(route: Route) -> Key:
+    """Return the key of a desired route: (table, destination, metric)."""
     return route.table, route.destination, METRIC_IPV6 if family_of(route.destination) == 6 else 0
 
 
 def attributes_of(route: Route) -> RouteAttributes:
-    """As the kernel shows it."""
+    """Return the attributes with which the kernel will show this route of ours."""
     family6 = family_of(route.destination) == 6
     link = route.type == "unicast" and route.gateway is None and not family6
     return RouteAttributes(
@@ -115,7 +119,10 @@ def attributes_of(route: Route) -> RouteAttributes:
 
 
 def observe(kernel: Kernel, desired: t.Sequence[Route]) -> dict[Key, RouteAttributes]:
-    """Our routes, and whatever else stands where a desired one is missing."""
+    """Return our routes, and routes of others that occupy the place of a missing desired one.
+
+    The keys are (table, destination, metric). Raise KernelError if the kernel cannot be read.
+    """
     tables = {TABLE_MAIN, TABLE_PROBE}
     tables.update({route.table for route in desired})
     observed: dict[Key, RouteAttributes] = {
@@ -163,7 +170,7 @@ def diff(desired: t.Iterable[Route], observed: t.Mapping[Key, RouteAttributes]) 
             else:
                 append(Change("route", "!", key[1], words(have), words(want), _in_the_way(key[1], have), have, want))
     changes += added
-    if len(wanted) != len(observed) or added:  # else the keys are the same
+    if len(wanted) != len(observed) or added:  # Otherwise both have the same keys.
         for key, have in sorted((key, observed[key]) for key in observed.keys() - wanted.keys()):
             if have.protocol == ROUTE_PROTOCOL:
                 append(Change("route", "-", key[1], words(have), None, "", have, None))
@@ -183,7 +190,11 @@ _ACTIONS = {"+": "add", "~": "replace", "-": "delete"}
 
 
 def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Raises ApplyError for the changes that the kernel refused; the others are made."""
+    """Make all of these changes.
+
+    Raise ApplyError with those that failed, and with conflicts; the others are made. A route to delete that is already
+    gone is ignored. Raise KernelError if the kernel does not answer.
+    """
     failures = Failures()
     operations: list[RouteOperation] = []
     owners: list[Change] = []

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy routing rules by mark, of both IP versions.
+"""The driver of policy routing rules by mark, of both IP versions.
 
-Ours carry our protocol number; an equal one of somebody else serves as well.
+Our rules carry our protocol number. An equal rule without it satisfies a desired one, too, but is never removed.
 """
 
 from __future__ import annotations

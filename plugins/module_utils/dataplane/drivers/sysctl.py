@@ -1,11 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Interface and host sysctls: only those named, written in the order given.
+"""The driver of interface and host sysctls: only those desired are written, in the order given.
 
-The order is part of what is desired: `proxy_arp` before `proxy_delay = 0` has brought kernels down, and writing
+The order is part of what is desired: `proxy_arp` before `proxy_delay = 0` has crashed kernels. Writing
 `net/ipv4/ip_forward` resets the forwarding and redirect settings of every interface (Documentation/networking/
-ip-sysctl), as `net/ipv6/conf/all/forwarding` does with forwarding, so what they reset is put right again behind them.
+ip-sysctl), and `net/ipv6/conf/all/forwarding` the forwarding settings. So the settings that a write resets are
+corrected after it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..driver import DriverStep
 from ..encoding import sysctl_encoding
 from ..kernel.port import Kernel, KernelError
 
-#: {what resets others: (where those stand, their names)}
+#: {a sysctl that resets others: (the folder of these, their names)}
 _RESETS = {
     "net/ipv4/ip_forward": ("net/ipv4/conf/", ("forwarding", "accept_redirects", "send_redirects")),
     "net/ipv6/conf/all/forwarding": ("net/ipv6/conf/", ("forwarding",)),
@@ -37,7 +38,11 @@ _LOOSENED = (
 
 
 def observe(kernel: Kernel, desired: t.Iterable[Sysctl]) -> dict[str, t.Optional[str]]:
-    """None for a key that is not there (yet): its interface is missing, or the kernel lacks it."""
+    """Return a mapping from key to value, for each desired sysctl.
+
+    The value is None if the key does not exist (yet), because its interface is missing or the kernel lacks it, and if
+    the sysctl cannot be encoded. Raise KernelError if a value cannot be read.
+    """
     return {wanted.key: None if _problem(wanted) else kernel.sysctl_read(wanted.key) for wanted in desired}
 
 
@@ -68,7 +73,7 @@ def diff(desired: t.Iterable[Sysctl], observed: t.Mapping[str, t.Optional[str]])
 
 
 def _problem(sysctl: Sysctl) -> str:
-    """Return why a sysctl cannot be written; "" if it can."""
+    """Return why a sysctl cannot be written, "" if it can."""
     try:
         sysctl_encoding.path(sysctl.key)
         sysctl_encoding.value(sysctl.value)
@@ -78,14 +83,15 @@ def _problem(sysctl: Sysctl) -> str:
 
 
 def _loosens(sysctl: Sysctl, have: t.Optional[str]) -> bool:
-    """Whether an interface that checked sources strictly will not."""
+    """Return whether this changes an interface's source check from strict to loose. `have` is the present value."""
     return (have, sysctl.value) == (STRICT, LOOSE) and bool(_SOURCE_CHECK.fullmatch(sysctl.key))
 
 
 def overruled(kernel: Kernel, desired: t.Iterable[Sysctl]) -> list[Change]:
-    """Return one change that stands in the way where `all` overrules how the sources of workloads' packets are checked.
+    """Return a conflict if `all` overrules how the sources of workloads' packets are to be checked, otherwise [].
 
-    The kernel takes the greater value of `all` and the interface. Interfaces that are to be LOOSE are the host's own.
+    The kernel takes the greater value of `all` and the interface. Interfaces that are to be LOOSE are the host's own,
+    and do not count. Raise KernelError if the value cannot be read.
     """
     wanted = {sysctl.value for sysctl in desired if _SOURCE_CHECK.fullmatch(sysctl.key)} - {LOOSE}
     if not wanted:
@@ -110,7 +116,7 @@ _EFFECTS = {
 
 
 def _dotted(key: str) -> str:
-    """As sysctl(8) writes it: `net.ipv4.conf.eth0/100.forwarding` for an interface eth0.100."""
+    """Return a key as sysctl(8) writes it: `net.ipv4.conf.eth0/100.forwarding` for an interface eth0.100."""
     return key.translate({ord("/"): ".", ord("."): "/"})
 
 
@@ -150,7 +156,7 @@ def _device(change: Change) -> str:
 
 
 def _without(observed: t.Mapping[str, t.Optional[str]], devices: t.Collection[str]) -> dict[str, t.Optional[str]]:
-    """Return what was observed, with the sysctls of these devices missing."""
+    """Return what was observed, with the sysctls of these devices as missing (None)."""
     gone = set(devices)
     return {key: value if gone.isdisjoint(key.split("/")) else None for key, value in observed.items()}
 

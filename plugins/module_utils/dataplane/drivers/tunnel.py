@@ -1,16 +1,16 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tunnel devices: `tunl0` (ipip), `vxlan.calico` and, over IPv6, `vxlan-v6.calico`, with the node's own tunnel address
-on them.
+"""The driver of tunnel devices: `tunl0` (ipip), `vxlan.calico` and, over IPv6, `vxlan-v6.calico`, with their addresses.
 
-Our mark is the device's alias, `calico: tunnel <addresses>`: it names the addresses that are ours, and is written
-before the first of them is added. Addresses of others are never touched.
+Each has the node's own tunnel address. Our mark is the device's alias, `calico: tunnel <addresses>`: it names the
+addresses that are ours, and is written before the first of them is added. Addresses of others are never touched.
 
-`tunl0` is the fallback device of the kernel's ipip module and cannot be deleted: absent means down and without our
-address. An address stays while sockets use it: the host's own connections through the tunnel have it as their source.
-A new address is added before the old one goes. `vxlan-v6.calico` has IPv6 addresses alone; its link-local one, which
-the kernel makes of its MAC, is nobody's. Nothing that is advertised through a tunnel is taken by it (hardening.py).
+`tunl0` is the fallback device of the kernel's ipip module and cannot be deleted: it counts as absent if it is down and
+without our address. An address stays while sockets use it, because the host's own connections through the tunnel have
+it as their source. A new address is added before the old one is removed. `vxlan-v6.calico` has IPv6 addresses only; its
+link-local one, which the kernel derives from the MAC, is ignored. The device accepts nothing that is advertised through
+the tunnel (hardening.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Observed(t.NamedTuple):
     link: Link
     addresses: tuple[InterfaceAddress, ...]
     recorded: tuple[str, ...]  # our addresses, as the alias names them
-    sockets: t.Mapping[str, int]  # {our address that is no longer desired: sockets}
+    sockets: t.Mapping[str, int]  # {our address that is no longer desired: number of sockets that use it}
     advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on it
 
     @property
@@ -50,7 +50,10 @@ class Observed(t.NamedTuple):
 
 
 def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence[str] = NAMES) -> dict[str, Observed]:
-    """Those of `names` and of the desired ones that exist."""
+    """Return, by name, the devices of `names` and the desired ones that exist.
+
+    Raise KernelError if the kernel cannot be read.
+    """
     wanted = {device.name: device for device in desired}
     observed: dict[str, Observed] = {}
     for name in dict.fromkeys([*names, *wanted]):
@@ -72,7 +75,10 @@ def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence
 
 
 def _addresses(kernel: Kernel, link: Link) -> list[InterfaceAddress]:
-    """Those of the family that the tunnel carries, without what was advertised."""
+    """Return the device's addresses of the IP version that the tunnel carries.
+
+    IPv6 addresses that are link-local or were advertised are left out. Raise KernelError if they cannot be read.
+    """
     if link.local is None or family_of(link.local) == 4:
         return kernel.addresses(link.name)
     found = kernel.addresses(link.name, 6)
@@ -148,7 +154,7 @@ def _address_change(address: InterfaceAddress, device: TunnelDevice) -> Change:
 
 
 def _recorded_well(device: TunnelDevice, have: Observed) -> bool:
-    """The alias names our addresses, and none that is not on the device."""
+    """Return whether the alias names our addresses, and none that the device lacks."""
     present = {address.address for address in have.addresses}
     recorded = set(have.recorded)
     return have.ours and recorded <= present and (device.address is None or device.address in recorded)
@@ -161,7 +167,7 @@ def _in_the_way(device: TunnelDevice, have: Observed) -> str:
             f"A device {link.name} of kind {link.kind or 'hardware'} exists, where one of kind {device.kind} is needed."
             f" It was not touched. Rename or delete it (ip link del {link.name}), then run again."
         )
-    # Its MAC tells our own device, of a run that was stopped before it could set the alias, from a foreign one.
+    # A run that was stopped early leaves our device without its alias. The MAC distinguishes it from others' devices.
     if device.kind == "vxlan" and not have.ours and (link.alias or link.mac != device.mac):
         return (
             f"A VXLAN device {link.name} exists that this collection did not make ({_state(link)})."
@@ -203,7 +209,10 @@ def _absent(have: Observed) -> list[Change]:
 
 
 def recreated(changes: t.Iterable[Change]) -> set[str]:
-    """Devices that these changes make anew: whatever was on or through them is gone afterwards."""
+    """Return the devices that these changes delete and create again.
+
+    Objects on them or through them are gone afterwards.
+    """
     return {
         change.subject
         for change in changes
@@ -212,7 +221,10 @@ def recreated(changes: t.Iterable[Change]) -> set[str]:
 
 
 def _indexes(kernel: Kernel, devices: t.Iterable[TunnelDevice]) -> dict[str, t.Optional[int]]:
-    """Return {name: index}, None for a device that is missing. One that was made anew has another index."""
+    """Return a mapping from name to index of these devices, None for a missing one.
+
+    A recreated device has another index.
+    """
     links = {device.name: kernel.link(device.name) for device in devices}
     return {name: link.index if link is not None else None for name, link in links.items()}
 
@@ -236,7 +248,7 @@ def _write(kernel: Kernel, change: Change) -> None:
         except KernelError as error:
             if error.errno != errno.ENODEV or change.action == "+":
                 raise
-            _make(kernel, change)  # it went by itself: apply.py sees to what went with it
+            _make(kernel, change)  # The device has disappeared by itself. apply.py restores what was on it.
     elif change.kind == "address" and change.action == "+":
         _add_address(kernel, *change.new)
     elif change.kind == "address" and change.action == "-":
@@ -254,7 +266,7 @@ def _make(kernel: Kernel, change: Change) -> None:
         if device.kind == "vxlan":
             new = NewLink(device.name, "vxlan", device.mtu, device.mac, device.vni, device.port, device.local)
         else:
-            # Asking for any ipip device loads the module, which brings tunl0 along.
+            # A request for any ipip device loads the module, which creates tunl0.
             new = NewLink(device.name, device.kind)
         try:
             kernel.link_add(new)
@@ -264,7 +276,7 @@ def _make(kernel: Kernel, change: Change) -> None:
         link = kernel.link(device.name)
     _record(kernel, device.name, [device.address] if device.address else [])
     if link is not None and not link.up and not hardening.has_settings(kernel, device.name):
-        # On the tunl0 of a network namespace IPv6 begins when its MTU changes or it comes up, and not before.
+        # The tunl0 of a network namespace has no IPv6 until its MTU changes or it comes up.
         kernel.link_set(device.name, mtu=link.mtu - 1)
         kernel.link_set(device.name, mtu=device.mtu)
         link = kernel.link(device.name)
@@ -277,12 +289,15 @@ def _make(kernel: Kernel, change: Change) -> None:
 
 
 def _recorded(link: t.Optional[Link]) -> list[str]:
-    """Our addresses, as the device's alias names them."""
+    """Return our addresses, as the device's alias names them; [] for no device or an alias that is not ours."""
     return link.alias[len(MARK) :].split() if link is not None and link.alias.startswith(MARK) else []
 
 
 def _record(kernel: Kernel, name: str, addresses: t.Iterable[str]) -> None:
-    """Writes the alias: these addresses of ours, and those of ours that are still on the device."""
+    """Write the alias: these addresses, and the recorded ones that are still on the device.
+
+    Do nothing if the device does not exist. Raise KernelError if the kernel refuses.
+    """
     link = kernel.link(name)
     if link is None:
         return
@@ -306,7 +321,10 @@ def _add_address(kernel: Kernel, address: InterfaceAddress, device: TunnelDevice
 
 
 def _turn_on(kernel: Kernel, name: str) -> None:
-    """IPv6, where the host's default is to have it off; a device that has it off takes no address."""
+    """Enable IPv6 on a device where the host's default disables it; a device without IPv6 accepts no address.
+
+    Raise KernelError if the kernel refuses.
+    """
     key = f"net/ipv6/conf/{name}/disable_ipv6"
     if kernel.sysctl_read(key) not in (None, "0"):
         kernel.sysctl_write(key, "0")
@@ -328,7 +346,8 @@ def _release(kernel: Kernel, link: Link, down: bool) -> None:
     if down:
         kernel.link_set(link.name, up=False)
     present = {address.address for address in _addresses(kernel, link)}
-    if not present.intersection(_recorded(kernel.link(link.name))):  # else the next run has to find them
+    # The next run finds by the alias the addresses that are left.
+    if not present.intersection(_recorded(kernel.link(link.name))):
         kernel.link_set(link.name, alias="")
 
 
@@ -350,7 +369,7 @@ def _reason(change: Change, error: KernelError) -> str:
 
 
 def _made(changes: t.Sequence[Change]) -> set[str]:
-    """Return the tunnel devices that are another one after these changes."""
+    """Return the tunnel devices that these changes create or recreate."""
     new = {change.subject for change in changes if change.kind == "device" and change.action == "+"}
     return new | recreated(changes)
 

@@ -1,27 +1,28 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workload endpoints: a network namespace joined to the host by a veth pair, as Calico's CNI plugin makes it.
+"""The driver of workload endpoints: network namespaces joined to the host by veth pairs, as Calico's CNI plugin does.
 
-The host end has the MAC ee:ee:ee:ee:ee:ee and no address; the workload has its address as /32 and reaches everything by
-169.254.1.1, which the host answers for by proxy ARP. An IPv6 address is a /128, and its way out is the link-local
-address that the host end's MAC makes. The pair is made in one request, its inner end born inside.
+The host end has the MAC ee:ee:ee:ee:ee:ee and no address. The workload has its address as /32 and reaches everything by
+169.254.1.1, for which the host answers by proxy ARP. An IPv6 address is a /128, and its gateway is the link-local
+address that belongs to the host end's MAC. The pair is made in one request, which creates the inner end in the
+namespace.
 
-Nothing that a workload advertises is taken by its host end (hardening.py), which `apply` sees to before anything else.
+The host end accepts nothing that the workload advertises (hardening.py). `apply` configures this first.
 
 Order: `apply` leaves a new host end down, then the sysctl driver sets the host end's sysctls, then `activate` sets it
 up, then the route driver writes its route. So a workload is never reachable before its interface is ready.
 
 Marks: the host end's alias `calico: workload <namespace>/<name>`, the inner end's `calico: address <addresses>`, and
-the marker of a namespace that was made here: no other one is deleted.
+the marker of a namespace that was made here: no other namespace is deleted.
 
-A namespace with two such interfaces reaches everything by its eth0; what answers come from the address of the other one
-leave by that one, for which it has a rule and a table of its own: the host drops what comes by an interface from an
-address that is not there.
+A namespace with two such interfaces reaches everything by its eth0. Answers from the address of the other interface
+leave by that one, for which it has a rule and a table of its own, because the host drops packets whose source address
+is not that of the interface that they arrive on.
 
-A namespace that is not owned (`netns_owned`; CNI's) is never made. When it is gone so is the workload: nothing is
-wanted of it any more, and nothing is repaired. The same where its path leads to another namespace than the one that it
-was attached to (`netns_identity`), or where that cannot be told: see `ended`.
+A namespace that is not owned (`netns_owned`; CNI's are not) is never made. When it ends, its workload ends: none of the
+workload's objects is desired any more, and nothing is repaired. The same holds if its path leads to another namespace
+than the one that it was attached to (`netns_identity`), or if that is unknown: see `ended`.
 """
 
 from __future__ import annotations
@@ -58,24 +59,28 @@ MARK = "calico: workload "
 _ADDRESS_MARK = "calico: address "
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 GATEWAY = "169.254.1.1"
-GATEWAY6 = "fe80::ecee:eeff:feee:eeee"  # of HOST_MAC (RFC 4291, appendix A)
+GATEWAY6 = "fe80::ecee:eeff:feee:eeee"  # the link-local address for HOST_MAC (RFC 4291, appendix A)
 #: Note of a workload that ended with its namespace.
 GONE = "its network namespace is gone"
-#: Note of a workload whose name or path leads elsewhere by now.
+#: Note of a workload whose name or path leads to another namespace.
 ELSEWHERE = "{} does not lead to the network namespace that it was attached to"
 _GATEWAY_ROUTE = f"{GATEWAY}/32"
 _DEFAULT_ROUTE = "0.0.0.0/0"
 _DEFAULT_ROUTE6 = "::/0"
 _BOTH = (4, 6)
-#: What IPv6 inside needs: to be on, and no address to be asked about on a link with two ends. Nobody advertises there.
+#: The settings for IPv6 inside: enabled, without duplicate address detection on a link with only two ends, and without
+#: router advertisements, which the host does not send there.
 _INSIDE6 = {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0"}
-_SECOND_METRIC = 100  # of the routes by an interface that is not eth0, with its number: net1 has 101
-_SECOND_TABLE = 179_000_000  # with that metric: where the routes for packets from its addresses are
+_SECOND_METRIC = 100  # plus the interface's number is the metric of routes by an interface other than eth0 (net1: 101)
+_SECOND_TABLE = 179_000_000  # plus that metric is the table of routes for packets from that interface's addresses
 _SECOND_PRIORITY = 1790
 
 
 class Observed(t.NamedTuple):
-    """`peer` is the device inside that has the wanted name; `joined` says whether it is the host end's other end."""
+    """The present state of one workload.
+
+    `peer` is the device inside that has the wanted name; `joined` says whether it is the host end's other end.
+    """
 
     link: t.Optional[Link] = None
     netns: bool = False
@@ -84,11 +89,11 @@ class Observed(t.NamedTuple):
     lo_up: bool = False
     addresses: tuple[InterfaceAddress, ...] = ()
     routes: t.Mapping[str, RouteAttributes] = {}  # {destination: attributes}, gateways and defaults only
-    owned: t.Optional[str] = None  # stale: name of the namespace that was made for it
-    inside: bool = True  # whether the namespace was looked into; only what stands on the host counts otherwise
-    unmounted: bool = False  # what has the namespace's name is none
-    ended: str = ""  # why nothing is wanted of it any more
-    refused: str = ""  # why what has the namespace's name cannot be a workload's
+    owned: t.Optional[str] = None  # name of the namespace that was made for it, if it is no longer desired
+    inside: bool = True  # whether the namespace was read; otherwise only the host's objects are compared
+    unmounted: bool = False  # whether the namespace's name leads to something that is no namespace
+    ended: str = ""  # why the workload has ended, "" if it has not
+    refused: str = ""  # why the namespace of this name cannot be a workload's, "" if it can
     by_source: bool = True  # whether packets from its addresses leave by its interface
     advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on the host end
 
@@ -102,17 +107,18 @@ def netns_name(endpoint: VethEndpoint) -> str:
 
 
 def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
-    """Return why a workload ended with the namespace that it was attached to, "" for one that did not.
+    """Return why a workload ended with the namespace that it was attached to, "" if it has not ended.
 
-    One without an identity is of a record that an earlier release wrote, and has ended unless its pair is joined. An
-    identity without a cookie may be that of a later namespace: there the host end has to stand, which goes with the
-    namespace.
+    If its namespace was made for it and is missing, the workload has not ended: the namespace is recreated. A workload
+    without an identity has a record that an earlier release wrote; it has ended unless its pair is joined. An identity
+    without a cookie may be that of a later namespace, so the host end must exist, which disappears with the namespace.
+    Raise KernelError if the kernel cannot be read.
     """
     name, identity_ = netns_name(endpoint), endpoint.netns_identity
     if endpoint.netns_owned:
         if not identity_ or kernel.netns_is(name, identity_) or not kernel.netns_exists(name):
             return ""
-        # Ours is known by its marker, and is made anew when it is gone.
+        # A marker identifies our namespace, which is recreated when it is gone.
         return "" if kernel.netns_owners().get(name) == identity(endpoint) else ELSEWHERE.format(name)
     if identity_ and not kernel.netns_is(name, identity_) or not kernel.netns_exists(name):
         return ELSEWHERE.format(name) if kernel.netns_exists(name) else GONE
@@ -124,10 +130,10 @@ def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
 
 
 def adopted(kernel: Kernel, endpoint: VethEndpoint) -> str:
-    """Return the identity of the namespace in which a workload of an earlier release's record stands, "" for none.
+    """Return the identity of the namespace in which a workload of an earlier release's record exists, "" for none.
 
-    It is the one where the other end of its host end is, with the name and an address that the workload has.
-    Raises KernelError.
+    That namespace has the other end of the workload's host end, with its name and one of its addresses. Raise
+    KernelError if the kernel cannot be read.
     """
     name = netns_name(endpoint)
     try:
@@ -147,7 +153,10 @@ def adopted(kernel: Kernel, endpoint: VethEndpoint) -> str:
 
 
 def gone(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, str]:
-    """Return {interface: why} of the workloads that ended with their namespace, which is not ours to make anew."""
+    """Return a mapping from interface to the reason, of the workloads that ended with their namespaces.
+
+    See `ended`. Raise KernelError if the kernel cannot be read.
+    """
     found = {endpoint.interface: ended(kernel, endpoint) for endpoint in desired}
     return {interface: why for interface, why in found.items() if why}
 
@@ -155,11 +164,13 @@ def gone(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, str]:
 def observe(
     kernel: Kernel, desired: t.Sequence[VethEndpoint], interiors: t.Union[bool, t.Collection[str]] = True
 ) -> dict[str, Observed]:
-    """By interface; of those that are no longer desired by `<namespace>/<name>`.
+    """Return a mapping from host interface to state.
 
-    `interiors` says whose namespaces are looked into, which is what costs: all, none, or those of these interfaces.
-    Where the host end is missing or not marked as this workload's it is done in any case. What advertisements left on
-    a host end is looked for with all interiors, and where it still takes them.
+    The key of a workload no longer desired is `<namespace>/<name>`. `interiors` says which namespaces are read, which
+    takes most of the time: True for all, False for none, or those of these interfaces. A namespace is also read if the
+    host end is missing or not marked as this workload's. Traces of advertisements on a host end are searched for if
+    `interiors` is True, or if the host end still accepts advertisements. Raise KernelError if the kernel cannot be
+    read.
     """
     links = {link.name: link for link in kernel.links()}
     namespaces = set(kernel.netns_list())
@@ -189,7 +200,11 @@ def observe(
 
 
 def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, Observed]:
-    """By interface, read one by one, insides included, and nothing else: for a few of many. Raises KernelError."""
+    """Return a mapping from host interface to state.
+
+    Workloads are read one by one, with their namespaces. This suits a few workloads of many. Workloads that are no
+    longer desired are not searched for. Raise KernelError if the kernel cannot be read.
+    """
     observed: dict[str, Observed] = {}
     for endpoint in desired:
         over = ended(kernel, endpoint)
@@ -201,9 +216,9 @@ def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str,
 
 
 def look(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
-    """Return what there is of a workload that is being attached, wherever it may have been before.
+    """Return the state of a workload that is being attached, even if it was attached to another namespace before.
 
-    Raises KernelError.
+    Raise KernelError if the kernel cannot be read.
     """
     link, name = kernel.link(endpoint.interface), netns_name(endpoint)
     there = kernel.netns_exists(name) or (endpoint.netns_owned and name in kernel.netns_list())
@@ -215,23 +230,29 @@ def _open(have: Observed) -> bool:
 
 
 def _add_advertised(kernel: Kernel, suspects: t.Mapping[str, Observed], observed: dict[str, Observed]) -> None:
-    """Put into `observed` what advertisements left on the host ends of `suspects`."""
+    """Add to `observed` what advertisements left on the host ends of `suspects`.
+
+    Raise KernelError if the kernel cannot be read.
+    """
     present = {have.link.name for have in suspects.values() if have.link is not None}
     for interface, left in hardening.advertised(kernel, present).items():
         observed[interface] = observed[interface]._replace(advertised=left)
 
 
 def unlike(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
-    """Interfaces of those that are not as they should be, outside or inside. Raises KernelError.
+    """Return the interfaces of those workloads that differ from what is desired, on the host or inside.
 
-    Those that ended with their namespace are as they should be.
+    Workloads that ended with their namespaces are not among them. Raise KernelError if the kernel cannot be read.
     """
     changes = diff(endpoints, observe_each(kernel, endpoints))
     return [change.new.interface for change in changes if change.action != "="]
 
 
 def ours(link: Link, endpoint: VethEndpoint) -> bool:
-    """Whether a device is the host end of this workload: marked, or just made by whoever was stopped before marking."""
+    """Return whether a device is this workload's host end: marked as such, or not yet marked.
+
+    A run that was stopped between making and marking it leaves it with our MAC and without an alias.
+    """
     return link.alias == MARK + identity(endpoint) or (
         (link.kind, link.mac, link.alias, link.name) == ("veth", HOST_MAC, "", endpoint.interface)
     )
@@ -258,13 +279,13 @@ def _inside(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link]) -> O
             else Observed(link, True, refused=error.extack)
         )
     except KernelError as error:
-        if error.errno == errno.ENOENT and not endpoint.netns_owned:  # it ended just now
+        if error.errno == errno.ENOENT and not endpoint.netns_owned:  # The namespace has just ended.
             return Observed(link)
         raise
     links = {inner.name: inner for inner in interior.links}
     peer = links.get(endpoint.peer_interface)
     joined = link is not None and peer is not None and _ends(link, peer)
-    # With a pair that is made anew go the routes through its other end, whatever that one was named.
+    # If the pair is recreated, the routes through its old inner end disappear, whatever that end is named.
     going = set() if joined else {inner.name for inner in interior.links if link is not None and _ends(link, inner)}
     wanted = wanted_routes(endpoint)
     routes = {
@@ -282,22 +303,26 @@ def _inside(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link]) -> O
 
 
 def expected_identity(endpoint: VethEndpoint) -> str:
-    """Return the identity that the namespace of a workload has to have, "" for any: ours may have been made anew."""
+    """Return the identity that a workload's namespace must have, "" for any.
+
+    A namespace that we made may have been recreated, so any is accepted there.
+    """
     return "" if endpoint.netns_owned else endpoint.netns_identity
 
 
 def _has6(link: Link) -> bool:
-    """Whether we gave it an IPv6 address once."""
+    """Return whether the alias of an inner end records an IPv6 address of ours."""
     return any(family_of(address) == 6 for address in _recorded(link))
 
 
 def _ends(link: Link, peer: Link) -> bool:
-    """Whether these are the two ends of one pair, in two namespaces."""
+    """Return whether these are the two ends of one pair, in two namespaces."""
     elsewhere = peer.kind == "veth" and peer.peer_elsewhere and link.peer_elsewhere
     return elsewhere and (peer.peer_index, link.peer_index) == (link.index, peer.index)
 
 
 def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
+    """Return a mapping from destination to attributes of the routes that a workload has inside, in the main table."""
     through = RouteAttributes(
         device=endpoint.peer_interface,
         mtu=endpoint.route_mtu,
@@ -314,9 +339,12 @@ def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
 
 
 def route_metric(endpoint: VethEndpoint) -> int:
-    """A namespace of somebody else may be attached twice, by eth0 and by net1: both reach everything by 169.254.1.1,
-    and eth0 is the one that is used while it is there. By the name alone, so that the order does not matter. Those of
-    IPv6 have METRIC_IPV6 besides."""
+    """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
+
+    A namespace of others may be attached twice, by eth0 and by net1. Both reach everything by 169.254.1.1, and eth0 is
+    used while it exists. The metric depends on the name only, so that the order does not matter. IPv6 routes have
+    METRIC_IPV6 added. In a namespace that we made the metric is always 0.
+    """
     if endpoint.netns_owned or endpoint.peer_interface == "eth0":
         return 0
     number = re.search(r"\d{1,6}$", endpoint.peer_interface)
@@ -331,8 +359,10 @@ def _second_table(endpoint: VethEndpoint) -> t.Optional[int]:
 def missing_by_source(
     endpoint: VethEndpoint, rules: t.Collection[RuleEntry] = (), routes: t.Collection[KernelRoute] = ()
 ) -> list[Write]:
-    """Return what is still to be written inside, beside `rules` and `routes`, for packets from the addresses of an
-    interface that is not eth0 to leave by it."""
+    """Return the missing writes that let packets from the addresses of an interface other than eth0 leave by it.
+
+    The result is [] if nothing is missing. `rules` and `routes` are those that exist inside.
+    """
     table = _second_table(endpoint)
     if table is None:
         return []
@@ -356,7 +386,7 @@ def missing_by_source(
 
 
 def _alike(have: RouteAttributes, want: RouteAttributes) -> bool:
-    """Whoever wrote it."""
+    """Return whether two routes are equal, whatever protocol number and source address they have."""
     return have._replace(protocol=want.protocol, source=None) == want
 
 
@@ -408,11 +438,15 @@ def _apart(have: Observed) -> str:
 
 
 def must_recreate(endpoint: VethEndpoint, have: Observed) -> bool:
+    """Return whether the pair must be deleted and created again.
+
+    That is so if its host end exists, but is not joined to the end inside.
+    """
     return have.link is not None and not have.joined
 
 
 def recreated(changes: t.Iterable[Change]) -> set[str]:
-    """Host ends that these changes make anew: their sysctls and routes are gone afterwards."""
+    """Return the host ends that these changes delete and create again: their sysctls and routes are gone afterwards."""
     return {
         change.new.interface
         for change in changes
@@ -433,7 +467,7 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
             " Give the workload another namespace, then run again."
         )
     if link is not None and not have.joined and not link.alias.startswith(MARK):
-        # Of a run that was stopped between making the pair and marking it only a joined pair can be left.
+        # A run that was stopped between making the pair and marking it leaves a joined pair, so this one is not ours.
         return (
             f"A device {link.name} exists on this host that this collection did not make. It was not touched."
             f" Rename or delete it (ip link del {link.name}), then run again."
@@ -455,14 +489,14 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
 
 
 def _shown(destination: str) -> tuple[str, str]:
-    """(program that shows it, its name there)"""
+    """Return (program that shows the route, its destination as that program prints it)."""
     if destination == _DEFAULT_ROUTE6:
         return "ip -6", "default"
     return "ip", "default" if destination == _DEFAULT_ROUTE else destination
 
 
 def _differing(endpoint: VethEndpoint, have: Observed) -> list[tuple[str, str]]:
-    """[(before, after)] of what is not as it should be, for a pair that is joined."""
+    """Return (before, after) for each setting that differs, for a pair that is joined; [] if none does."""
     link, peer = have.link, have.peer
     if link is None or (peer is None and have.inside):
         raise AssertionError("only the two ends of a pair that is joined are compared")
@@ -518,7 +552,7 @@ def _words(attributes: RouteAttributes) -> str:
 
 
 def address_mark(endpoint: VethEndpoint) -> str:
-    """Alias of the inner end: which addresses on it are ours."""
+    """Return the alias of the inner end, which records the addresses on it that are ours."""
     return _ADDRESS_MARK + " ".join(endpoint.addresses)
 
 
@@ -527,7 +561,11 @@ def _recorded(peer: Link) -> list[str]:
 
 
 def apply(kernel: Kernel, changes: t.Iterable[Change]) -> None:
-    """Makes, repairs and removes. A new host end is left down: see `activate`."""
+    """Make, repair and remove workloads.
+
+    A new host end stays down: see `activate`. Raise ApplyError with those that failed, and with conflicts; the others
+    are done.
+    """
     apply_each(changes, lambda change: _write(kernel, change), _reason)
 
 
@@ -539,7 +577,10 @@ def _write(kernel: Kernel, change: Change) -> None:
 
 
 def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
-    """Sets the host ends of these changes up. Those that could not be made are passed over: `apply` told of them."""
+    """Set the host ends of these changes up.
+
+    Workloads that `apply` could not make are skipped. Raise ApplyError with those that failed.
+    """
     made = [change for change in changes if change.kind == "workload" and change.action in ("+", "~")]
     apply_each(made, lambda change: _set_up(kernel, change.new), _reason)
 
@@ -553,7 +594,7 @@ def _set_up(kernel: Kernel, endpoint: VethEndpoint) -> None:
 def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
     name = netns_name(endpoint)
     if must_recreate(endpoint, have):
-        # It may go by itself meanwhile: that of a namespace that was unmounted does, some time later.
+        # It may disappear by itself meanwhile, as a pair does some time after its namespace was unmounted.
         kernel.link_delete(endpoint.interface)
         have = Observed(netns=have.netns)
     if not have.netns:
@@ -576,8 +617,9 @@ def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
         if link is not None:
             alias = MARK + identity(endpoint)
             mac = HOST_MAC if link.mac != HOST_MAC else None
-            # A veth drops silently what its other end is too small for. The host's end is the smaller one meanwhile:
-            # the host then answers for what is too large, and the workload's own routes hold what it sends.
+            # A veth silently drops packets that are too large for its other end. So the host's end is the smaller one
+            # meanwhile: the host then answers packets that are too large, and the workload's own routes limit what it
+            # sends.
             mtu = endpoint.mtu if link.mtu > endpoint.mtu else None
             if link.alias != alias or mac or mtu:
                 kernel.link_set(link.name, alias=alias, mac=mac, mtu=mtu)
@@ -586,7 +628,7 @@ def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
                 hardening.forget_advertised(kernel, link)
         _bring_inside(inner, endpoint)
     finally:
-        kernel.leave(name)  # an open socket would keep the namespace alive when its owner deletes it
+        kernel.leave(name)  # An open socket would keep the namespace alive after its owner has deleted it.
     if link is not None and link.mtu < endpoint.mtu:
         kernel.link_set(link.name, mtu=endpoint.mtu)
 
@@ -611,7 +653,7 @@ def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
     gone = [address for address in recorded if address in present and address not in endpoint.addresses]
     missing = [address for address in endpoint.addresses if address not in present]
     if gone or missing:
-        # All of ours are on record while both are there, whenever this is stopped.
+        # The alias records all of our addresses while old and new ones exist, even if this process is stopped.
         inner.link_set(device, alias=" ".join([alias, *gone]))
     for address in missing:
         inner.address_add(inner_address(device, address))
@@ -645,11 +687,16 @@ def _bring_by_source(inner: Kernel, endpoint: VethEndpoint, families: t.Iterable
 
 
 def inner_address(device: str, address: str) -> InterfaceAddress:
+    """Return the address of an inner end as a /32, or a /128 for IPv6."""
     return InterfaceAddress(device, address, 128 if family_of(address) == 6 else 32)
 
 
 def turn_on_ipv6(inner: Kernel, device: str) -> None:
-    """On the end inside. Docker has it off in what it makes; a new namespace may have inherited that from the host."""
+    """Enable IPv6 on an inner end, without duplicate address detection and router advertisements.
+
+    Docker disables it in its namespaces, and a new namespace may have inherited that from the host. Raise KernelError
+    if the kernel refuses.
+    """
     for name, value in _INSIDE6.items():
         key = f"net/ipv6/conf/{device}/{name}"
         if inner.sysctl_read(key) not in (None, value):
@@ -672,7 +719,7 @@ def _reason(change: Change, error: KernelError) -> str:
         return f"This kernel cannot make veth pairs. {said} Install a kernel that can (Debian: linux-image-amd64)."
     return (
         f"Its pair {endpoint.interface} - {endpoint.peer_interface} (network namespace {netns_name(endpoint)}) could"
-        f" not be set up at: {error.operation}. {said} What stands is kept; run again to have it completed."
+        f" not be set up at: {error.operation}. {said} Its existing parts are kept; run again to have it completed."
     )
 
 

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The encoder of `ipset restore`'s input: every name, type and member that goes into a line of it.
+"""The encoder of `ipset restore`'s input: of each name, type and member that is part of a line.
 
-ipset reads lines into a buffer of 1024 bytes and takes what is longer for the next line, where `save -file` writes any
-file. It splits lines at white space, looks up what is no address in DNS, and expands ranges. So a member is a numeric
-address or CIDR, and what the set's type has besides; nothing else is one.
+ipset reads lines into a buffer of 1024 bytes and takes the rest of a longer one for the next line, where `save -file`
+writes any file. It splits lines at white space, looks up names in DNS, and expands ranges. So only a numeric address or
+CIDR is accepted as a member, with the further parts that the set's type has.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ...base.not_encodable import NotEncodable
 
 PROTOCOL = "ipset restore"
 
-#: What a set of networks cannot hold, as two halves.
+#: The networks that a set of networks cannot hold, each as two halves that it can hold.
 HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
 
 _NAME = re.compile(r"cali[46][0t][A-Za-z0-9_.:=~-]{0,25}", re.ASCII)
 _TYPE = re.compile(r"(?:hash|bitmap|list):[a-z]{2,5}(?:,[a-z]{2,5}){0,2}", re.ASCII)
-# What `ipset save` prints of a member without its options. `del` takes it by that.
+# A member without its options, as `ipset save` prints it and `del` accepts it.
 _SAVED = re.compile(r"[A-Za-z0-9:][A-Za-z0-9_.:,/@%\[\]-]{0,99}", re.ASCII)
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -37,8 +37,12 @@ _SUFFIXES = {"hash:ip,port": f",{_PORT}", "hash:net,iface": f",{_INTERFACE}"}
 
 
 class _Form(t.NamedTuple):
-    """What members of a type look like. `all`: many of IPv4 in their canonical form, a line each. `suffix` is what
-    follows the address, `suffixes` many of these, a line each; None: nothing follows it."""
+    """The form of members of a type of set.
+
+    `all` matches any number of IPv4 members in canonical form, one a line. `suffix` matches what follows an address,
+    `suffixes` any number of these, one a line; it is None if nothing may follow. `lengths` says whether a prefix length
+    is allowed. `allowed` describes the form for people.
+    """
 
     all: re.Pattern[str]
     suffix: re.Pattern[str]
@@ -64,14 +68,18 @@ _FORMS: t.Mapping[str, _Form] = {
 
 
 class Members(t.NamedTuple):
-    """`good` are canonical: as `ipset save` prints them. `refused` are left out of the set, in their order."""
+    """Texts that were wanted as members of a set.
+
+    `good` has the valid ones, in the canonical form of `ipset save`. `refused` has the others in their order; they are
+    left out of the set.
+    """
 
     good: frozenset[str]
     refused: tuple[str, ...] = ()
 
 
 def name(value: str) -> str:
-    """Return the name of a set of ours. Raises NotEncodable."""
+    """Return `value`, the name of a set of ours, unchanged. Raise NotEncodable if it is no such name."""
     if not _NAME.fullmatch(value):
         allowed = "Allowed are 31 letters, digits and _.:=~- , the first cali40 or cali60"
         raise NotEncodable(PROTOCOL, "a set's name", value, allowed)
@@ -79,17 +87,17 @@ def name(value: str) -> str:
 
 
 def type_of(value: str) -> str:
-    """Return the type of a set. Raises NotEncodable."""
+    """Return `value`, the type of a set, unchanged. Raise NotEncodable if no set can have this type."""
     if value not in _FORMS and not _TYPE.fullmatch(value):
         raise NotEncodable(PROTOCOL, "a set's type", value, f"Allowed is one of {', '.join(_FORMS)}")
     return value
 
 
 def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[str] = frozenset()) -> Members:
-    """Tell which of `values` can be members of a set of type `kind`, and return them in their canonical form.
+    """Return which of `values` can be members of a set of type `kind`, in canonical form, and which cannot.
 
-    `known` are members of the same set that have come through here before. Raises NotEncodable for a type whose members
-    have no form here.
+    `known` are canonical members of the same set that this function returned before: these are not checked again. Raise
+    NotEncodable if members of this type have no form here.
     """
     form = _FORMS.get(kind)
     if form is None:
@@ -115,7 +123,11 @@ def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[s
 
 
 def member(kind: str, ipv6: bool, value: str) -> str:
-    """Return one member in its canonical form. Raises NotEncodable."""
+    """Return one member in its canonical form.
+
+    Raise NotEncodable if it cannot be a member. A network of length 0, which is stored as two halves, gives its lower
+    half.
+    """
     found = members(kind, ipv6, (value,))
     if found.refused:
         raise refusal(kind, ipv6, value)
@@ -123,13 +135,16 @@ def member(kind: str, ipv6: bool, value: str) -> str:
 
 
 def refusal(kind: str, ipv6: bool, value: str) -> NotEncodable:
-    """Return the error for a value that cannot be a member."""
+    """Return the NotEncodable for a value that cannot be a member of a set of type `kind`."""
     version = 6 if ipv6 else 4
     return NotEncodable(PROTOCOL, f"a member of a {kind}", value, f"Allowed is {_FORMS[kind].allowed} of IPv{version}")
 
 
 def saved(value: str) -> str:
-    """Return, for `del`, a member that `ipset save` printed, without its options (`nomatch`). Raises NotEncodable."""
+    """Return a member that `ipset save` printed, without its options (`nomatch`), for the command `del`.
+
+    Raise NotEncodable if the rest has an unexpected form.
+    """
     first = value.partition(" ")[0]
     if not _SAVED.fullmatch(first):
         raise NotEncodable(PROTOCOL, "a member", value, "Allowed are 100 letters, digits and _.:,/@%[]-")
@@ -137,7 +152,10 @@ def saved(value: str) -> str:
 
 
 def _are_canonical(form: _Form, values: t.Collection[str], ipv6: bool) -> bool:
-    """Decide for all values at once, which is quick. False may be an error on the safe side."""
+    """Return whether all values are members in canonical form, decided for all at once, which is fast.
+
+    False may be wrong: then each value has to be checked.
+    """
     text = "\n".join([*values, ""])
     if text.count("\n") != len(values):
         return False
@@ -157,7 +175,7 @@ def _are_canonical(form: _Form, values: t.Collection[str], ipv6: bool) -> bool:
 
 
 def _canonical(form: _Form, value: str, ipv6: bool) -> t.Optional[str]:
-    """Return the member, or None for what is none."""
+    """Return the member in its canonical form, or None if it cannot be a member."""
     network, comma, rest = value.partition(",")
     if not form.suffix.fullmatch(comma + rest):
         return None
@@ -165,7 +183,7 @@ def _canonical(form: _Form, value: str, ipv6: bool) -> t.Optional[str]:
     family, bits = (socket.AF_INET6, 128) if ipv6 else (socket.AF_INET, 32)
     try:
         packed = socket.inet_pton(family, address)
-    except (OSError, ValueError):  # ValueError: a NUL, or half of a surrogate pair
+    except (OSError, ValueError):  # ValueError is for a NUL and for half of a surrogate pair.
         return None
     if slash:
         if not length.isascii() or not length.isdigit() or len(length) > 3 or not 0 < int(length) <= bits:
@@ -181,7 +199,7 @@ def _canonical(form: _Form, value: str, ipv6: bool) -> t.Optional[str]:
 
 
 def _has_host_bits(value: str) -> bool:
-    """Tell whether a canonical IPv4 CIDR has bits set behind its prefix, which the kernel would clear."""
+    """Return whether a canonical IPv4 CIDR has bits set behind its prefix, which the kernel would clear."""
     address, slash, rest = value.partition("/")
     if not slash:
         return False

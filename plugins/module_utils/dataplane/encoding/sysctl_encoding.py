@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The encoder of sysctls: a key as a path below /proc/sys/net, and a value as what is written to it."""
+"""The encoder of sysctls: of a key as a path below /proc/sys/net, and of a value as the bytes to write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...base.not_encodable import NotEncodable
 
 PROTOCOL = "/proc/sys"
 
-#: What keys begin with; nothing else of the kernel's is ours to set.
+#: The beginning of each key; other settings of the kernel must not be changed.
 _ROOT = "net/"
 
 # Names of devices may have any characters but white space, '/' and ':' (dev_valid_name of the kernel).
@@ -22,7 +22,7 @@ _VALUE = re.compile(r"[A-Za-z0-9 \t.:_,/+-]{0,255}", re.ASCII)
 
 @functools.lru_cache(maxsize=65536)
 def path(key: str) -> str:
-    """Return the path of a key. Raises NotEncodable for one that leads elsewhere."""
+    """Return the absolute path of a key. Raise NotEncodable if the path would not be below /proc/sys/net."""
     if not _KEY.fullmatch(key):
         allowed = f"Allowed is a path that begins with {_ROOT}, without '..', white space and control characters"
         raise NotEncodable(PROTOCOL, "a key", key, allowed)
@@ -31,7 +31,7 @@ def path(key: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def value(text: str) -> bytes:
-    """Return a value as it is written. Raises NotEncodable."""
+    """Return a value as the bytes to write. Raise NotEncodable if it has characters that are not allowed."""
     if not _VALUE.fullmatch(text):
         raise NotEncodable(PROTOCOL, "a value", text, "Allowed are letters, digits, spaces and .:_,/+- in one line")
     return text.encode("ascii")

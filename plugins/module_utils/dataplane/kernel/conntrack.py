@@ -1,15 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Connections that the kernel tracks for addresses, deleted by ctnetlink: no program `conntrack` is needed.
+"""Tracked connections of addresses, listed, marked and deleted by ctnetlink, without the program `conntrack`.
 
-An address that is given to another workload must not inherit what was open to the one before it. Asked for are the
-connections that it opened (source, original direction) and those that others opened to it, also by way of a DNAT
-(source, reply direction). The kernel filters (5.8 and newer); an older one sends all and is filtered here.
+A workload must not inherit the connections of the one that had its address before. Deleted are the connections that the
+address opened (source, original direction) and those that others opened to it, also by way of a DNAT (source, reply
+direction). The kernel selects them (5.8 and newer); an older one sends all, and they are selected here.
 
-Every list of them costs the kernel a walk through its whole table, 3 ms for one of 262,144 buckets, even when nothing
-is in it. So it is first asked how many there are, and if they are few, for all of them once.
-Layouts: linux/netfilter/nfnetlink_conntrack.h.
+Every list costs the kernel a walk through its whole table, 3 ms for 262,144 buckets, even if the table is empty. So the
+number of connections is read first, and if they are few, all of them are read once. Layouts:
+linux/netfilter/nfnetlink_conntrack.h.
 """
 
 from __future__ import annotations
@@ -45,18 +45,22 @@ _FILTER_SOURCE = 1
 _CTA_STATS_GLOBAL_ENTRIES = 1
 _NESTED = 0x8000
 
-#: What a kernel answers that tracks nothing, or whose netlink part of it is not there.
+#: The errors of a kernel that tracks nothing, or that lacks connection tracking over netlink.
 _ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOENT)
 
 open_socket = functools.partial(rt.open_socket, _NETLINK_NETFILTER)
 
 
-#: Connections per address up to which reading all of them costs less than two walks for that address.
+#: Up to so many connections per address, reading all of them costs less than two walks for that address.
 _FEW = 500
 
 
 def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
-    """Deletes them and says how many there were. `channel` is one over `open_socket`. Raises KernelError."""
+    """Delete the tracked connections of these addresses.
+
+    Return their number, 0 if the kernel tracks nothing. `channel` has a socket of `open_socket`. Raise KernelError if
+    the kernel refuses.
+    """
     sources = {rt.packed_address(address) for address in addresses}
     try:
         found = set(_found(channel, sources))
@@ -68,32 +72,42 @@ def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
 
 
 def set_mark(channel: rt.Channel, connections: t.Collection[Connection], bits: int, marked: bool) -> int:
-    """Sets or clears `bits` of their marks and no others. How many there still were. Raises KernelError."""
+    """Set (`marked` True) or clear the bits `bits` of these connections' marks.
+
+    Return how many of them still existed. Other bits stay as they are. Raise KernelError if the kernel refuses.
+    """
     mark = rt.attribute(_CTA_MARK, _BE32.pack(bits if marked else 0)) + rt.attribute(_CTA_MARK_MASK, _BE32.pack(bits))
     operation = f"mark {len(connections)} tracked connections"
     return _each(channel, _CHANGE, [one.name + mark for one in connections], operation)
 
 
 def _each(channel: rt.Channel, kind: int, named: t.Collection[bytes], operation: str) -> int:
-    """Sends a message for each and says how many there still were."""
+    """Send one message of type `kind` for each named connection.
+
+    Return how many of the connections still existed. Raise KernelError if the kernel refuses one for another reason
+    than that it has ended.
+    """
     heads: dict[int, bytes] = {family: _NFGENMSG.pack(family, 0, 0) for family in (socket.AF_INET, socket.AF_INET6)}
     found = len(named)
     messages = [rt.parts(kind, 0, heads[_family(one)] + one) for one in named]
     for _position, number, extack in channel.batch(messages, operation):
         if number != errno.ENOENT:
             raise KernelError(number, operation, extack)
-        found -= 1  # it ended by itself
+        found -= 1  # The connection has ended by itself.
     return found
 
 
 def _family(name: bytes) -> int:
-    """Of a connection that is named so."""
+    """Return AF_INET or AF_INET6 for the connection with this name."""
     ends = rt.attributes(rt.attributes(name, 0).get(_CTA_TUPLE_ORIG, b""), 0)
     return socket.AF_INET6 if _CTA_IP_V6_SRC in rt.attributes(ends.get(_CTA_TUPLE_IP, b""), 0) else socket.AF_INET
 
 
 def _found(channel: rt.Channel, sources: t.Collection[bytes]) -> t.Iterator[bytes]:
-    """What names each connection of these addresses to the kernel, as attributes; one may come twice."""
+    """Yield the name of each connection of these packed addresses, as attributes; one may be yielded twice.
+
+    Raise KernelError if the kernel refuses.
+    """
     tracked = _tracked(channel)
     if tracked is not None and tracked <= _FEW * len(sources):
         if tracked:
@@ -105,7 +119,10 @@ def _found(channel: rt.Channel, sources: t.Collection[bytes]) -> t.Iterator[byte
 
 
 def _tracked(channel: rt.Channel) -> t.Optional[int]:
-    """How many connections the kernel tracks in this network namespace; None where it does not say."""
+    """Return the number of connections that the kernel tracks in this network namespace, or None if it does not say.
+
+    Raise KernelError if the kernel refuses for another reason than that it lacks the count.
+    """
     head = _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0)
     try:
         answers = channel.request(_COUNT, 0, head, "count tracked connections")
@@ -121,7 +138,10 @@ def _tracked(channel: rt.Channel) -> t.Optional[int]:
 
 
 def _listed_from(channel: rt.Channel, direction: int, source: bytes) -> list[bytes]:
-    """Those with this source in this direction, from a kernel that filters; all from another."""
+    """Return the messages of connections with this packed source address in this direction.
+
+    A kernel that cannot select them sends all connections. Raise KernelError if it refuses.
+    """
     family, of = (socket.AF_INET, _CTA_IP_V4_SRC) if len(source) == 4 else (socket.AF_INET6, _CTA_IP_V6_SRC)
     ip = rt.attribute(_CTA_TUPLE_IP | _NESTED, rt.attribute(of, source))
     flags = rt.attribute(_FILTER_FLAGS[direction], _U32.pack(_FILTER_SOURCE))
@@ -141,7 +161,7 @@ def _listed(channel: rt.Channel, wanted: bytes = b"", family: int = socket.AF_UN
 def _named(
     messages: t.Iterable[bytes], directions: t.Collection[int], sources: t.Collection[bytes]
 ) -> t.Iterator[bytes]:
-    """What names those that have one of `sources` in one of `directions`."""
+    """Yield the names of the connections that have one of `sources` in one of `directions`."""
     for message in messages:
         found = rt.attributes(message, _HEADERS)
         if _CTA_TUPLE_ORIG in found and any(_source(found.get(one, b"")) in sources for one in directions):
@@ -149,7 +169,10 @@ def _named(
 
 
 def _name(found: t.Mapping[int, bytes]) -> bytes:
-    """What names a connection to the kernel, of all that is told of it. With the number it cannot be another one's."""
+    """Return the attributes by which the kernel identifies a connection.
+
+    They include its id, so that no other one matches.
+    """
     name = rt.attribute(_CTA_TUPLE_ORIG | _NESTED, found[_CTA_TUPLE_ORIG])
     for kind in (_CTA_ID, _CTA_ZONE):
         if kind in found:
@@ -163,9 +186,10 @@ def _source(ends: bytes) -> t.Optional[bytes]:
 
 
 def connections(channel: rt.Channel) -> t.Iterator[Connection]:
-    """All that are tracked and have not ended, as they are read, but for those of zones: these are not the host's own.
+    """Yield the tracked connections that have not ended, while they are read; none if the kernel tracks nothing.
 
-    Raises KernelError.
+    Connections in a conntrack zone are left out, because they are not the host's own. Raise KernelError if the kernel
+    refuses.
     """
     head = _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0)
     try:
@@ -181,7 +205,7 @@ def connections(channel: rt.Channel) -> t.Iterator[Connection]:
 
 
 def _connection(found: t.Mapping[int, bytes]) -> t.Optional[Connection]:
-    """None for one that is not told completely."""
+    """Return the connection that these attributes describe, or None if its addresses or protocol are incomplete."""
     ends = found.get(_CTA_TUPLE_ORIG, b"")
     sent, answered = _flow(ends), _flow(found.get(_CTA_TUPLE_REPLY, b""))
     if sent is None or answered is None:
@@ -193,7 +217,7 @@ def _connection(found: t.Mapping[int, bytes]) -> t.Optional[Connection]:
     return Connection(sent, flow, ends, _name(found), found.get(_CTA_TUPLE_MASTER, b""), mark)
 
 
-#: The ends of a connection with ports, as the kernel writes them: what stands between the values, and the values.
+#: The ends of an IPv4 connection with ports, as the kernel writes them: attribute headers and values in turn.
 _USUAL = struct.Struct("=8s4s4s4s8sB3x4s2s2x4s2s2x")
 _BETWEEN = tuple(bytes.fromhex(text) for text in (
     "1400018008000100", "08000200", "1c00028005000100", "06000200", "06000300",
@@ -201,7 +225,7 @@ _BETWEEN = tuple(bytes.fromhex(text) for text in (
 
 
 def _flow(ends: bytes) -> t.Optional[Flow]:
-    if len(ends) == _USUAL.size:  # several times as fast as reading it by attributes
+    if len(ends) == _USUAL.size:  # This is several times as fast as reading the attributes.
         one, source, two, destination, three, number, four, sent_from, five, sent_to = _USUAL.unpack(ends)
         if (one, two, three, four, five) == _BETWEEN:
             ports = (int.from_bytes(port, "big") for port in (sent_from, sent_to))

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """LinuxKernel: the Kernel port on a running Linux.
 
-Reads and bulk routes go through rtnetlink.py, the links and addresses of workloads through links_packed.py. New tunnel
-devices, neighbours and rules are encoded by pyroute2, which is imported at the first such write, and sent by the same
-channel: it is the only part of pyroute2 that is alike in the versions of Debian 12 (0.7.2), Debian 13 (0.7.7) and PyPI
-(0.9), and the error texts of the kernel stay ours to show.
+Reads and bulk routes use rtnetlink.py, the links and addresses of workloads links_packed.py. New tunnel devices,
+neighbours and rules are encoded by pyroute2, which is imported at the first such write, and sent through the same
+channel. The encoders are the only part of pyroute2 that is alike in the versions of Debian 12 (0.7.2), Debian 13
+(0.7.7) and PyPI (0.9), and with our own channel the kernel's error texts can be shown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MS_BIND, _MS_REC, _MS_SHARED = 4096, 16384, 1 << 20
 _MNT_DETACH = 2
 _TABLE_MAIN = 254
 _SEEN = 4096  # namespaces whose identities are kept
-_FEW = 16  # devices up to which asking for each is cheaper than a list of all
+_FEW = 16  # devices; up to this number, looking up each is cheaper than reading all
 
 NETNS_FOLDER = "/run/netns"
 MARKER_FOLDER = "/run/calico/netns"
@@ -46,14 +46,20 @@ _PRIVATE_GROUPS = 0x43000000
 
 
 def _make_public(folder: str) -> None:
-    """Make a folder that everybody may list, whatever the umask of this process is."""
+    """Make a folder that every user may list, regardless of this process's umask.
+
+    Do nothing if it exists. Raise OSError if it cannot be made.
+    """
     if not os.path.isdir(folder):
         os.makedirs(folder, mode=0o755, exist_ok=True)
         os.chmod(folder, 0o755)
 
 
 def _in_thread(work: t.Callable[[], _T]) -> _T:
-    """Runs `work` in a thread of its own, whose network namespace may change without any effect on others."""
+    """Return the result of `work`, run in a separate thread, so that this thread's namespace does not change.
+
+    It waits for the thread. Exceptions of `work` are raised again.
+    """
     results: list[_T] = []
     errors: list[BaseException] = []
 
@@ -72,7 +78,7 @@ def _in_thread(work: t.Callable[[], _T]) -> _T:
 
 
 def _encoded(encode: t.Callable[[str], _T], value: str, operation: str) -> _T:
-    """Return `value` encoded. Raises KernelError for what has no encoding."""
+    """Return the result of `encode(value)`. Raise KernelError (EINVAL) if the value cannot be encoded."""
     try:
         return encode(value)
     except NotEncodable as error:
@@ -80,7 +86,11 @@ def _encoded(encode: t.Callable[[str], _T], value: str, operation: str) -> _T:
 
 
 def _enter_mounts(path: str, operation: str) -> None:
-    """For a thread that ends afterwards: its root and folder are no longer those of the process."""
+    """Move the calling thread into the mount namespace at `path`.
+
+    The thread must end afterwards. Its root and working folder are no longer those of the process. Raise KernelError if
+    the kernel refuses.
+    """
     try:
         there = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -93,10 +103,11 @@ def _enter_mounts(path: str, operation: str) -> None:
 
 
 class LinuxKernel:
-    """`netns` names the namespace below `netns_folder` to look into; None is the one of the calling process.
+    """The Kernel port for one network namespace of this host.
 
-    `mounts` is the mount namespace, as a path, in which network namespaces are mounted, for a process that lives in one
-    of its own: what it mounts itself nobody else sees. None: that of the calling process.
+    `netns` names the namespace below `netns_folder`; None is that of the calling process. `mounts` is the path of the
+    mount namespace in which network namespaces are mounted, for a process that lives in one of its own: no other
+    process would see its mounts. None is that of the calling process.
     """
 
     def __init__(
@@ -114,9 +125,9 @@ class LinuxKernel:
         self._channel = rt.Channel(self._open_socket)
         self._tracker = rt.Channel(self._open_tracker)
         self._inner: dict[str, LinuxKernel] = {}
-        self._handle = -1  # of the namespace, in one that `inside` gave
+        self._handle = -1  # file descriptor of the namespace, in an object that `inside` returned
         self._identity = ""
-        # {name or path: (inode and time of its making, identity)} of namespaces as they were seen last
+        # {name or path: ((inode number, change time), identity)} of namespaces as they were seen last
         self._seen: dict[str, tuple[tuple[int, int], str]] = {}
 
     def close(self) -> None:
@@ -136,7 +147,10 @@ class LinuxKernel:
     # ---- namespaces
 
     def _there(self, work: t.Callable[[], _T]) -> _T:
-        """Runs `work` in this kernel's network namespace."""
+        """Return the result of `work`, run in this kernel's network namespace.
+
+        Raise KernelError if the namespace cannot be entered.
+        """
         if self._netns is None:
             return work()
         if self._handle >= 0:
@@ -153,7 +167,7 @@ class LinuxKernel:
         return os.path.join(self._netns_folder, netns)
 
     def _open_socket(self) -> socket.socket:
-        return self._there(rt.open_socket)  # a socket belongs for good to the namespace that it was opened in
+        return self._there(rt.open_socket)  # A socket always belongs to the namespace that it was opened in.
 
     def _open_tracker(self) -> socket.socket:
         return self._there(conntrack.open_socket)
@@ -166,7 +180,11 @@ class LinuxKernel:
         return kernel
 
     def _entered(self, netns: str, identity: str) -> LinuxKernel:
-        """A kernel that has its namespace open. Raises NamespaceRefused."""
+        """Return a kernel that has the namespace `netns` open.
+
+        Raise NamespaceRefused if the path leads to no network namespace, to the host's own, or to one with another
+        identity. Raise KernelError if it cannot be opened.
+        """
         kernel = LinuxKernel(netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder)
         kernel._handle = namespaces.opened(self._path(netns), netns)
         try:
@@ -224,12 +242,12 @@ class LinuxKernel:
             if found.st_dev != namespaces.device():
                 return False
             known = self._seen.get(netns)
-            # An inode is used again, but not within one tick of the clock.
+            # An inode number is reused, but not within one tick of the clock.
             if known is None or known[0] != (found.st_ino, found.st_ctime_ns):
                 if len(self._seen) >= _SEEN:
                     self._seen.clear()
                 known = self._seen[netns] = namespaces.looked_at(self._path(netns), netns)
-        except OSError:  # KernelErrors are
+        except OSError:  # KernelError is one.
             return False
         return known[1] == identity
 
@@ -240,7 +258,7 @@ class LinuxKernel:
             return []
 
     def _left_over(self, name: str) -> bool:
-        """Whether this is the empty file of a namespace that we were making or deleting when we were killed."""
+        """Return whether this is the empty file of a namespace that we were making or deleting when we were killed."""
         try:
             found = os.stat(os.path.join(self._netns_folder, name))
         except OSError:
@@ -263,7 +281,7 @@ class LinuxKernel:
             if os.path.exists(path):
                 raise port.KernelError(errno.EEXIST, operation)
             namespaces.call(operation, "unshare", namespaces.CLONE_NEWNET)
-            # Marked before it has a name: whoever is killed in between leaves nothing that nobody knows to be ours.
+            # The marker comes before the name: if this process is killed in between, no unmarked namespace is left.
             self._mark(name, owner)
             try:
                 os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0))
@@ -280,7 +298,10 @@ class LinuxKernel:
         _in_thread(make)
 
     def _mark(self, name: str, owner: str) -> None:
-        """Record that the namespace of the calling thread is ours, by that name."""
+        """Record in a marker file that the namespace of the calling thread is ours, with this name and owner.
+
+        Do nothing if `owner` is "". Raise OSError if the file cannot be written.
+        """
         if not owner:
             return
         handle = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -300,7 +321,7 @@ class LinuxKernel:
         folder = self._netns_folder
         _make_public(folder)
         here = folder.encode()
-        # As `ip netns add` does: a shared mount, so that the namespace is seen (and let go) in every mount namespace.
+        # `ip netns add` does so, too: a shared mount lets the namespace appear and disappear in every mount namespace.
         if folder == NETNS_FOLDER and namespaces.libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
             namespaces.call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
             namespaces.call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
@@ -314,7 +335,7 @@ class LinuxKernel:
             inner.close()
 
         def delete() -> None:
-            # Where it was mounted: a sandbox may see one mount twice, and a file is not removed from under a mount.
+            # Unmount where it was mounted: a sandbox may see a mount twice, and a file under a mount cannot be removed.
             if self._mounts is not None:
                 _enter_mounts(self._mounts, operation)
             self._unmount(path, operation)
@@ -352,9 +373,9 @@ class LinuxKernel:
             try:
                 with open(os.path.join(self._marker_folder, name), encoding="utf-8") as stream:
                     marker = json.load(stream)
-                # A namespace of this name that somebody made anew is another one, which often has the same inode.
+                # Another process may have made a new namespace of this name, which often has the same inode number.
                 same = os.stat(os.path.join(self._netns_folder, name)).st_ino == marker["inode"]
-                if "identity" in marker:  # earlier releases wrote none
+                if "identity" in marker:  # Earlier releases wrote none.
                     same = same and self.netns_is(name, marker["identity"])
                 if same or self._left_over(name):
                     owners[name] = str(marker["owner"])
@@ -419,7 +440,7 @@ class LinuxKernel:
 
     def sockets_using(self, address: str) -> int:
         packed = rt.packed_address(address)
-        # As /proc/net shows it: numbers of 32 bits in the processor's order, which is little endian.
+        # /proc/net shows numbers of 32 bits in the processor's order, which is little endian.
         plain = "".join(packed[start : start + 4][::-1].hex() for start in range(0, len(packed), 4)).upper()
         mapped = "0000000000000000FFFF0000" + plain
         done = {"tcp": ("06", "07"), "tcp6": ("06", "07"), "udp": (), "udp6": ()}  # TIME_WAIT and CLOSE use nothing
@@ -546,7 +567,7 @@ class LinuxKernel:
 
     def links_delete(self, names: t.Sequence[str]) -> None:
         operation = f"delete {len(names)} devices"
-        # A group that nobody else uses: deleting one takes along whatever is in it.
+        # The group must have no other devices, because deleting it deletes all that are in it.
         group = _PRIVATE_GROUPS | int.from_bytes(os.urandom(3), "big")
         gathered = len(names)
         for _position, number, extack in self._batch([packed.link_group(name, group) for name in names], operation):
@@ -557,7 +578,10 @@ class LinuxKernel:
             self._send(packed.group_delete(group), operation)
 
     def _indexes(self, devices: t.Collection[str]) -> dict[str, int]:
-        """{device: index} of those of them that are there."""
+        """Return a mapping from name to index that has those of `devices` that exist, and maybe other devices.
+
+        Raise KernelError if the kernel refuses.
+        """
         if len(devices) > _FEW:
             return rt.dump_indexes(self._channel)
         found = ((name, rt.get_index(self._channel, name)) for name in devices)
@@ -699,11 +723,11 @@ class LinuxKernel:
 
 
 def _is_a_kernel(kernel: LinuxKernel) -> port.Kernel:
-    return kernel  # the type checker holds the class to the port
+    return kernel  # The type checker verifies here that the class implements the port.
 
 
 def _doing(item: port.Write) -> str:
-    """What a write is, for its error."""
+    """Return the words for a write that an error names, such as `change device eth0`."""
     if isinstance(item, port.LinkChange):
         return f"change device {item.name}"
     if isinstance(item, port.InterfaceAddress):
@@ -714,7 +738,7 @@ def _doing(item: port.Write) -> str:
 
 
 def _about(error: port.KernelError, device: str) -> port.KernelError:
-    """The same, with the name of the device that is not there; the kernel does not say it."""
+    """Return the error with the name of the missing device if its errno is ENODEV, which the kernel does not say."""
     if error.errno != errno.ENODEV:
         return error
     return port.KernelError(errno.ENODEV, error.operation, f"there is no device {device}")
@@ -723,7 +747,10 @@ def _about(error: port.KernelError, device: str) -> port.KernelError:
 def _encode(
     codec: str, kind: int, flags: int, header: t.Mapping[str, t.Any], attributes: t.Sequence[tuple[str, t.Any]]
 ) -> packed.Packed:
-    """Body of a message by pyroute2's codec; the netlink header in front of it is ours."""
+    """Return a message whose body pyroute2's class `codec` encodes.
+
+    Raise MissingLibrary if pyroute2 is not installed.
+    """
     message = _codec(codec)()
     for name, value in header.items():
         message[name] = value

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which route a destination takes: the kernel's longest-prefix match over routes already read, of both IP versions."""
+"""The route that a destination takes: the kernel's longest-prefix match, over routes that were read before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from .port import KernelRoute, RouteAttributes
 
 
 class Lookup:
-    """Of equal prefixes the one with the lowest metric counts, as in the kernel."""
+    """A table of routes of both IP versions.
+
+    Of routes with equal prefixes only the one with the lowest metric counts.
+    """
 
     def __init__(self, routes: t.Iterable[KernelRoute]) -> None:
         by_length: dict[tuple[int, int], dict[int, RouteAttributes]] = {}
@@ -24,6 +27,7 @@ class Lookup:
         self._by_length = sorted(by_length.items(), reverse=True)
 
     def route(self, address: str) -> t.Optional[RouteAttributes]:
+        """Return the attributes of the longest-prefix route that contains `address`, or None if there is none."""
         own_bits, number, _length = network(address)
         for (bits, length), routes in self._by_length:
             found = routes.get(number >> (bits - length)) if bits == own_bits else None

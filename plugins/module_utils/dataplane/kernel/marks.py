@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cheap signs of change for what must be read often and differs seldom: equal marks, nothing has changed.
+"""Marks: cheap values of tables that are read often and rarely change.
 
-No program is run for them. Layouts: linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h,
-linux/netfilter/ipset/ip_set.h, linux/netfilter_ipv4/ip_tables.h.
+Equal marks mean that nothing has changed. No program is run for them. Layouts: linux/netfilter/nfnetlink.h,
+linux/netfilter/nf_tables.h, linux/netfilter/ipset/ip_set.h, linux/netfilter_ipv4/ip_tables.h.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ _NFT_GETGEN = 10 << 8 | 16  # NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN
 _NFTA_GEN_ID = 1
 _IPSET_LIST = 6 << 8 | 7  # NFNL_SUBSYS_IPSET, IPSET_CMD_LIST
 _IPSET_PROTOCOL, _IPSET_SETNAME = 1, 2
-_OLDEST_PROTOCOL = 6  # of ipset, which all kernels since 3.x speak
+_OLDEST_PROTOCOL = 6  # version of ipset's protocol that all kernels since 3.x support
 _NFGENMSG = struct.Struct("!BBH")  # family, version, resource
 _HEADERS = 20  # netlink's and nfgenmsg
 _ROUTE_PROTOCOL = 16 + 5  # in a message about a route
 
 _SO_GET_INFO = 64  # IPT_SO_GET_INFO, IP6T_SO_GET_INFO
 _GETINFO = 32 + 4 * (1 + 5 + 5 + 1 + 1)  # struct ipt_getinfo: name, valid hooks, hooks, underflows, entries, size
-#: Program, file of the tables' names, and how they are asked for.
+#: Program, file of the tables' names, and family and level of the socket option that describes a table.
 _LEGACY = (
     ("iptables", "ip_tables_names", socket.AF_INET, socket.IPPROTO_IP),
     ("ip6tables", "ip6_tables_names", socket.AF_INET6, socket.IPPROTO_IPV6),
 )
 
-#: What a kernel answers that has no nf_tables or no ip_set.
+#: The errors of a kernel that has no nf_tables or no ip_set.
 _ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 def ruleset(channel: rt.Channel) -> t.Optional[int]:
-    """The generation of the nftables ruleset of a namespace, which every change of it moves; None without nf_tables.
+    """Return the generation of the namespace's nftables ruleset, which every change increases; None without nf_tables.
 
-    `channel` is one over a NETLINK_NETFILTER socket, here and below. Takes two microseconds. Raises KernelError.
+    `channel` has a NETLINK_NETFILTER socket, here and in `ipset`. Takes two microseconds. Raise KernelError if the
+    kernel refuses.
     """
     try:
         answers = channel.request(_NFT_GETGEN, 0, _NFGENMSG.pack(0, 0, 0), "ask for the ruleset's generation")
@@ -56,15 +57,17 @@ def ruleset(channel: rt.Channel) -> t.Optional[int]:
 
 
 def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
-    """Of the tables of iptables-legacy in this thread's namespace: program, table, and how many rules it has, of which
-    size, and where each hook begins. Equal ones may differ in a rule that was put in the place of another of its size.
-    Loads no module and makes no table. Raises OSError."""
+    """Return (program, table, `struct ipt_getinfo`) for each table of iptables-legacy in this thread's namespace.
+
+    The struct has the number of rules, their size in bytes, and the offset of each hook. It does not change when a rule
+    replaces another one of its size. Loads no module and makes no table. Raise OSError if a table cannot be read.
+    """
     found = []
     for program, names, family, level in _LEGACY:
         try:
             with open(f"/proc/thread-self/net/{names}", encoding="ascii") as stream:
                 tables = stream.read().split()
-        except OSError:  # there is no such module
+        except OSError:  # The module is not loaded.
             continue
         if tables:
             with socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW) as asked:
@@ -73,7 +76,10 @@ def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
 
 
 def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
-    """struct ipt_getinfo; the option takes the table's name from the buffer for its answer."""
+    """Return the `struct ipt_getinfo` of a table.
+
+    Raise KernelError if the kernel refuses. The socket option takes the table's name from the buffer for its answer.
+    """
     answer = ctypes.create_string_buffer(table.encode(), _GETINFO)
     length = ctypes.c_uint32(_GETINFO)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -83,7 +89,10 @@ def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
 
 
 def ipset(channel: rt.Channel, name: str) -> int:
-    """0 for a set that is not there. Raises KernelError."""
+    """Return a checksum of an IP set and its members, 0 for a set that does not exist.
+
+    Raise KernelError if the kernel refuses for another reason.
+    """
     body = _NFGENMSG.pack(2, 0, 0) + rt.attribute(_IPSET_PROTOCOL, bytes((_OLDEST_PROTOCOL,)))
     body += rt.attribute(_IPSET_SETNAME, name.encode() + b"\0")
     try:
@@ -95,7 +104,10 @@ def ipset(channel: rt.Channel, name: str) -> int:
 
 
 def routes(channel: rt.Channel, protocol: int) -> int:
-    """Of all routes with this protocol number; `channel` is one of rtnetlink. Raises KernelError."""
+    """Return a checksum of all routes with this protocol number, of both IP versions.
+
+    `channel` has an rtnetlink socket. Raise KernelError if the kernel refuses.
+    """
     found = 1
     for family in (socket.AF_INET, socket.AF_INET6):
         body = rt.RTMSG.pack(family, 0, 0, 0, 0, protocol, 0, 0, 0)

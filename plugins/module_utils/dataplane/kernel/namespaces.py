@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Network namespaces: opened by path without side effects, told from each other, visited.
+"""Network namespaces: opened by path without side effects, identified, and visited.
 
-A path says little about a namespace: a process id is used again, a symbolic link is changed. So a path is opened once,
-what it led to is checked, and the open file is what everything else uses.
+A path says little about a namespace: a process id is reused, a symbolic link is changed. So a path is opened once, the
+result is checked, and everything else uses the open file.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ def libc() -> ctypes.CDLL:
 
 @functools.cache
 def device() -> int:
-    """Return the device number of the kernel's own file system on which all namespaces lie."""
+    """Return the device number of the kernel's file system that holds all namespaces."""
     return os.stat("/proc/self/ns/net").st_dev
 
 
 @functools.cache
 def _of_init() -> int:
-    """Return the inode of the namespace of process 1, which lives as long as the system does; 0 where it is hidden."""
+    """Return the inode number of the network namespace of process 1, or 0 if it cannot be read.
+
+    That namespace lives as long as the system does.
+    """
     try:
         return os.stat("/proc/1/ns/net").st_ino
     except OSError:
@@ -50,16 +53,20 @@ def _of_init() -> int:
 
 
 def call(operation: str, function: str, *arguments: t.Any) -> None:
-    """Call a function of libc that returns 0. Raises KernelError."""
+    """Call a function of libc that returns 0 on success.
+
+    Raise KernelError with its errno if it returns anything else.
+    """
     if getattr(libc(), function)(*arguments) != 0:
         raise port.KernelError(ctypes.get_errno(), operation)
 
 
 def opened(path: str, name: str) -> int:
-    """Return a file descriptor of the network namespace at `path`. Raises KernelError.
+    """Return a file descriptor of the network namespace at `path`, which the caller closes.
 
-    O_PATH has no effect on what it opens: a FIFO blocks nobody, a watchdog does not start. Only what lies on the file
-    system of namespaces is opened for reading.
+    Raise NamespaceRefused if the path leads to something else, and KernelError if it cannot be opened. Opening with
+    O_PATH has no effect on other kinds of files: a FIFO does not block, a watchdog does not start. Only files on the
+    namespaces' file system are then opened for reading. `name` is for the error text.
     """
     operation = f"open network namespace {name}"
     try:
@@ -88,25 +95,25 @@ def _is_of_network(handle: int) -> bool:
 
 
 def refuse_own(handle: int, name: str) -> None:
-    """Raise NamespaceRefused if this is the namespace of the calling thread or of process 1.
+    """Raise NamespaceRefused if `handle` is the network namespace of the calling thread or of process 1.
 
-    Both live, so that equal inodes mean the same namespace.
+    Both of these are alive, so equal inode numbers mean the same namespace.
     """
     if os.fstat(handle).st_ino in (os.stat("/proc/thread-self/ns/net").st_ino, _of_init()):
         raise port.NamespaceRefused(errno.EPERM, f"enter network namespace {name}", _OF_THE_HOST)
 
 
 def refuse_another(found: str, identity: str, name: str) -> None:
-    """Raise NamespaceRefused if the identity `found` is not the expected one; "" expects none."""
+    """Raise NamespaceRefused if the identity `found` is not `identity`; "" accepts any."""
     if identity and found != identity:
         raise port.NamespaceRefused(errno.ESTALE, f"enter network namespace {name}", _ANOTHER_ONE)
 
 
 def identity(inside: socket.socket, handle: int) -> str:
-    """Return what tells a namespace from all others: its cookie, which no other one gets before the next boot.
+    """Return the text that distinguishes a namespace from all others: its cookie, which is unique until the next boot.
 
-    `inside` is a socket that was opened in it. A kernel before 5.14 has no cookies: there it is the inode, which is
-    used again once the namespace has ended.
+    `inside` is a socket that was opened in the namespace, `handle` its file descriptor. A kernel before 5.14 has no
+    cookies: there the text has the inode number, which is reused once the namespace has ended.
     """
     try:
         cookie = inside.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8)
@@ -116,7 +123,10 @@ def identity(inside: socket.socket, handle: int) -> str:
 
 
 def looked_at(path: str, name: str) -> tuple[tuple[int, int], str]:
-    """Return (inode and time of its making, identity) of the namespace at `path`. Raises KernelError."""
+    """Return ((inode number, change time in nanoseconds), identity) of the namespace at `path`.
+
+    Raise NamespaceRefused if it is none or the host's own, and KernelError if it cannot be opened or entered.
+    """
     handle = opened(path, name)
     try:
         refuse_own(handle, name)
@@ -128,10 +138,11 @@ def looked_at(path: str, name: str) -> tuple[tuple[int, int], str]:
 
 
 class Visit:
-    """The calling thread in another network namespace for the time of a few system calls.
+    """A context in which the calling thread is in another network namespace, for a few system calls.
 
-    A thread of its own would cost ten times as much. The way back is tried before it is needed: who may leave his
-    namespace but not return (in a user namespace) is refused here.
+    A separate thread would take ten times as long. Returning is tried before leaving: a process that may leave its
+    namespace but not come back (in a user namespace) gets a KernelError at the beginning. If returning fails at the
+    end, the process aborts.
     """
 
     def __init__(self, there: int, name: str) -> None:
@@ -152,5 +163,5 @@ class Visit:
 
     def __exit__(self, *_exception: object) -> None:
         if libc().setns(self._home, CLONE_NEWNET) != 0:
-            os.abort()  # whatever this thread did next it would do to somebody else's network
+            os.abort()  # All that this thread did next would change another namespace's network.
         os.close(self._home)

@@ -1,11 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packets that rules with the target NFLOG tell of, from nfnetlink_log. Standard library alone.
+"""Packets that iptables rules with the target NFLOG report, read from nfnetlink_log.
 
-The kernel gathers records and sends up to `_TOGETHER` of them in one datagram, or what there is after `_PATIENCE`. What
-the receiver has no room for is lost (ENOBUFS); records are numbered, so it is known how many were.
-Layouts: linux/netfilter/nfnetlink_log.h. LOG, for comparison, prints nothing from a network namespace.
+Standard library alone. The kernel collects records and sends up to `_TOGETHER` of them in one datagram, or fewer after
+`_PATIENCE`. Records that the receiver has no room for are lost (ENOBUFS); records are numbered, so the number of lost
+ones is known. Layouts: linux/netfilter/nfnetlink_log.h. The target LOG, for comparison, prints nothing from a network
+namespace.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _SO_RCVBUFFORCE = 33
 _RECEIVE_BUFFER = 4 << 20  # bytes: some 10,000 records
 _TOGETHER = 100
 _PATIENCE = 10  # hundredths of a second
-_DATAGRAM = 32 << 10  # bytes that the kernel has for those together
-#: Bytes of each packet that are copied: what says between whom it goes, behind the options of a header too.
+_DATAGRAM = 32 << 10  # bytes that the kernel reserves for one datagram
+#: Bytes of each packet that are copied: enough for addresses and ports, also behind options of a header.
 COPIED = 96
-#: Bytes to be read at once.
+#: Bytes to read at once.
 READ = 64 << 10
 
 _HEADER = struct.Struct("=IH")
@@ -43,8 +44,11 @@ _BODY = 20  # after the headers of netlink and nfgenmsg
 
 
 class Record(t.NamedTuple):
-    """`sequence` counts the records of the group. `prefix` is the rule's, without the zero at its end; `indev` and
-    `outdev` are numbers of interfaces, 0 for none; `packet` begins with the IP header."""
+    """One reported packet.
+
+    `packet` begins with the IP header. `sequence` numbers the records of the group. `prefix` is the rule's, without the
+    zero byte at its end. `indev` and `outdev` are interface indexes, 0 for none.
+    """
 
     sequence: int
     prefix: bytes
@@ -54,14 +58,17 @@ class Record(t.NamedTuple):
 
 
 def open_socket() -> socket.socket:
-    """One of the calling thread's network namespace, that hears of nothing yet and never blocks. Raises OSError."""
+    """Return a netlink socket of the calling thread's network namespace that never blocks and receives no records yet.
+
+    Raise OSError if it cannot be opened.
+    """
     netlink = socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, _NETLINK_NETFILTER
     )
     try:
         try:
             netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
-        except OSError:  # without CAP_NET_ADMIN: as much as rmem_max allows
+        except OSError:  # Without CAP_NET_ADMIN, rmem_max limits the buffer.
             netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         netlink.bind((0, 0))
     except OSError:
@@ -71,8 +78,10 @@ def open_socket() -> socket.socket:
 
 
 def subscribe(netlink: socket.socket, group: int) -> None:
-    """From now on the socket has the group's records, for both families. Raises KernelError: EPERM and EBUSY where
-    somebody else has the group."""
+    """Start delivery of an NFLOG group's records to this socket, for both IP versions.
+
+    Raise KernelError if the kernel refuses: EPERM or EBUSY if another process has the group.
+    """
     operation = f"listen to NFLOG group {group}"
     settings = (
         rt.attribute(_CFG_CMD, bytes([_BIND])),
@@ -86,7 +95,7 @@ def subscribe(netlink: socket.socket, group: int) -> None:
     header = struct.pack("=IHHII", 16 + len(body), _CONFIG, rt.NLM_F_REQUEST | rt.NLM_F_ACK, 1, 0)
     try:
         netlink.send(header + body)
-        # The kernel has answered before it returns from taking it; records may have come before the answer already.
+        # The kernel answers within the call of send. Records may precede the answer.
         answer = netlink.recv(READ)
         while _HEADER.unpack_from(answer)[1] == _PACKET:
             answer = netlink.recv(READ)
@@ -98,7 +107,7 @@ def subscribe(netlink: socket.socket, group: int) -> None:
 
 
 def records(datagram: bytes) -> t.Iterator[Record]:
-    """Those of one datagram; other messages are passed over."""
+    """Yield the records of one datagram; other messages in it are skipped."""
     unpack, header = _ATTRIBUTE.unpack_from, _HEADER.unpack_from
     offset, size = 0, len(datagram)
     while offset + 16 <= size:

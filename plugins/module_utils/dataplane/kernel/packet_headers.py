@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Between whom a packet goes, by its first bytes. Pure; total over any bytes."""
+"""The reader of a packet's addresses, ports and ICMP types from its first bytes. Pure; accepts any bytes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _FRAGMENT_OFFSET6 = 0xFFF8
 
 
 def flow(packet: bytes) -> t.Optional[Flow]:
-    """None for what is no IP packet, or of whose addresses not all is there.
+    """Return the protocol, addresses, ports and ICMP type of a packet, or None if it has no complete IP addresses.
 
-    Ports and types are those of whole packets and first fragments, None where they are cut off.
+    Later fragments, and packets that are cut off before the ports or the type, have None there.
     """
     version = packet[0] >> 4 if packet else 0
     if version == 4 and len(packet) >= 20:
@@ -47,7 +47,10 @@ def _flow(protocol: int, source: str, destination: str, data: bytes) -> Flow:
 
 
 def _upper(packet: bytes) -> tuple[int, int]:
-    """(protocol, where its header begins) behind the extension headers of IPv6."""
+    """Return the protocol number behind the extension headers of an IPv6 packet, and the offset of its header in bytes.
+
+    The offset of a later fragment lies beyond the end of any packet.
+    """
     protocol, start = packet[6], 40
     while start + 8 <= len(packet):
         if protocol in _OPTIONS:

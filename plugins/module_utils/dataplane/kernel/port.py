@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The `Kernel` port: what the drivers ask a kernel and tell it.
+"""The `Kernel` port: all that the drivers read from a kernel and write to it.
 
-Two things implement it: `linux.LinuxKernel` and, for tests, `tests/fakes/kernel.py`. Addresses are strings, of both IP
-versions; devices are named, not numbered; MTUs are bytes. Every method may raise KernelError.
+It has two implementations: `linux.LinuxKernel` and, for tests, `tests/fakes/kernel.py`. Addresses are strings, of both
+IP versions; devices are named, not numbered; MTUs are bytes. Every method may raise KernelError.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ SCOPE_UNIVERSE = 0
 SCOPE_LINK = 253
 SCOPE_HOST = 254
 
-#: What the kernel gives a route of IPv6 for which no metric was asked; one of IPv4 has none (0) then.
+#: The metric that the kernel gives an IPv6 route without one. An IPv4 route then has none (0).
 METRIC_IPV6 = 1024
 
 
 class KernelError(OSError):
-    """The kernel refused. `errno` is its number, `operation` what it was asked, `extack` its own words, if any."""
+    """A refusal of the kernel.
+
+    `errno` is its number, `operation` what was attempted, `extack` the kernel's text, if any.
+    """
 
     def __init__(self, number: int, operation: str, extack: str = "") -> None:
         super().__init__(number, os.strerror(number))
@@ -45,27 +48,33 @@ class KernelError(OSError):
 
     @property
     def said(self) -> str:
-        """`File exists`, or `Invalid argument (Unknown device type)`."""
+        """The kernel's words: `File exists`, or `Invalid argument (Unknown device type)`."""
         said = os.strerror(self.errno or errno.EIO)
         return f"{said} ({self.extack.rstrip('.')})" if self.extack else said
 
 
 class NamespaceRefused(KernelError):
-    """What a path leads to is no network namespace (EINVAL), the host's own (EPERM) or another one than the one that
-    was meant (ESTALE)."""
+    """A path leads to no network namespace that can be used.
+
+    `errno` is EINVAL if it is no network namespace, EPERM if it is the host's own, and ESTALE if it is another one than
+    expected.
+    """
 
 
-#: How the identity of a namespace begins that no other one has before the next boot.
+#: The beginning of a namespace identity that no other namespace gets before the next boot.
 COOKIE = "cookie:"
 
 
 class MissingLibrary(Exception):
-    """pyroute2 is needed for writing and is not installed."""
+    """The library pyroute2 is needed for a write and is not installed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """A network interface. `kind` is "" for hardware; the fields below it belong to one kind each."""
+    """A network interface.
+
+    `kind` is "" for hardware; fields from `peer_index` on belong to single kinds. MTU in bytes.
+    """
 
     name: str
     index: int
@@ -82,12 +91,15 @@ class Link:
     local: t.Optional[str] = None  # vxlan, ipip
     learning: bool = False  # vxlan
     external: bool = False  # vxlan: collects metadata, its VNI is chosen by route or OVS
-    open_settings: tuple[tuple[str, int], ...] = ()  # those of hardening.SETTINGS that are not 0, with their values
+    open_settings: tuple[tuple[str, int], ...] = ()  # the hardening.SETTINGS above 0, as (name, value)
 
 
 @dataclasses.dataclass(frozen=True)
 class NewLink:
-    """What `link_add` makes: down, without alias. A veth's other end is born in namespace `peer_netns`, if named."""
+    """A device that `link_add` makes: down, without alias.
+
+    MTU in bytes. The other end of a veth pair is created in the namespace `peer_netns`, if that is not "".
+    """
 
     name: str
     kind: str  # veth, vxlan, ipip, bridge
@@ -103,9 +115,10 @@ class NewLink:
 
 
 class InterfaceAddress(t.NamedTuple):
-    """One of IPv6 is added without asking whether somebody else has it (DAD, RFC 4862): it is to serve at once.
+    """An address of an interface.
 
-    One that is not `permanent` has a lifetime: a router's advertisement or DHCP brought it. It cannot be added.
+    An IPv6 address is added without duplicate address detection (RFC 4862), so that it can be used at once. An address
+    that is not `permanent` has a lifetime: a router advertisement or DHCP brought it. It cannot be added.
     """
 
     device: str
@@ -116,10 +129,11 @@ class InterfaceAddress(t.NamedTuple):
 
 
 class RouteAttributes(t.NamedTuple):
-    """All of a route but its destination. Many routes share one: that is what makes bulk work cheap.
+    """All of a route but its destination.
 
-    `device` and `gateway` are those of the first next hop; `hops` counts them. A route of IPv6 has no scope, and always
-    a metric; one that leads nowhere (blackhole) has no device, though the kernel shows lo.
+    Many routes share one object, which makes bulk work cheap. `device` and `gateway` are those of the first next hop;
+    `hops` is the number of next hops. `mtu` is in bytes. An IPv6 route has no scope, and always a metric. A route that
+    discards packets (blackhole) has no device, though the kernel shows lo for IPv6.
     """
 
     type: str = "unicast"
@@ -140,7 +154,10 @@ KernelRoute = tuple[str, RouteAttributes]
 
 
 class RouteOperation(t.NamedTuple):
-    """`action` is add (fails when the destination and metric exist), replace (in place, or add) or delete."""
+    """A write of one route.
+
+    `action` is add (fails if destination and metric exist), replace (changes the route in place, or adds it) or delete.
+    """
 
     action: str
     destination: str
@@ -160,7 +177,7 @@ class NeighborEntry(t.NamedTuple):
 
 
 class ForwardingEntry(t.NamedTuple):
-    """An entry of a device's forwarding database; `destination` is that of a vxlan's remote, "" otherwise."""
+    """An entry of a device's forwarding database; `destination` is a VXLAN remote's address, "" for other entries."""
 
     device: str
     mac: str
@@ -169,8 +186,11 @@ class ForwardingEntry(t.NamedTuple):
 
 
 class RuleEntry(t.NamedTuple):
-    """A policy rule. `plain` is False when it has selectors or actions beyond mark, table and priority. `source` is the
-    one address whose packets it is for, "" for any."""
+    """A policy routing rule.
+
+    `plain` is False if it has selectors or actions besides mark, table and priority. `source` is the one address whose
+    packets it applies to, "" for any.
+    """
 
     priority: int
     table: int
@@ -183,8 +203,11 @@ class RuleEntry(t.NamedTuple):
 
 
 class Interior(t.NamedTuple):
-    """What a network namespace holds, as read in one visit; `routes` are those of the main table, and of another one if
-    that was asked for, together with the policy rules."""
+    """The content of a network namespace, read in one visit.
+
+    `routes` are those of the main table, and those of another table if one was requested. `rules` are then the policy
+    rules, otherwise empty.
+    """
 
     links: list[Link]
     addresses: list[InterfaceAddress]
@@ -193,7 +216,10 @@ class Interior(t.NamedTuple):
 
 
 class LinkChange(t.NamedTuple):
-    """What `link_set` changes, as a value for `write`."""
+    """A change of a device for `write`, with the values that `link_set` takes.
+
+    None leaves a value as it is. MTU in bytes.
+    """
 
     name: str
     up: t.Optional[bool] = None
@@ -203,9 +229,11 @@ class LinkChange(t.NamedTuple):
 
 
 class Connection(t.NamedTuple):
-    """A connection that the kernel tracks. `sent` is its first packet as it came, `flow` the same after DNAT,
-    which is what policy is asked about. `ends` and `name` are the kernel's words for it; of one that another brought
-    about (RELATED, as FTP's data) `master` is that one's `ends`.
+    """A connection that the kernel tracks.
+
+    `sent` is its first packet as it arrived, `flow` the same after DNAT, which policy is applied to. `ends` and `name`
+    are attributes by which the kernel identifies it. If another connection brought it about (RELATED, as FTP's data),
+    `master` has the `ends` of that one; otherwise it is empty.
     """
 
     sent: Flow
@@ -216,13 +244,13 @@ class Connection(t.NamedTuple):
     mark: int = 0
 
 
-#: What `Kernel.write` does: a link changed, an address added, a route operation, a rule for a source added. Of the last
-#: one it is no error that it is there.
+#: One write of `Kernel.write`: a change of a link, an address to add, a route operation, or a rule for a source address
+#: to add. A rule that exists already is no error.
 Write = t.Union[LinkChange, InterfaceAddress, RouteOperation, RuleEntry]
 
 
 class Completed(t.NamedTuple):
-    """Result of a command; 127 when there is no such program, 124 when its time was up."""
+    """The result of a command. `code` is its exit status, 127 if there is no such program, 124 if its time ran out."""
 
     code: int
     output: str
@@ -230,72 +258,103 @@ class Completed(t.NamedTuple):
 
 
 class Kernel(t.Protocol):
+    """The operations on the kernel of one network namespace.
+
+    Every method may raise KernelError. `link` returns None for a device that does not exist, and `fdb` returns [] then.
+    `ipset_mark` returns 0 for a set that does not exist.
+    """
+
     @property
     def netlink_port(self) -> int:
-        """By which netlink notifications tell what was done here from what others did; 0 while nothing was."""
+        """The netlink port number that notifications of changes made through this object carry; 0 before the first."""
 
     # ---- observe
 
     def links(self, kind: t.Optional[str] = None) -> list[Link]:
-        """All, or those of a kind (`vxlan`), filtered by the kernel."""
+        """Return all devices, or those of one kind (such as `vxlan`), which the kernel selects."""
 
     def link(self, name: str) -> t.Optional[Link]: ...
 
     def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[InterfaceAddress]:
-        """Of one IP version; [] for a device that does not exist."""
+        """Return the addresses of one IP version (4 or 6), of all devices or of one.
+
+        The result is [] for a device that does not exist.
+        """
 
     def routes(
         self, table: t.Optional[int] = None, protocol: t.Optional[int] = None, family: int = 4
     ) -> list[KernelRoute]:
-        """Of one IP version, filtered by the kernel. Routes with a TOS are left out: nothing here writes them."""
+        """Return the routes of one IP version (4 or 6) with this table and protocol number; None matches any.
+
+        The kernel selects them. Routes with a TOS are left out, because this collection writes none.
+        """
 
     def route_to(self, address: str) -> t.Optional[RouteAttributes]:
-        """Type, device and gateway, nothing else, by which a packet of this host leaves; None where it cannot."""
+        """Return the route by which a packet of this host to `address` leaves, or None if it cannot leave.
+
+        Only type, device and gateway of the result are set.
+        """
 
     def neighbors(self, device: str) -> list[NeighborEntry]:
-        """Entries with a MAC, of both IP versions, multicast left out; [] for a device that does not exist."""
+        """Return the device's neighbour entries that have a MAC, of both IP versions, without multicast.
+
+        The result is [] for a device that does not exist.
+        """
 
     def fdb(self, device: str) -> list[ForwardingEntry]: ...
 
     def rules(self, family: int = 4) -> list[RuleEntry]:
-        """Of one IP version."""
+        """Return the policy routing rules of one IP version (4 or 6); [] if the kernel lacks IPv6."""
 
     def sysctl_read(self, key: str) -> t.Optional[str]:
-        """`key` is a path below /proc/sys; None when it is not there."""
+        """Return the value of a sysctl, without white space around it, or None if it does not exist.
+
+        `key` is a path below /proc/sys.
+        """
 
     def sockets_using(self, address: str) -> int:
-        """Number of open TCP and UDP sockets bound to this local address."""
+        """Return the number of open TCP and UDP sockets bound to this local address."""
 
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
-        """Deletes the connections tracked from and to addresses and counts them; 0 where nothing is tracked."""
+        """Delete the tracked connections from and to these addresses. Return their number, 0 if nothing is tracked."""
 
     def connections(self) -> t.Iterator[Connection]:
-        """Those that are tracked and have not ended; none where nothing is tracked."""
+        """Yield the tracked connections that have not ended; none if the kernel tracks nothing."""
 
     def connections_mark(self, connections: t.Collection[Connection], bits: int, marked: bool) -> int:
-        """Sets or clears `bits` of their marks. How many there still were."""
+        """Set (`marked` True) or clear the bits `bits` of these connections' marks.
 
-    # ---- signs of change, cheap enough to be read every second: a mark that is equal says that nothing changed
+        Return how many of them still existed.
+        """
+
+    # ---- marks, cheap enough to be read every second: as long as a mark stays equal, nothing has changed
 
     def ruleset_mark(self) -> t.Optional[int]:
-        """Of all rules of iptables-nft and nft; None where the kernel has no nf_tables."""
+        """Return the mark of all rules of iptables-nft and nft, or None if the kernel has no nf_tables."""
 
     def legacy_mark(self) -> t.Hashable:
-        """Of the tables of iptables-legacy by their sizes: a rule in the place of another of its size does not show."""
+        """Return the mark of the tables of iptables-legacy, made of their sizes.
+
+        A rule that replaces another one of its size does not change it.
+        """
 
     def ipset_mark(self, name: str) -> int: ...
 
     def routes_mark(self, protocol: int) -> int:
-        """Of the routes with this protocol number, of both IP versions."""
+        """Return the mark of the routes with this protocol number, of both IP versions."""
 
     # ---- write
 
     def ipset_member(self, action: str, name: str, kind: str, member: str) -> None:
-        """`action` is add or del, `kind` the set's type, `member` as `ipset save` prints it; that it is there already,
-        or is not, is no error. Raises ValueError for one of another form."""
+        """Add a member to an IP set or remove it.
+
+        `action` is add or del, `kind` the set's type, `member` a text as `ipset save` prints it. Adding a present
+        member, or removing an absent one, is no error. Raise ValueError if `member` has no form that this type can
+        have.
+        """
 
     def ready_to_write(self) -> None:
-        """Raises MissingLibrary when tunnel devices, neighbours and rules could not be written from here."""
+        """Raise MissingLibrary if pyroute2, which writes tunnel devices, neighbours and rules, is missing."""
 
     def link_add(self, link: NewLink) -> None: ...
 
@@ -310,12 +369,13 @@ class Kernel(t.Protocol):
     ) -> None: ...
 
     def link_delete(self, name: str) -> None:
-        """One that is not there (any more) is passed over."""
+        """Delete a device. One that does not exist is ignored."""
 
     def links_delete(self, names: t.Sequence[str]) -> None:
-        """Deletes many at the price of about one; those that are not there are passed over.
+        """Delete devices, all in about the time of one.
 
-        Each deletion waits for all processors to have let go of the device (RCU): 20 to 30 ms, spent once here.
+        Devices that do not exist are ignored. Each deletion waits until all processors have released the device (RCU):
+        20 to 30 ms, spent once here.
         """
 
     def address_add(self, address: InterfaceAddress) -> None: ...
@@ -323,13 +383,16 @@ class Kernel(t.Protocol):
     def address_delete(self, address: InterfaceAddress) -> None: ...
 
     def write(self, writes: t.Sequence[Write]) -> None:
-        """Makes all of them in order, in one system call where it can. Raises the first refusal.
+        """Make all of these writes in order, in one system call if possible.
 
-        What stands behind a refused one may have been made nevertheless.
+        Raise KernelError with the first refusal. Writes behind a refused one may have been made nevertheless.
         """
 
     def route_batch(self, operations: t.Sequence[RouteOperation]) -> list[RouteFailure]:
-        """Applies all in order, many per system call. A failing one does not stop the others."""
+        """Make these route operations in order, many per system call.
+
+        Return those that failed, [] if none did. A failed operation does not stop the others.
+        """
 
     def neighbor_replace(self, entry: NeighborEntry) -> None: ...
 
@@ -348,43 +411,55 @@ class Kernel(t.Protocol):
     # ---- programs and namespaces
 
     def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:
-        """Runs a program in this kernel's network namespace, without a shell."""
+        """Run a program in this kernel's network namespace, without a shell.
+
+        Wait up to `timeout` seconds for its end. A missing program and an exceeded time are no exceptions; see
+        `Completed`.
+        """
 
     def netns_list(self) -> list[str]:
-        """Names below /run/netns, as `ip netns list`."""
+        """Return the names below /run/netns, as `ip netns list` does; [] if there are none."""
 
     def netns_add(self, name: str, owner: str) -> None:
-        """Makes a named namespace, and unless `owner` is "" the marker that it is ours and for whom it was made."""
+        """Make a named network namespace and, unless `owner` is "", a marker that it is ours and for whom it was made.
+
+        Raise KernelError if the name exists or is no file name.
+        """
 
     def netns_delete(self, name: str) -> None: ...
 
     def netns_owners(self) -> dict[str, str]:
-        """{name: owner} of the namespaces that netns_add made and that are still the same ones."""
+        """Return a mapping from name to owner of the namespaces that `netns_add` marked and that are still the same."""
 
     def netns_exists(self, netns: str) -> bool:
-        """Of a name below /run/netns or an absolute path; False also for a file that is no namespace (any more)."""
+        """Return whether a name below /run/netns or an absolute path leads to a namespace; False for any other file."""
 
     def netns_is(self, netns: str, identity: str) -> bool:
-        """Whether a name or path leads to the namespace with this `identity`. Costs little where it did before."""
+        """Return whether a name or path leads to the namespace with this `identity`. Repeated calls are cheap."""
 
     def inside(self, netns: str, identity: str = "") -> Kernel:
-        """The kernel as seen from a namespace, by its name below /run/netns or an absolute path.
+        """Return the kernel as seen from a namespace, which is given by its name below /run/netns or an absolute path.
 
-        Opened once: whatever else is asked or written through it, and the other end of a pair that `link_add` makes
-        before `leave`, is in that namespace, wherever the path leads by then. Raises NamespaceRefused if it is none, if
-        it is the caller's or the host's own, or if its identity is not `identity` ("": any).
-        Belongs to this one, which closes it. It keeps the namespace alive: see `leave`.
+        The namespace is opened once. All later calls on the result use the same one, wherever the path leads by then.
+        So does `link_add` on this object, until `leave`, for the other end of a pair. Raise NamespaceRefused if the
+        path leads to no network namespace, to that of the caller or the host, or to one whose identity is not
+        `identity` ("": any). This object owns the result and closes it. The result keeps the namespace alive: see
+        `leave`.
         """
 
     @property
     def identity(self) -> str:
-        """What tells the namespace that `inside` gave from all others since the boot; "" for the host's own.
+        """The text that distinguishes the namespace that `inside` opened from others; "" for the host's own.
 
-        Begins with COOKIE where the kernel has cookies. Other ones may be those of a later namespace, too.
+        It begins with COOKIE if the kernel has cookies, and is then unique until the next boot. Otherwise a later
+        namespace may have the same one.
         """
 
     def leave(self, netns: str) -> None:
-        """Closes and forgets the kernel that `inside` gave, so that the namespace can end."""
+        """Close and forget the kernel that `inside` returned, so that the namespace can end.
+
+        Do nothing if there is none.
+        """
 
     def look_inside(
         self,
@@ -394,7 +469,10 @@ class Kernel(t.Protocol):
         *,
         identity: str = "",
     ) -> Interior:
-        """Reads a namespace in one visit and leaves it again: addresses and routes of these IP versions. With `table`,
-        the routes of that table and the policy rules as well. Raises NamespaceRefused as `inside`."""
+        """Return the links of a namespace, and its addresses and routes of these IP versions.
+
+        The namespace is opened for this call only. With `table`, the routes of that table and the policy rules are read
+        as well. Raise NamespaceRefused as `inside` does.
+        """
 
     def close(self) -> None: ...

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """rtnetlink in packed messages: every dump that the drivers need, and routes written in bulk.
 
-Standard library alone: observing must work on a host that has nothing installed yet, and a general netlink library
-spends tens of times longer on 10,000 routes than the kernel does. Message layouts: rtnetlink(7), linux/rtnetlink.h,
-linux/if_link.h, linux/neighbour.h, linux/fib_rules.h.
+It uses the standard library alone. Observing must work on a host that has nothing installed yet, and a general netlink
+library takes tens of times as long for 10,000 routes as the kernel does. Message layouts: rtnetlink(7),
+linux/rtnetlink.h, linux/if_link.h, linux/neighbour.h, linux/fib_rules.h.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ AF_BRIDGE = 7
 NTF_SELF = 0x2
 NUD_PERMANENT = 0x80
 _IFA_F_PERMANENT = 0x80
-_NUD_NOARP = 0x40  # of multicast, which is nobody's
+_NUD_NOARP = 0x40  # state of multicast entries, which belong to no neighbour
 _RTNH_F_ONLINK = 4
 _IFF_UP, _IFF_RUNNING = 0x1, 0x40
-_BATCH = 400  # messages per system call; their errors fit into a default receive buffer
+_BATCH = 400  # messages per system call: their errors fit into a default receive buffer
 
 ROUTE_TYPES = {
     0: "unspec", 1: "unicast", 2: "local", 3: "broadcast", 4: "anycast", 5: "multicast", 6: "blackhole",
@@ -75,25 +75,29 @@ def af_of(address: str) -> int:
 
 
 def packed_address(address: str) -> bytes:
-    """4 or 16 bytes, in network order."""
+    """Return an address as 4 or 16 bytes in network order. Raise OSError if it is none."""
     return (
         socket.inet_pton(socket.AF_INET6, address) if addresses.family_of(address) == 6 else socket.inet_aton(address)
     )
 
 
 def address_text(data: bytes) -> str:
-    """\"\" for what is no address."""
+    """Return the text of an address of 4 or 16 bytes, an empty text for any other length."""
     family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(data))
     return "" if family is None else socket.inet_ntop(family, data)
 
 
 def attribute(kind: int, data: bytes) -> bytes:
-    """One attribute, padded to four bytes."""
+    """Return one netlink attribute, padded to a multiple of four bytes."""
     return _ATTRIBUTE.pack(len(data) + 4, kind) + data + bytes(-len(data) % 4)
 
 
 def attributes(data: bytes, start: int) -> dict[int, bytes]:
-    """{type: payload} of the attributes from `start` on; of a repeated one the last."""
+    """Return a mapping from type to payload of the attributes in `data` from `start` on.
+
+    The last of several attributes of a type counts. An attribute with an invalid length ends the reading without an
+    error.
+    """
     found: dict[int, bytes] = {}
     end = len(data)
     while start + 4 <= end:
@@ -114,19 +118,22 @@ def _mac(data: bytes) -> str:
 
 
 def open_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
-    """A netlink socket of the calling thread's network namespace."""
+    """Return a netlink socket of the calling thread's network namespace, with a receive timeout of 20 seconds.
+
+    Raise OSError if it cannot be opened.
+    """
     netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
     try:
         try:
             netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
-        except OSError:  # without CAP_NET_ADMIN: reading works as well with what rmem_max allows
+        except OSError:  # Without CAP_NET_ADMIN, rmem_max limits the buffer; reading works nevertheless.
             netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             try:
                 netlink.setsockopt(_SOL_NETLINK, option, 1)
-            except OSError:  # a kernel before 4.20 does not filter dumps: the readers below do
+            except OSError:  # A kernel before 4.20 does not filter dumps; the readers below do.
                 pass
-        # Python's own timeouts would ask poll(2) before each call, and give other threads a turn each time.
+        # Python's own timeouts would call poll(2) before each call, and yield to other threads each time.
         netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(_TIMEOUT, 0))
         netlink.bind((0, 0))
     except OSError:
@@ -139,7 +146,7 @@ _rooms = threading.local()
 
 
 def _room() -> memoryview:
-    """Where this thread receives: making room anew for each answer would cost more than the answer."""
+    """Return the receive buffer of this thread. It is reused, because a new one takes longer than an answer."""
     try:
         return t.cast(memoryview, _rooms.room)
     except AttributeError:
@@ -148,7 +155,10 @@ def _room() -> memoryview:
 
 
 class Channel:
-    """One netlink socket, reopened when it lost messages. `opener` opens it in the right namespace."""
+    """A netlink socket that is opened when needed, and again after it has lost messages.
+
+    `opener` opens it in the right namespace. One thread at a time may use it.
+    """
 
     def __init__(self, opener: t.Callable[[], socket.socket] = open_socket) -> None:
         self._opener = opener
@@ -162,10 +172,10 @@ class Channel:
 
     @property
     def netlink_port(self) -> int:
-        """The address of its socket, which the kernel's notifications of what it did carry; 0 while there is none."""
+        """The address of its socket, which the kernel's notifications of its changes carry; 0 while it has none."""
         try:
             return int(self._socket.getsockname()[0]) if self._socket is not None else 0
-        except OSError:  # closed by its owner just now
+        except OSError:  # Its owner has just closed it.
             return 0
 
     def _open(self) -> socket.socket:
@@ -179,11 +189,11 @@ class Channel:
         return self._socket
 
     def socket(self) -> socket.socket:
-        """Its socket, opened if it is not."""
+        """Return the socket, opened if necessary. Raise KernelError if it cannot be opened."""
         return self._open()
 
     def handle(self) -> int:
-        """File descriptor of its socket."""
+        """Return the file descriptor of the socket, opened if necessary. Raise KernelError if it cannot be opened."""
         return self._open().fileno()
 
     def _receive(self, operation: str) -> bytes:
@@ -194,21 +204,27 @@ class Channel:
             self.close()
             raise port.KernelError(errno.ETIMEDOUT, operation, f"no answer within {_TIMEOUT} s") from None
         except OSError as error:
-            self.close()  # whatever is still on its way is lost: start afresh with the next request
+            self.close()  # Messages still on their way are lost: the next request needs a new socket.
             raise port.KernelError(error.errno or errno.EIO, operation) from error
 
     def request(self, kind: int, flags: int, body: bytes, operation: str) -> list[Message]:
-        """Sends one message and returns what comes before its acknowledgement. Raises KernelError."""
+        """Send one message and return the messages that the kernel answers before the acknowledgement.
+
+        Raise KernelError if the kernel refuses or does not answer for 20 seconds.
+        """
         return list(self._answers(kind, flags | NLM_F_ACK, body, operation))
 
     def get(self, kind: int, body: bytes, operation: str) -> bytes:
-        """The body of the one message with which the kernel answers a question about one thing. Raises KernelError."""
+        """Return the body of the one message with which the kernel answers a question about one object.
+
+        Raise KernelError if the kernel refuses or sends no such message.
+        """
         for message in self._answers(kind, 0, body, operation):
             return message.body
         raise port.KernelError(errno.EIO, operation, "")
 
     def _answers(self, kind: int, flags: int, body: bytes, operation: str) -> t.Iterator[Message]:
-        """Sends one message and yields what comes until it is acknowledged or refused. Raises KernelError."""
+        """Send one message and yield the answers until it is acknowledged. Raise KernelError if it is refused."""
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._open().send(_HEADER.pack(16 + len(body), kind, flags | NLM_F_REQUEST, sequence, 0) + body)
         while True:
@@ -224,7 +240,11 @@ class Channel:
                 yield Message(answer, data[start + 16 : end])
 
     def dump(self, kind: int, body: bytes, operation: str) -> list[bytes]:
-        """Whole messages, headers included, of a dump that nothing changed meanwhile. Raises KernelError."""
+        """Return the messages of a dump, headers included, that no change of the tables interrupted.
+
+        An interrupted dump is repeated, up to 10 times in all. Raise KernelError if the kernel refuses, or if the
+        tables changed during all of them.
+        """
         for attempt in range(10):
             try:
                 answers = self._dump_once(kind, body, operation)
@@ -237,7 +257,10 @@ class Channel:
         raise port.KernelError(errno.EINTR, operation, "the tables changed during each of 10 dumps")
 
     def _dump_once(self, kind: int, body: bytes, operation: str) -> t.Optional[list[bytes]]:
-        """None when the kernel marks the dump as interrupted by a change."""
+        """Return the messages of a dump, or None if the kernel says that a change interrupted it.
+
+        Raise KernelError if the kernel refuses or does not answer for 20 seconds.
+        """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body)
         answers: list[bytes] = []
@@ -267,9 +290,10 @@ class Channel:
                 offset += (length + 3) & ~3
 
     def each(self, kind: int, body: bytes, operation: str) -> t.Iterator[bytes]:
-        """Whole messages of a dump as they come, however many there are; of tables that change all the time.
+        """Yield the messages of a dump while they arrive, headers included, for tables that change all the time.
 
-        Not to be left before its end but by an error or for good: the socket is closed then. Raises KernelError.
+        Changes during the dump are not noticed. A caller that stops reading before the end loses the socket, which is
+        closed then. Raise KernelError if the kernel refuses.
         """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body)
@@ -293,11 +317,13 @@ class Channel:
                 self.close()
 
     def batch(self, messages: t.Sequence[tuple[bytes, ...]], operation: str) -> list[tuple[int, int, str]]:
-        """Sends messages, 400 per system call, each given as parts around its sequence number (first part, rest...).
+        """Send messages, 400 per system call.
 
-        The first part is the first eight bytes of the header (length, type, flags); the sequence number goes behind
-        it. Only the last of each 400 asks for an acknowledgement: the kernel answers every one that fails anyhow,
-        and in order, so the last one's answer ends the wait. Returns (position, errno, extack) of those that failed.
+        Return (position, errno, extack) of those that failed, [] if none did. Each message is given as parts around its
+        sequence number. The first part is the first eight bytes of the header (length, type, flags), and the sequence
+        number is inserted behind it. Only the last of each 400 messages requests an acknowledgement: the kernel answers
+        every failed one anyway, and in order, so this answer is the last. Raise KernelError if the kernel does not
+        answer.
         """
         failures: list[tuple[int, int, str]] = []
         for first in range(0, len(messages), _BATCH):
@@ -327,7 +353,7 @@ class Channel:
 
 
 def parts(kind: int, flags: int, body: bytes) -> tuple[bytes, bytes]:
-    """One message as `Channel.batch` takes it."""
+    """Return one message in the form that `Channel.batch` takes."""
     return struct.pack("=IHH", 16 + len(body), kind, flags | NLM_F_REQUEST), bytes(4) + body
 
 
@@ -335,7 +361,7 @@ _SEQUENCES = [_U32.pack(number) for number in range(1, _BATCH + 1)]
 
 
 def _messages(data: bytes) -> t.Iterator[tuple[int, int, int, int, int]]:
-    """(start, end, type, flags, sequence) of each message."""
+    """Yield (start, end, type, flags, sequence) for each message in `data`; start and end are offsets in bytes."""
     offset, end = 0, len(data)
     while offset + 16 <= end:
         length, kind, flags, sequence, _port = _HEADER.unpack_from(data, offset)
@@ -346,7 +372,10 @@ def _messages(data: bytes) -> t.Iterator[tuple[int, int, int, int, int]]:
 
 
 def _failure(message: bytes, flags: int) -> tuple[int, str]:
-    """(errno, the kernel's own words) of an NLMSG_ERROR or NLMSG_DONE; errno 0 is success."""
+    """Return (errno, the kernel's text) of an NLMSG_ERROR or NLMSG_DONE; errno 0 means success.
+
+    The text is "" if the kernel sent none.
+    """
     if len(message) < 20:
         return 0, ""
     number = -_I32.unpack_from(message, 16)[0]
@@ -361,14 +390,16 @@ def _failure(message: bytes, flags: int) -> tuple[int, str]:
 
 
 class Names(t.Protocol):
-    """{index: device}"""
+    """A mapping from interface index to device name."""
 
     def get(self, index: int, default: str) -> str: ...
 
 
 class DeviceNames:
-    """The names of a namespace's devices, each asked for when it is needed first (SIOCGIFNAME, netdevice(7)): a dump of
-    1,000 links takes the kernel ten times as long as their names."""
+    """The names of a namespace's devices by index, each read when it is first needed (SIOCGIFNAME, netdevice(7)).
+
+    A dump of 1,000 links takes the kernel ten times as long as reading their names.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -385,7 +416,10 @@ class DeviceNames:
 
 
 def device_name(any_socket: int, index: int) -> t.Optional[str]:
-    """Of the device with this number in the namespace of a socket, given by its file descriptor; None: it is gone."""
+    """Return the name of the device with this index, or None if it does not exist.
+
+    `any_socket` is the file descriptor of any socket in the device's namespace.
+    """
     try:
         answer = fcntl.ioctl(any_socket, _SIOCGIFNAME, _IFREQ.pack(b"", index))
     except OSError:
@@ -407,7 +441,11 @@ def dump_routes(
     protocol: t.Optional[int] = None,
     family: int = 4,
 ) -> list[port.KernelRoute]:
-    """Routes of one IP version; `names` is {index: device}."""
+    """Return the routes of one IP version (4 or 6) with this table and protocol number; None matches any.
+
+    The result is [] for a table that was never written. `names` is a mapping from index to device name. Raise
+    KernelError if the kernel refuses.
+    """
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     body = RTMSG.pack(wanted, 0, 0, 0, table if table and table < 256 else 0, protocol or 0, 0, 0, 0)
     if table is not None:
@@ -415,10 +453,10 @@ def dump_routes(
     try:
         messages = channel.dump(RTM_GETROUTE, body, "list routes")
     except port.KernelError as error:
-        if error.errno == errno.ENOENT and table is not None:  # nothing was ever written to this table
+        if error.errno == errno.ENOENT and table is not None:  # This table was never written.
             return []
         raise
-    # Routes of a kind differ in their destination alone, which stands at a fixed place: the rest is decoded once.
+    # Most routes differ from others only in their destination, which has a fixed place: the rest is decoded once.
     known: dict[bytes, t.Optional[tuple[str, port.RouteAttributes]]] = {}
     found: list[port.KernelRoute] = []
     append = found.append
@@ -450,7 +488,10 @@ _TEXT: dict[int, t.Callable[[bytes], str]] = {
 def _decode_route(
     message: bytes, names: Names, table: t.Optional[int], protocol: t.Optional[int], wanted: int
 ) -> t.Optional[tuple[str, port.RouteAttributes]]:
-    """(`/32`, the rest); None for what was not asked for. `wanted` is AF_INET or AF_INET6."""
+    """Return (prefix length as `/32`, attributes) of a route, or None for one that was not requested.
+
+    `wanted` is AF_INET or AF_INET6. Routes with a TOS and entries of a cache count as not requested.
+    """
     family, bits, _source, tos, table_, protocol_, scope, kind, flags = RTMSG.unpack_from(message, 16)
     found = attributes(message, 28)
     if 15 in found:
@@ -461,7 +502,7 @@ def _decode_route(
         return None
     hops, hop_flags, hop = 1, flags, found
     index = _U32.unpack(found[4])[0] if 4 in found else 0
-    if 9 in found:  # several next hops: the first stands for all
+    if 9 in found:  # There are several next hops: the first represents all.
         data = found[9]
         hops, offset = 0, 0
         while offset + 8 <= len(data):
@@ -496,19 +537,21 @@ def _decode_route(
     )
 
 
-#: What leads nowhere, by its number: blackhole, unreachable, prohibit, throw.
+#: The numbers of route types without a device: blackhole, unreachable, prohibit, throw.
 _NOWHERE = frozenset({6, 7, 8, 9})
 
 
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
-    """The kernel's own choice for a packet to `address`, of either family; None where it says that it cannot be
-    reached."""
+    """Return the type, device and gateway that the kernel chooses for a packet to `address`.
+
+    The result is None if the address is unreachable. Raise KernelError if the kernel refuses for another reason.
+    """
     family = af_of(address)
     body = RTMSG.pack(family, 8 * _SIZES[family], 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed_address(address))
     try:
         answer = channel.get(RTM_GETROUTE, body, f"look up the route to {address}")
     except port.KernelError as error:
-        # What a blackhole, unreachable, prohibit or throw route answers, and where there is no route at all.
+        # The errors of blackhole, unreachable, prohibit and throw routes, and of a missing route.
         if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL, errno.EAGAIN):
             return None
         raise
@@ -532,7 +575,12 @@ _ROUTE_ACTIONS = {
 def write_routes(
     channel: Channel, indexes: t.Mapping[str, int], operations: t.Sequence[port.RouteOperation]
 ) -> list[port.RouteFailure]:
-    """`indexes` is {device: index}. An operation on a device that is not there fails with ENODEV (a delete: ESRCH)."""
+    """Make these route operations.
+
+    Return those that failed, by position; [] if none did. `indexes` is a mapping from device name to index. An
+    operation on a device without an index fails with ENODEV (a delete: ESRCH). Raise KernelError if the kernel does not
+    answer.
+    """
     templates: dict[tuple[str, port.RouteAttributes, str, int], t.Optional[tuple[bytes, bytes, bytes]]] = {}
     failures: list[port.RouteFailure] = []
     messages: list[tuple[bytes, ...]] = []
@@ -544,7 +592,7 @@ def write_routes(
     template: t.Optional[tuple[bytes, bytes, bytes]] = None
     for position, (action, destination, wanted) in enumerate(operations):
         address, _slash, bits = destination.partition("/")
-        # Bulk comes in runs that share their attributes; comparing by identity first saves hashing them.
+        # Adjacent routes often share their attributes; comparing by identity first saves hashing them.
         family = af_of(address)
         if wanted is not last_attributes or bits != last_bits or action != last_action or family != last_family:
             key = (action, wanted, bits, family)
@@ -570,7 +618,10 @@ def write_routes(
 
 
 def route_message(operation: port.RouteOperation, indexes: t.Mapping[str, int]) -> tuple[int, int, bytes]:
-    """Type, flags and body of the one message; its device must be in `indexes`."""
+    """Return type, flags and body of the message for one route operation.
+
+    Raise KeyError if its device is not in `indexes`.
+    """
     address, _slash, bits = operation.destination.partition("/")
     template = _encode_route(operation.action, operation.attributes, int(bits), indexes, af_of(address))
     if template is None:
@@ -582,7 +633,10 @@ def route_message(operation: port.RouteOperation, indexes: t.Mapping[str, int]) 
 def _encode_route(
     action: str, wanted: port.RouteAttributes, bits: int, indexes: t.Mapping[str, int], family: int
 ) -> t.Optional[tuple[bytes, bytes, bytes]]:
-    """The message in three parts, with the sequence number behind the first and the destination behind the second."""
+    """Return the message in three parts, or None if the route's device has no index.
+
+    The sequence number belongs behind the first part, the destination behind the second.
+    """
     kind, flags = _ROUTE_ACTIONS[action]
     rest = b""
     if wanted.device is not None:
@@ -621,18 +675,18 @@ _BRIEF = attribute(29, _U32.pack(8))  # IFLA_EXT_MASK: RTEXT_FILTER_SKIP_STATS
 
 
 def dump_indexes(channel: Channel) -> dict[str, int]:
-    """{device: index} of all."""
+    """Return a mapping from name to index of all devices. Raise KernelError if the kernel refuses."""
     found = {}
     for message in channel.dump(RTM_GETLINK, IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF, "list links"):
         index = IFINFO.unpack_from(message, 16)[2]
-        length, kind = _ATTRIBUTE.unpack_from(message, 32)  # the name comes first
+        length, kind = _ATTRIBUTE.unpack_from(message, 32)  # The name is usually the first attribute.
         name = message[36 : 32 + length] if kind == 3 else attributes(message, 32).get(3, b"")
         found[_text(name)] = index
     return found
 
 
 def dump_links(channel: Channel, kind: t.Optional[str] = None) -> list[port.Link]:
-    """All, or those of a kind."""
+    """Return all devices, or those of one kind (such as `vxlan`). Raise KernelError if the kernel refuses."""
     body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF
     if kind is not None:
         body += attribute(18, attribute(1, kind.encode() + b"\0"))
@@ -641,6 +695,7 @@ def dump_links(channel: Channel, kind: t.Optional[str] = None) -> list[port.Link
 
 
 def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
+    """Return the device with this name, or None if there is none. Raise KernelError if the kernel refuses."""
     if not 0 < len(name.encode()) < 16:
         return None
     body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + attribute(3, name.encode() + b"\0")
@@ -653,7 +708,11 @@ def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
 
 
 def get_index(channel: Channel, name: str) -> t.Optional[int]:
-    """By SIOCGIFINDEX, netdevice(7): one system call, and all that is needed to write about a device."""
+    """Return the index of the device with this name, or None if there is none.
+
+    Raise KernelError if the kernel refuses. This is one system call (SIOCGIFINDEX, netdevice(7)). A write needs no more
+    of a device than its index.
+    """
     if not 0 < len(name.encode()) < 16:
         return None
     try:
@@ -701,8 +760,8 @@ def _decode_link(body: bytes) -> port.Link:
     )
 
 
-#: {family: (its attribute, {position in the attribute's array of settings: name})}; linux/ip.h counts from 1,
-#: linux/ipv6.h from 0. See hardening.py.
+#: {family: (number of its attribute, {position in the attribute's array of settings: name})}. Positions in linux/ip.h
+#: begin with 1, those in linux/ipv6.h with 0. See hardening.py.
 _SETTINGS: t.Mapping[int, tuple[int, t.Mapping[int, str]]] = {
     socket.AF_INET: (1, {3: "ipv4/accept_redirects", 8: "ipv4/accept_source_route", 20: "ipv4/arp_accept"}),
     socket.AF_INET6: (
@@ -719,7 +778,7 @@ _SETTINGS: t.Mapping[int, tuple[int, t.Mapping[int, str]]] = {
 
 
 def _open_settings(data: bytes) -> tuple[tuple[str, int], ...]:
-    """Those of hardening.SETTINGS that are above 0."""
+    """Return (name, value) of the hardening.SETTINGS that are above 0 in this IFLA_AF_SPEC attribute."""
     found = []
     families = attributes(data, 0)
     for family, (kind, names) in _SETTINGS.items():
@@ -736,7 +795,11 @@ def _open_settings(data: bytes) -> tuple[tuple[str, int], ...]:
 
 
 def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int = 4) -> list[port.InterfaceAddress]:
-    """Of the device `index`, or of all (0)."""
+    """Return the addresses of one IP version (4 or 6) of the device with this index, or of all devices for 0.
+
+    The result is [] for a device that does not exist. `names` is a mapping from index to device name. Raise KernelError
+    if the kernel refuses.
+    """
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     found: list[port.InterfaceAddress] = []
     try:
@@ -787,18 +850,21 @@ def _dump_ndmsg(
             yield index_, state, attributes(message, 28)
 
 
-#: Attributes that every rule may carry; any other one narrows it down or sends it elsewhere.
+#: Attributes that a plain rule may have; any other one is a further selector or action.
 _PLAIN_RULE = {6, 10, 14, 15, 16, 21}  # priority, mark, suppress_prefixlength (-1), table, mask, protocol
 
 
 def dump_rules(channel: Channel, family: int = 4) -> list[port.RuleEntry]:
-    """Rules of one IP version."""
+    """Return the policy routing rules of one IP version (4 or 6); [] if the kernel lacks IPv6.
+
+    Raise KernelError if the kernel refuses.
+    """
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     found: list[port.RuleEntry] = []
     try:
         messages = channel.dump(RTM_GETRULE, _RULE.pack(wanted, 0, 0, 0, 0, 0, 0), "list rules")
     except port.KernelError as error:
-        if error.errno == errno.EAFNOSUPPORT and family == 6:  # a kernel without it
+        if error.errno == errno.EAFNOSUPPORT and family == 6:  # The kernel has no IPv6.
             return []
         raise
     for message in messages:

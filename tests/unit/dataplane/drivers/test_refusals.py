@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a kernel refuses, and what is said of it. FakeKernel alone can refuse on demand."""
+"""Refusals of the kernel, and the texts of the errors. Only FakeKernel can refuse on demand."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_workload_that_stopped_half_way_is_completed(kernel):
     assert fail(workload, kernel, [WEB]) == (
         "workload default/web-1: Its pair cali111 - eth0 (network namespace web-1) could not be set up at:"
         " add address 10.244.1.5/32 to eth0. The kernel said: No buffer space available."
-        " What stands is kept; run again to have it completed."
+        " Its existing parts are kept; run again to have it completed."
     )
     converge(workload, kernel, [WEB])
 
@@ -89,7 +89,7 @@ def test_sysctl_of_a_read_only_proc(kernel):
     ],
 )
 def test_program_that_is_not_installed(kernel, program, driver, desired, text):
-    """The plan is made all the same: check mode has to work on a host that has nothing yet."""
+    """The plan is made nevertheless, because check mode has to work on a host that has nothing installed yet."""
     kernel.programs.difference_update({program, "iptables-save"})
     assert driver.diff([desired], driver.observe(kernel, [desired]))[0].action == "+"
     assert fail(driver, kernel, [desired]) == text

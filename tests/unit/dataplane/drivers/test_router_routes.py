@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Routes that BIRD may have from routers outside the fleet: switches, which name themselves as next hops."""
+"""Routes that BIRD may have from routers outside the fleet: switches, which give themselves as next hops."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_any_of_the_routers_will_do(kernel: FakeKernel, gateway: str) -> None:
 
 
 def test_so_it_is_beside_a_session_of_the_fleet(kernel: FakeKernel) -> None:
-    """With a reflector the route is expected by the underlay's router, and a switch's may be better."""
+    """With a reflector, the underlay's router is the expected gateway, and a switch as gateway is accepted too."""
     reflector = BirdPeer("Node_10_10_1_4", "10.10.1.4", 64601, "reflector", node="rr1")
     assert changes(kernel, state(reflector, *TORS)) == [
         f"+ route    {NEAR}  via 10.10.1.12 dev eth0    proto bird",
@@ -73,7 +73,7 @@ def test_so_it_is_beside_a_session_of_the_fleet(kernel: FakeKernel) -> None:
 
 
 def test_reflectors_know_each_others_clients() -> None:
-    """A node that reflects has other reflectors' routes by the sessions between them: no router is needed for any."""
+    """A node that reflects receives other reflectors' routes by its sessions with them, so no router is needed."""
     kernel = FakeKernel()
     underlay(kernel)
     client = BirdPeer("Node_10_10_1_12", "10.10.1.12", 64601, "client", node="node2", cluster_id="244.0.0.1")

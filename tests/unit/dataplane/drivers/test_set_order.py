@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets around the chains that refer to them: looked at after every single write that the kernel sees."""
+"""Sets and the chains that refer to them, checked after every single write to the kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.unit.dataplane.suites.suite_chains import BAD
 
 @pytest.fixture(params=["read", "cached"])
 def bring(request, kernel):
-    """bring(state): what the node module does, or the agent."""
+    """A function that applies a state as the node's module does, or as its agent does."""
     underlay(kernel)
     registry = REGISTRY if request.param == "read" else REGISTRY.replacing(CachedSets(), CachedTables())
 
@@ -48,7 +48,10 @@ def workload(group, number):
 
 
 def guarding(*groups, sets=(), rules=()):
-    """`groups` {name: numbers of its workloads}: a chain for each, and the dispatch to them."""
+    """Return a state with a chain for each group, and rules that dispatch to them.
+
+    Each of `groups` is (name, numbers of its workloads). `sets` and `rules` are added to those of the groups.
+    """
     members = {}
     for name, numbers in groups:
         members[f"cali40w:{name}"] = tuple(workload(name, number)[1] for number in numbers)
@@ -71,7 +74,7 @@ def members(kernel, name):
 
 
 def dispatched(kernel):
-    """All that the sets hold which the dispatch looks up."""
+    """Return all members of the sets that the dispatching rules look up."""
     rules = kernel.netfilter.tables["nft", "iptables"]["filter"]["cali-FORWARD"]
     names = [rule.split("--match-set ")[1].split()[0] for rule in rules if "--match-set" in rule]
     return set().union(*(members(kernel, name) for name in names))
@@ -80,10 +83,10 @@ def dispatched(kernel):
 @pytest.mark.parametrize(
     "after",
     [
-        [("a", [1, 2]), ("b", [3, 4])],  # into another group
-        [("a", [1]), ("b", [2]), ("c", [3, 4])],  # which is new
-        [("c", [1, 2, 3, 4])],  # and all others go
-        [("a", [1, *range(10, 200)]), ("b", [4, 3, 2])],  # and more come than there were
+        [("a", [1, 2]), ("b", [3, 4])],  # a move into another group
+        [("a", [1]), ("b", [2]), ("c", [3, 4])],  # a move into a new group
+        [("c", [1, 2, 3, 4])],  # a move into a new group, while all others are deleted
+        [("a", [1, *range(10, 200)]), ("b", [4, 3, 2])],  # a move, while many workloads are added
     ],
 )
 def test_a_workload_is_in_a_group_at_every_moment(kernel, bring, after):
@@ -121,7 +124,7 @@ def test_no_rule_ever_refers_to_a_set_that_is_not_filled(kernel, bring):
 
 
 def test_what_chains_refuse_does_not_keep_an_address_in_a_set_that_it_has_left(kernel, bring):
-    """The label went: policy by that label is not for it any more, whatever is wrong with other rules."""
+    """A workload that lost its label leaves the label's set, whatever is wrong with other rules."""
     app = IpSet("cali40s:app", "hash:net", ("10.244.2.1", "10.244.2.2"))
     bring(guarding(("a", [1, 2]), sets=[app]))
     fewer = IpSet(app.name, app.type, app.members[:1])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hostile texts, a NodeState with a text in every field that takes one, and what all writers make of it."""
+"""Hostile texts, a NodeState with a text in every field that takes one, and the output of all writers for it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird
 
 from tests.fakes.kernel import FakeKernel
 
-#: What ends a line somewhere, or what some reader takes for an end.
+#: Characters that some reader takes for the end of a line.
 BREAKS = ("\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\0")
 
 HOSTILE = (
@@ -217,7 +217,7 @@ def state() -> NodeState:
 
 
 def endpoints_of_others() -> tuple[Endpoint, ...]:
-    """Return what another node says it has: never the controller's."""
+    """Return endpoints as another node reports them, which do not come from the controller."""
     return (
         Endpoint(
             model.WORKLOAD_ENDPOINT, "default/o", "n3", "cali3", ("10.244.3.1", "fd00::3"), (("app", "a"),),
@@ -232,7 +232,10 @@ Path = tuple[t.Union[str, int], ...]
 
 
 def texts(value: t.Any, path: Path = ()) -> t.Iterator[Path]:
-    """Yield the path of each text in `value`: fields and positions; of a mapping ("key", n) and ("value", n)."""
+    """Yield the path of each text in `value`.
+
+    A path has names of fields, positions, and ("key", n) or ("value", n) in mappings.
+    """
     if isinstance(value, str):
         yield path
     elif dataclasses.is_dataclass(value):
@@ -301,7 +304,7 @@ def filled_fields(value: t.Any) -> set[str]:
 
 
 def _crosses(value: t.Any, path: Path) -> bool:
-    """Whether another dataclass stands on the way."""
+    """Return whether the path leads through another dataclass."""
     for step in path:
         if dataclasses.is_dataclass(value):
             return True
@@ -312,12 +315,12 @@ def _crosses(value: t.Any, path: Path) -> bool:
     return dataclasses.is_dataclass(value)
 
 
-# --- what all writers make of a state -------------------------------------------------------------------------------
+# --- the output of all writers for a state --------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
 class Written:
-    """Inputs of programs, files, and what was refused by name."""
+    """The inputs of programs, the files, and the texts of refusals."""
 
     ipset: list[str] = dataclasses.field(default_factory=list)
     iptables: list[str] = dataclasses.field(default_factory=list)
@@ -329,7 +332,7 @@ class Written:
 
 
 class _Recorder(FakeKernel):
-    """Keeps the inputs of programs."""
+    """A FakeKernel that keeps the inputs of programs."""
 
     def __init__(self, written: Written) -> None:
         super().__init__()
@@ -349,9 +352,10 @@ class _Recorder(FakeKernel):
 
 
 def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Optional[_Known] = None) -> Written:
-    """Give a state to all writers. What compilers raise counts as refused: nothing is written then.
+    """Give a state to all writers, and return what they write.
 
-    `known`: a state and what was written of it; what cannot be different is taken from there.
+    An error of a compiler counts as a refusal. Nothing is written then. `known` is a state and the output for it; parts
+    that cannot differ are taken from there.
     """
     if known is not None and all(getattr(known[0], name) is getattr(desired, name) for name in _OF_FIREWALL):
         written = dataclasses.replace(known[1], paths=[], lines=list(known[1].lines), refused=list(known[1].refused))
@@ -387,7 +391,7 @@ def _write_rest(desired: NodeState, written: Written) -> None:
 
 
 def write_firewall(kernel: t.Any, desired: NodeState, written: Written) -> None:
-    """Apply sets and rules of a state by their drivers, and take what cannot be from it."""
+    """Apply the sets and rules of a state by their drivers, and add refusals and lines to `written`."""
     for driver, wanted in ((ipset, desired.ipsets), (iptables, desired.iptables)):
         changes = _attempt(written, lambda: driver.diff(wanted, driver.observe(kernel, wanted)))  # noqa: B023
         if changes is None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How programs split their input, by their sources: what they would take for a command, a rule or a statement."""
+"""Models of how programs split their input, after their sources: into commands, rules or statements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No text in a NodeState is more than a token of any protocol, nor in what another node says it has."""
+"""No text in a NodeState, or in another node's answer, is more than one token of any protocol."""
 
 from __future__ import annotations
 
@@ -52,8 +52,10 @@ _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check(written: Written, *like: Written) -> None:
-    """Nothing is in `written` but commands of the kinds that drivers give; its bird.cfg has the tokens of one `like`
-    it."""
+    """Assert that `written` has only commands of the kinds that drivers give.
+
+    Its bird.cfg must have the same tokens as that of one of `like`.
+    """
     for text in written.ipset:
         protocol_models.check_ipset(text)
     for text in written.iptables:
@@ -70,19 +72,22 @@ def check(written: Written, *like: Written) -> None:
 
 
 def twins(path: Path) -> list[Written]:
-    """What is written with a word in the place of the text at `path` that means nothing anywhere, and with none."""
+    """Return what is written with a meaningless word instead of the text at `path`, and with an empty text.
+
+    The result is [] for a path outside `bird`.
+    """
     if path[0] != "bird":
         return []
     return [hostile_text.write(replaced(STATE, path, text), OTHERS, (STATE, HARMLESS)) for text in ("zz", "")]
 
 
 def is_a_rule(path: Path) -> bool:
-    """Whether the text is a rule as iptables reads it, written as it is: it may be no more than one line."""
+    """Return whether the text at `path` is an iptables rule, which is written unchanged and may be at most one line."""
     return path[:1] == ("iptables",) and ("rule" in path or path[2:4] == ("chains", "value"))
 
 
 def test_every_field_that_holds_texts_is_attacked() -> None:
-    """A new field has to be filled in hostile_text.state."""
+    """Every field that holds texts has one in hostile_text.state, so a new field must be filled in there."""
     assert hostile_text.text_fields(NodeState) - hostile_text.filled_fields(STATE) == set()
     assert HARMLESS.refused == []
     check(HARMLESS, HARMLESS)
@@ -93,7 +98,7 @@ def test_no_text_of_a_state_is_more_than_a_token(path: Path) -> None:
     like = (HARMLESS, *twins(path))
     for hostile in HOSTILE if SOAK else HOSTILE[PATHS.index(path) % 11 :: 11]:
         written = hostile_text.write(replaced(STATE, path, hostile), OTHERS, (STATE, HARMLESS))
-        if _SYMBOL.fullmatch(hostile):  # one token wherever it is taken: the twin with a harmless word is like it
+        if _SYMBOL.fullmatch(hostile):  # It is one token everywhere, so it must be like the twin with a harmless word.
             written = dataclasses.replace(written, bird=written.bird.replace(hostile, "zz"))
         if is_a_rule(path):
             lines = [len(protocol_models.read_lines(text, 10240)) for text in written.iptables]
@@ -116,20 +121,20 @@ def test_no_texts_together_are_more_than_tokens(chosen: list[tuple[Path, str]]) 
         protocol_models.check_ipset(text)
     for text in written.iptables:
         protocol_models.check_iptables(text)
-    # Outside of strings and comments.
+    # The shape leaves out the content of strings and comments.
     assert protocol_models.bird_shape(written.bird).count("protocol") <= _PROTOCOLS
 
 
 def _at(value: t.Any, path: Path, text: str) -> t.Any:
     try:
         return replaced(value, path, text)
-    except (IndexError, TypeError):  # two keys of a mapping have become one
+    except (IndexError, TypeError):  # Two keys of a mapping have become one.
         return value
 
 
 @pytest.mark.parametrize("path", list(texts(OTHERS)), ids=lambda path: ".".join(map(str, path)))
 def test_no_text_of_another_node_is_a_command_or_stops_anything(path: Path) -> None:
-    """The state itself is as it was, all of it is in force, and whoever brought the text loses no more than its own."""
+    """The state itself is fully in force, and a node that sends a bad text loses only objects of its own."""
     own = {name for text in HARMLESS.iptables for name in text.splitlines() if not name.startswith(("*", "COMMIT"))}
     for hostile in HOSTILE if SOAK else HOSTILE[::2]:
         written = hostile_text.write(STATE, replaced(OTHERS, path, hostile))

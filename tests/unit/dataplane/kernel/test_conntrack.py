@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which tracked connections are deleted for an address, and kernels that track nothing or do not filter."""
+"""The tracked connections that are deleted for an address, and kernels that track nothing or cannot filter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def ends(kind, source, destination):
 
 
 def connection(number, source, destination, answering=None, back_to=None):
-    """As the kernel lists it; `answering` and `back_to` are the ends of the reply where NAT changed them."""
+    """Return the (body, name) of a connection as the kernel lists it.
+
+    `answering` and `back_to` are source and destination of the reply, where NAT changed them.
+    """
     original = ends(1, source, destination)
     body = bytes([2, 0, 0, 0]) + original + ends(2, answering or destination, back_to or source)
     body += attribute(12, struct.pack("!I", number))
@@ -48,7 +51,7 @@ def listed(*connections):
 
 
 def counted(number):
-    """How many there are, and an acknowledgement."""
+    """Return the answers to a request for the number of connections: the number, and an acknowledgement."""
     body = bytes(4) + attribute(2, struct.pack("!I", 1 << 18)) + attribute(1, struct.pack("!I", number))
     return [lambda s: message(0x105, 0, s, body) + message(ERROR, 0, s, struct.pack("=i", 0) + bytes(16))]
 
@@ -70,7 +73,7 @@ def deleted(data):
 
 
 def named(data, wanted):
-    """What each message of a batch, all of this type, names."""
+    """Return the part of each message of a batch that names a connection. Assert that all messages have this type."""
     found, offset = [], 0
     while offset < len(data):
         length, kind = struct.unpack_from("=IH", data, offset)
@@ -180,7 +183,7 @@ def test_those_of_ipv6_are_told():
 
 
 def told(number, protocol, *, ports=(40000, 80), answered=None, state=None, master=b"", zone=None, icmp=None, mark=0):
-    """A connection as the kernel tells all of it, and its ends."""
+    """Return ((body, name), ends) of a connection with all that the kernel says about it."""
 
     def one_way(kind, source, destination, pair):
         ip = attribute(0x8001, attribute(1, socket.inet_aton(source)) + attribute(2, socket.inet_aton(destination)))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packed messages for links and addresses, byte for byte what pyroute2 makes of the same attributes."""
+"""Packed messages for links and addresses, compared byte for byte with those of pyroute2."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_change(link, name, mtu, mac, up):
 
 
 def test_alias_has_no_zero_byte_so_that_none_removes_it(link):
-    """pyroute2 ends it with one, which the kernel keeps for an alias of its own."""
+    """pyroute2 ends an empty alias with a zero byte, which the kernel stores as an alias."""
     body = link({}, ("IFLA_IFNAME", "cali1"))
     assert (
         links_packed.link_change(LinkChange("cali1", alias="us")).body == body + bytes.fromhex("06001400") + b"us\0\0"

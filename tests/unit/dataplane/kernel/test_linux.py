@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""LinuxKernel without root: what can be said before a kernel is asked anything."""
+"""LinuxKernel without root: behaviour that does not depend on the kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_writing_without_pyroute2_says_what_to_install(monkeypatch):
     for name in list(sys.modules):
         if name.split(".")[0] == "pyroute2":
             monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "pyroute2", None)  # importing it fails
+    monkeypatch.setitem(sys.modules, "pyroute2", None)  # Importing it fails then.
     with pytest.raises(MissingLibrary) as caught:
         LinuxKernel().link_add(NewLink("vxlan.calico", "vxlan", vni=4096))
     assert str(caught.value) == (
@@ -32,7 +32,7 @@ def test_writing_without_pyroute2_says_what_to_install(monkeypatch):
 
 
 def test_observing_imports_nothing_but_the_standard_library():
-    """Links, addresses, routes, rules and sockets of this machine, read with everything else out of reach."""
+    """Links, addresses, routes, rules and sockets of this machine are read while no other library can be imported."""
     package = linux.__name__.rpartition(".kernel.")[0]
     root = linux.__file__.split("/ansible_collections/")[0]
     program = f"""
@@ -68,7 +68,7 @@ def test_namespace_that_does_not_exist(tmp_path):
 
 
 def test_marker_of_a_namespace_that_was_made_anew_does_not_count(tmp_path, monkeypatch):
-    # The plain files of this test stand for namespaces.
+    # This test uses plain files in place of namespaces.
     monkeypatch.setattr(namespaces, "device", lambda: tmp_path.stat().st_dev)
     folder, markers = tmp_path / "netns", tmp_path / "markers"
     folder.mkdir()

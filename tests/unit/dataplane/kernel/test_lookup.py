@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Longest-prefix match, held to the standard library's networks."""
+"""Longest-prefix match, compared with the standard library's networks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_longest_prefix_then_lowest_metric(table, number):
     assert (found and found.device) == (min(matching)[2] if matching else None)
 
 
-BASES = (int(ipaddress.ip_address("fd00::10.0.0.0")), 0x0A000000)  # which would be one number without their family
+BASES = (int(ipaddress.ip_address("fd00::10.0.0.0")), 0x0A000000)  # Both end in the same 32 bits.
 either = st.builds(
     lambda base, number, length: str(
         ipaddress.ip_network(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Records of NFLOG byte by byte, and how a group is asked for."""
+"""Records of NFLOG byte by byte, and the subscription to a group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def attribute(kind: int, data: bytes) -> bytes:
 
 
 def logged(record: Record) -> bytes:
-    """As Linux 6 writes it."""
+    """Return the message that Linux 6 writes for a record."""
     body = bytes([2, 0]) + struct.pack("!H", 179) + attribute(1, struct.pack("!HBB", 0x0800, 2, 0))
     if record.prefix:
         body += attribute(10, record.prefix + b"\0")
@@ -66,7 +66,7 @@ def test_what_is_cut_or_damaged_is_no_error(records: list[Record], at: int, dama
 
 
 class Wire:
-    """Stands for the socket."""
+    """A substitute for a socket, with prepared answers."""
 
     def __init__(self, *answers: bytes | OSError) -> None:
         self.sent = b""
@@ -88,7 +88,7 @@ def answered(number: int) -> bytes:
 
 def test_a_group_is_asked_for_in_one_message() -> None:
     record = Record(0, b"deny:in:policy:1:web", 1, 2, b"E")
-    wire = Wire(logged(record), answered(0))  # a packet was faster than the answer
+    wire = Wire(logged(record), answered(0))  # A packet arrives before the answer.
     nflog.subscribe(wire, 179)  # type: ignore[arg-type]
     assert struct.unpack_from("=IHH", wire.sent) == (len(wire.sent), 0x0401, 5)
     assert wire.sent[16:20] == bytes([0, 0, 0, 179])

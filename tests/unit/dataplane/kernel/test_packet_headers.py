@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Between whom a packet goes is read from its first bytes, whatever they are."""
+"""The addresses and ports of a packet, read from its first bytes, whatever they are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def flows(draw: st.DrawFn) -> Flow:
 
 
 def text(address: str) -> str:
-    """As inet_ntop writes it, IPv4 in IPv6 included."""
+    """Return an address as inet_ntop writes it, also for IPv4 in IPv6."""
     return str(ipaddress.ip_address(address))
 
 
@@ -62,7 +62,7 @@ V4 = packet(Flow(6, "10.65.0.1", "10.65.0.2", 6000, 80), 0, 1)
 
 
 def with_header(protocol: int, header: bytes) -> bytes:
-    """PLAIN6 with an extension header in front of UDP."""
+    """Return PLAIN6 with an extension header before the UDP header."""
     return PLAIN6[:6] + bytes([protocol]) + PLAIN6[7:40] + bytes([17]) + header[1:] + PLAIN6[40:]
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""rtnetlink messages byte by byte, and what happens when a dump is cut or the socket loses messages."""
+"""rtnetlink messages byte by byte, interrupted dumps, and a socket that loses messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def route_message(destination, index, sequence, flags=2):
 
 
 class Wire:
-    """Stands for a netlink socket: `script` says what each request is answered with."""
+    """A substitute for a netlink socket. `script` has the answers to each request."""
 
     def __init__(self, script):
         self.script = script
@@ -61,7 +61,7 @@ class Wire:
 
 
 def channel(*scripts):
-    """A channel over wires, the second one for after the first was closed, and so on."""
+    """Return a channel and its sockets: the second one serves after the first was closed, and so on."""
     wires = [Wire(script) for script in scripts]
     waiting = iter(wires)
     return rtnetlink.Channel(lambda: next(waiting)), wires
@@ -192,7 +192,7 @@ def test_old_kernels_that_do_not_filter_are_filtered_here():
 
 
 def test_a_kernel_without_ipv6_has_none_of_it():
-    """It answers for all families that it has, and of rules that it does not have this one."""
+    """Such a kernel answers a request for IPv6 routes with those of other families, and refuses one for IPv6 rules."""
 
     def unsupported(sequence):
         return message(ERROR, 0, sequence, struct.pack("=i", -errno.EAFNOSUPPORT) + bytes(16))

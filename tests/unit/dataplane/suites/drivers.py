@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the suites of all drivers need."""
+"""Helpers for the suites of all drivers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN = "10.10.1.11"
 
 
 def underlay(kernel: Kernel) -> None:
-    """eth0 with the node's address and a default route by a router."""
+    """Make eth0 with the node's address and a default route by a router."""
     kernel.link_set("lo", up=True)
     kernel.link_add(NewLink("eth0", "veth", peer_name="wire0"))
     kernel.link_set("wire0", up=True)
@@ -44,7 +44,7 @@ def lines(changes: t.Iterable[Change]) -> list[str]:
 
 
 def converge(driver: t.Any, kernel: Kernel, desired: t.Sequence[t.Any]) -> list[str]:
-    """Applies what differs, expects nothing to differ afterwards, returns the plan's lines."""
+    """Apply the differences and return the plan's lines. Assert that nothing differs afterwards."""
     changes = driver.diff(desired, driver.observe(kernel, desired))
     driver.apply(kernel, changes)
     if hasattr(driver, "activate"):
@@ -55,7 +55,7 @@ def converge(driver: t.Any, kernel: Kernel, desired: t.Sequence[t.Any]) -> list[
 
 
 def fail(driver: t.Any, kernel: Kernel, desired: t.Sequence[t.Any]) -> str:
-    """The text with which applying what differs fails."""
+    """Return the text of the ApplyError that applying the differences raises."""
     with pytest.raises(ApplyError) as caught:
         driver.apply(kernel, driver.diff(desired, driver.observe(kernel, desired)))
     return str(caught.value)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One workload attached and detached: equal to what the drivers want, and nothing left behind."""
+"""One workload attached and detached: the result equals that of the drivers, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BLOCK = Route("10.244.1.0/26", "blackhole")
 
 
 def state(*endpoints):
-    """What the agent would want with these."""
+    """Return the NodeState that an agent would want with these workloads."""
     return NodeState(
         node="node1",
         address=f"{OWN}/24",
@@ -127,7 +127,7 @@ def test_a_namespace_of_somebody_else_is_not_made(kernel):
 
 
 def test_a_namespace_of_somebody_else_may_be_attached_twice(kernel):
-    """eth0's routes are used while it is there; the order of attaching and detaching makes no difference."""
+    """The routes of eth0 are used while it exists, and the order of attaching and detaching makes no difference."""
     host(kernel)
     kernel.netns_add("pod", "")
     first = POD
@@ -135,7 +135,7 @@ def test_a_namespace_of_somebody_else_may_be_attached_twice(kernel):
     for one, other in ((first, second), (second, first)):
         attach.attach(kernel, one)
         attach.attach(kernel, other)
-        attach.attach(kernel, one)  # by the drivers, this time
+        attach.attach(kernel, one)  # The drivers repeat it this time.
         assert planned(kernel, first, second) == []
         routes = kernel.inside("pod").routes(table=254)
         found = {(to, through.device, through.metric) for to, through in routes}
@@ -166,7 +166,7 @@ def test_a_workload_ends_with_a_namespace_of_somebody_else(kernel):
 
 
 def test_a_name_that_leads_to_another_namespace_is_not_repaired_into(kernel):
-    """Whoever made it: what is attached there stays as it is, and nothing of the workload comes there."""
+    """Objects in the other namespace stay as they are, and none of the workload's objects is made there."""
     host(kernel)
     kernel.netns_add("pod", "")
     endpoint = attached_to(kernel, POD)
@@ -215,7 +215,7 @@ def test_a_plan_that_another_namespace_came_between_is_not_carried_out_there(ker
 
 
 def test_a_name_of_the_workloads_own_that_leads_to_another_namespace_is_not_repaired_into(kernel):
-    """One that was made for it and is gone is made anew; one that somebody else made is not its."""
+    """A missing namespace that was made for the workload is recreated, but one that others made is not used."""
     host(kernel)
     endpoint = attached_to(kernel, WEB)
     kernel.leave("web-1")
@@ -230,7 +230,7 @@ def test_a_name_of_the_workloads_own_that_leads_to_another_namespace_is_not_repa
 
 
 def test_a_workload_without_an_identity_is_kept_where_it_stands_alone(kernel):
-    """Of a record that an earlier release wrote."""
+    """The record of an earlier release has no identity, so the workload is kept only where its pair is joined."""
     host(kernel)
     kernel.netns_add("pod", "")
     attached = attach.attach(kernel, POD)
@@ -248,7 +248,7 @@ def test_a_workload_without_an_identity_is_kept_where_it_stands_alone(kernel):
 
 
 def test_without_cookies_a_workload_is_kept_while_its_pair_stands(kernel):
-    """Linux 5.10 has none: an inode is used again, but not while the pair that ended there stands."""
+    """Linux 5.10 has no cookies: an inode number is reused, but not while the pair that ends there exists."""
     host(kernel)
     kernel.netns_add("pod", "")
     endpoint = attached_to(kernel, POD)
@@ -264,12 +264,15 @@ def test_without_cookies_a_workload_is_kept_while_its_pair_stands(kernel):
 
 
 def attached_to(kernel, endpoint):
-    """Attached, as its record has it then."""
+    """Attach an endpoint, and return it with the namespace's identity, as its record then has it."""
     return dataclasses.replace(endpoint, netns_identity=attach.attach(kernel, endpoint).netns_identity)
 
 
 def wait_for(condition):
-    """The kernel takes a namespace apart in the background."""
+    """Wait up to 10 seconds until `condition()` is true, and assert that it is.
+
+    The kernel removes a namespace in the background.
+    """
     deadline = time.monotonic() + 10
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -303,7 +306,7 @@ def test_a_blackhole_to_the_gateway_is_no_route(kernel):
 
 
 def test_a_route_to_the_gateway_by_the_workload_itself_does_not_count(kernel):
-    """The kernel does not answer where it would send the packet back to."""
+    """The kernel does not answer ARP for an address to which it would send packets through the same device."""
     kernel.netns_add("pod", "")
     kernel.link_add(NewLink("cali111", "veth", 1450, workload.HOST_MAC, peer_name="eth0", peer_netns="pod"))
     kernel.inside("pod").link_set("eth0", up=True)
@@ -340,7 +343,7 @@ def test_foreign_host_device_refuses_an_attach_and_is_reported_and_left(kernel):
 
 
 def test_taken_device_inside_refuses_an_attach_and_is_reported_and_left(kernel):
-    """CNI: an ADD onto an interface that exists must fail."""
+    """CNI requires that an ADD for an interface that exists fails."""
     host(kernel)
     kernel.netns_add("pod", "")
     kernel.inside("pod").link_add(NewLink("eth0", "bridge"))
@@ -502,4 +505,4 @@ def test_route_to_is_what_the_kernel_would_take(kernel):
     assert kernel.route_to(OWN) == RouteAttributes("local", device="lo")
     write_route(kernel, "192.0.2.0/24", RouteAttributes("blackhole"))
     assert kernel.route_to("192.0.2.1") is None
-    assert kernel.route_to("2001:db8::1") is None  # and no error
+    assert kernel.route_to("2001:db8::1") is None  # There is no error.

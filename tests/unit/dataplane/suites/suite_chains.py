@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many chains and long ones: single lines, both families, the other backend, and chains that are refused."""
+"""Many and long chains: single lines, both IP versions, the other backend, and chains that are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 
 from tests.unit.dataplane.suites.drivers import converge, lines
 
-BAD = "-j TCPMSS --set-mss 1400"  # the kernel takes it with -p tcp only
+BAD = "-j TCPMSS --set-mss 1400"  # The kernel accepts it with -p tcp only.
 
 
 def run(kernel, argv, stdin=""):
@@ -25,7 +25,7 @@ def run(kernel, argv, stdin=""):
 
 
 def dispatch(count, family=4):
-    """A long chain, each of its rules another one."""
+    """Return (rules, chains): the rules of a long chain, all different, and the chains that they refer to."""
     chains = {f"cali-tw-{n:03}": (f"-s 10.0.{n // 250}.{n % 250}/32 -j ACCEPT",) for n in (0, 1)}
     if family == 6:
         chains = {f"cali-tw-{n:03}": (f"-s fd00::{n:x}/128 -j ACCEPT",) for n in (0, 1)}
@@ -38,13 +38,13 @@ def filtering(entries, chains, family=4, **more):
 
 
 def shown(kernel, chain, program="iptables"):
-    """The rules of a chain without our comments."""
+    """Return the rules of a chain without our comments."""
     saved = run(kernel, [f"{program}-save"]).splitlines()
     return [iptables.bare(line.split(None, 2)[2]) for line in saved if line.startswith(f"-A {chain} ")]
 
 
 def restored(kernel, desired):
-    """What iptables-restore is told to converge."""
+    """Apply the differences, and return the inputs that iptables-restore received."""
     texts = []
     ran = kernel.run
 
@@ -78,7 +78,7 @@ def test_one_rule_of_a_long_chain_is_one_line(kernel):
 
 
 def test_rules_that_come_to_a_short_chain_are_inserted(kernel):
-    """Nothing goes, so nothing has to be waited for: no chain is emptied."""
+    """No rule is deleted, so the kernel need not wait: no chain is emptied."""
     entries, chains = dispatch(8)
     have = [entries[5]]
     converge(iptables, kernel, [filtering(have, chains)])
@@ -212,7 +212,7 @@ def test_backend_with_clearly_more_rules_of_others_is_used(kernel):
 
 
 def refuse(kernel, desired):
-    """The error with which converging fails."""
+    """Return the ApplyError that applying the differences raises."""
     with pytest.raises(ApplyError) as caught:
         iptables.apply(kernel, iptables.diff(desired, iptables.observe(kernel, desired)))
     return caught.value

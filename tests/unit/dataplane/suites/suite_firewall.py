@@ -60,7 +60,7 @@ def test_set_is_made_changed_and_deleted(kernel):
 
 
 def one_by_one(kernel, desired):
-    """Converges without a program that writes."""
+    """Apply the differences, and assert that no program that writes is run."""
     ran = kernel.run
 
     def only_reads(argv, stdin="", timeout=60.0):
@@ -328,7 +328,10 @@ def test_rules_in_another_order_are_rewritten(kernel):
 
 
 def target(rule):
-    """A fake kernel keeps the order in which a rule was written, the real one has its comment before the target."""
+    """Return the target of a rule.
+
+    The fake kernel keeps the order in which a rule was written, the real one prints our comment before the target.
+    """
     return rule.partition(" -j ")[2].split()[0]
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that take nothing of what is advertised to them, on FakeKernel and on the real one."""
+"""Devices that accept nothing of what is advertised to them, on FakeKernel and on the real kernel."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def closed(kernel, device):
 
 
 def trusting(kernel):
-    """A host whose new interfaces believe everybody."""
+    """Make a host whose new interfaces accept all advertisements."""
     host(kernel)
     for setting in hardening.SETTINGS:
         if kernel.sysctl_read(hardening.key(setting, "default")) is not None:
@@ -115,7 +115,7 @@ def test_open_devices_are_closed_and_what_was_advertised_there_removed(kernel):
 
 
 def test_what_others_have_on_our_devices_stays(kernel):
-    """An administrator's addresses and routes have no lifetime, and were not advertised."""
+    """An administrator's addresses and routes stay: they have no lifetime, and were not advertised."""
     underlay(kernel)
     converge(tunnel, kernel, [VXLAN])
     kernel.address_add(InterfaceAddress(VXLAN.name, "2001:db8:7::1", 64))
@@ -177,7 +177,7 @@ def test_a_second_interface_answers_for_its_own_addresses(kernel):
     ]
     apply_node(kernel, plan_node(kernel, state(POD, NET1)))
     assert plan_node(kernel, state(POD, NET1)).changes == ()
-    # Its rule outlives the interface, and is no obstacle to the next one.
+    # The rule stays when the interface is deleted, and does not prevent a new interface.
     attach.detach_link(kernel, NET1)
     attach.attach(kernel, NET1)
     assert [rule.source for rule in inner.rules() if rule.source] == ["10.244.1.6"]

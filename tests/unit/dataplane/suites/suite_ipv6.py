@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All drivers with IPv6 and with both IP versions side by side."""
+"""All drivers with IPv6, and with both IP versions at once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def dual_stack(kernel):
     drivers.underlay(kernel)
     kernel.address_add(InterfaceAddress("eth0", OWN6, 64))
     write_route(kernel, "::/0", RouteAttributes(device="eth0", gateway="fd00:10:10::1", metric=1024))
-    for _attempt in range(300):  # the kernel makes it the host's own a moment later, by a work queue
+    for _attempt in range(300):  # A work queue of the kernel makes the address local a moment later.
         if kernel.route_to(OWN6).type == "local":
             break
         time.sleep(0.01)
@@ -80,7 +80,7 @@ def ours(kernel, table=254):
 
 
 def global6(kernel, device):
-    """Addresses of IPv6 but for the kernel's own."""
+    """Return the device's IPv6 addresses of global scope as CIDRs."""
     return [f"{one.address}/{one.prefix_length}" for one in kernel.addresses(device, 6) if one.scope == 0]
 
 
@@ -153,7 +153,7 @@ def test_birds_route_is_taken_over_and_one_of_another_metric_is_none_of_ours(ker
 
 
 def test_a_gateway_on_link_by_another_device_is_refused(kernel):
-    """Why tunnels of IPv6 are led by link-local addresses."""
+    """The kernel accepts only link-local gateways there, which is why IPv6 routes through tunnels have them."""
     dual_stack(kernel)
     converge(tunnel, kernel, [VXLAN6])
     text = fail(route, kernel, [Route("fd00:10:244::80/122", device="vxlan-v6.calico", gateway=PEER6, onlink=True)])
@@ -282,7 +282,7 @@ def test_neighbors_and_forwarding_entries(kernel):
 
 
 def interior(kernel, endpoint=WEB):
-    """(IPv4 addresses, IPv6 addresses, {default route: (gateway, MTU)}) as seen inside."""
+    """Return (IPv4 addresses, IPv6 addresses, {default route: (gateway, MTU)}) as seen inside."""
     inner = kernel.inside(endpoint.netns)
     routes = [*inner.routes(table=254), *inner.routes(table=254, family=6)]
     default = {to: (found.gateway, found.mtu) for to, found in routes if to in ("0.0.0.0/0", "::/0")}

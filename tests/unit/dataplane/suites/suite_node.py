@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A whole node: plan, order, idempotence, and that what others made stays."""
+"""A whole node: plan, order and idempotence; objects of others stay."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def settle(kernel, state, bird=None):
 
 
 def foreign(kernel):
-    """Things of others beside ours."""
+    """Make objects of others of several kinds."""
     kernel.link_add(NewLink("br-theirs", "bridge"))
     kernel.link_set("br-theirs", up=True, alias="theirs")
     kernel.address_add(InterfaceAddress("br-theirs", "192.0.2.1", 24))
@@ -104,7 +104,7 @@ def foreign(kernel):
 
 
 def state_of(kernel):
-    """Everything that can be observed, sysctls aside, independent of what is ours."""
+    """Return all observable state except sysctls, whether ours or not, in a form to compare with `==`."""
     saved = kernel.run(["iptables-save"]).output.splitlines()
     return {
         "links": sorted((link.name, link.kind, link.mtu, link.up, link.alias) for link in kernel.links()),
@@ -233,7 +233,7 @@ def test_what_went_by_itself_between_plan_and_apply_is_no_failure(kernel):
 
 
 def test_a_tunnel_device_that_went_by_itself_is_made_anew_in_the_same_run(kernel):
-    """With all that was on it, whatever else the plan was about."""
+    """All objects on the device are restored with it, also if the plan was about something else."""
     underlay(kernel)
     settle(kernel, STATE)
     good = state_of(kernel)

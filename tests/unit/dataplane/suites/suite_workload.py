@@ -23,7 +23,7 @@ DB = VethEndpoint("db-1", "cali222", "10.244.1.6", 1450, "default", netns="db-1"
 
 
 def inside(kernel, endpoint=WEB):
-    """What somebody inside sees: (mtu, up, addresses, gateway route, default route)."""
+    """Return (mtu, up, addresses, {destination: (gateway, device, mtu)}) of eth0 and the routes, as seen inside."""
     inner = kernel.inside(endpoint.netns)
     link = inner.link("eth0")
     shown = {destination: (route.gateway, route.device, route.mtu) for destination, route in inner.routes(table=254)}
@@ -56,7 +56,7 @@ def test_host_end_stays_down_until_activated(kernel):
     changes = workload.diff([WEB], workload.observe(kernel, [WEB]))
     workload.apply(kernel, changes)
     assert not kernel.link("cali111").up
-    # A run that was stopped here is completed by the next.
+    # The next run completes one that was stopped here.
     assert converge(workload, kernel, [WEB]) == ["~ workload default/web-1  host end down  ->  host end up"]
     assert kernel.link("cali111").up
 
@@ -191,7 +191,7 @@ def test_pair_left_unmarked_by_a_stopped_run_is_ours(kernel):
 
 
 def test_a_name_of_the_hosts_own_namespace_is_reported_and_left(kernel, own_namespace):
-    """`ln -s /proc/1/ns/net /run/netns/host` is a custom of some."""
+    """Some administrators use `ln -s /proc/1/ns/net /run/netns/host`."""
     own_namespace("web-1")
     before = sorted(link.name for link in kernel.links())
     assert fail(workload, kernel, [WEB]) == (
