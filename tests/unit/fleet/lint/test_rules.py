@@ -159,7 +159,7 @@ OTHER_CASES = [
         {"pools": [pool(disableBGPExport=True)]},
         [
             "warning: calico_ip_pools[0].disableBGPExport true leaves 4 nodes without routes to each other's workloads "
-            "of pool default: nobody is told of its blocks. Remove it, or let nodeSelector choose the one node whose "
+            "of pool default: its blocks are not advertised. Remove it, or let nodeSelector choose the one node whose "
             "workloads are to be on their own. [pool-not-exported]"
         ],
         {
@@ -175,7 +175,7 @@ OTHER_CASES = [
         # Four nodes with two workloads each in blocks of one address: the pool has 16, and 4 are spare.
         {"pools": [pool(cidr="10.244.0.0/29", blockSize=32)], "spare_blocks": 1},
         [
-            "warning: calico_ip_pools[0].cidr 10.244.0.0/29 has 8 blocks, of which 8 are taken: a node that comes or "
+            "warning: calico_ip_pools[0].cidr 10.244.0.0/29 has 8 blocks, and 8 are taken: a node that is added or "
             "opens another block may get none. Add a pool. [pool-nearly-full]"
         ],
         {"pools": [pool(cidr="10.244.0.0/28", blockSize=32)], "spare_blocks": 1},
@@ -319,8 +319,8 @@ def test_blocks_in_quarantine_count_and_can_be_given_free() -> None:
     before = network(tight, workloads=[], spare_blocks=2).fleet.allocation
     three = {name: address for name, address in LAB.items() if name != "node4"}
     assert found(network(tight, nodes=three, workloads=[], spare_blocks=2, previous=before), "pool-nearly-full") == [
-        "warning: calico_ip_pools[0].cidr 10.244.0.0/29 has 8 blocks, of which 8 are taken (2 in quarantine): a node "
-        "that comes or opens another block may get none. Add a pool, or give free what is in quarantine with "
+        "warning: calico_ip_pools[0].cidr 10.244.0.0/29 has 8 blocks, and 8 are taken (2 in quarantine): a node "
+        "that is added or opens another block may get none. Add a pool, or give free what is in quarantine with "
         "calico_release_blocks. [pool-nearly-full]"
     ]
 
