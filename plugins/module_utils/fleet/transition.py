@@ -191,9 +191,9 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
 def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     """Return the MTUs in bytes that fit both modes, by pool name.
 
-    It has the pools whose MTU changes or is limited by an unfinished change, and no others. If the underlay's MTU
-    changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead is subtracted
-    from the smaller underlay MTU.
+    It has only the pools whose MTU changes, whose workloads' MTU changes, or that an unfinished change limits. If the
+    underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead
+    is subtracted from the smaller underlay MTU.
     """
     held: dict[str, int] = {}
     for workload in current.workloads:
