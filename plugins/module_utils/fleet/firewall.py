@@ -31,6 +31,8 @@ _WORKLOADS = tuple(f"{prefix}+" for prefix in ChainSettings().interface_prefixes
 
 
 class Addressed(t.Protocol):
+    """A node with an IPv4 and an IPv6 address, "" for one that it does not have."""
+
     @property
     def address(self) -> str: ...
 

@@ -154,7 +154,8 @@ def of_run(
 def changing(before: t.Mapping[str, t.Optional[NodeState]], after: t.Mapping[str, NodeState]) -> tuple[str, ...]:
     """Return the names of the nodes in both mappings whose state changes, for `Impact.hosts`.
 
-    The policy is not compared. This is the most expensive part of an impact, so `of_run` leaves it out.
+    A node without a state counts as changed. The policy is not compared. This is the most expensive part of an impact,
+    so `of_run` leaves it out.
     """
     return tuple(node for node, state in before.items() if node in after and _changes(state, after[node]))
 

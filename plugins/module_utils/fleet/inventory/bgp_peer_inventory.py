@@ -100,7 +100,7 @@ class Peers:
                 within(label, "localWorkloadSelector"),
                 peer.localWorkloadSelector,
                 "would have this node speak BGP with its own workloads, which is not done here.",
-                "Remove it. What a workload shall announce, a policy and a pool can give it.",
+                "Remove it. Nodes advertise the addresses of their workloads, which come from the pools.",
             )
         if peer.node and peer.node not in self.speakers:
             raise FleetError(

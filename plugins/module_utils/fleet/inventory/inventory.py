@@ -24,6 +24,8 @@ _MISSING = object()
 
 @dataclasses.dataclass(frozen=True)
 class FleetSettings:
+    """The settings of a fleet that are the same for all of its nodes, except those of BGP peers and policy."""
+
     bgp_enabled: bool
     as_number: int
     listen_port: int

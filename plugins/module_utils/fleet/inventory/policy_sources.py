@@ -72,14 +72,19 @@ class Source(t.NamedTuple):
         return FleetError(within(self.label, path) if path else self.label, value, rule, remedy)
 
     def about(self, resource: resources.Resource, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
+        """Return an error about a field of `resource`, the parsed form of this source; see `error`."""
         return self.error(who(resource), field, value, rule, remedy)
 
     def refused(self, error: resources.ResourceError) -> FleetError:
+        """Return the FleetError for an error in this resource."""
         who = " ".join(part for part in (error.kind, error.name) if part) or "document"
         return self.error(who, error.field, error.value, error.rule, error.remedy)
 
     def resource(self) -> resources.Resource:
-        """Return the parsed resource; a HostEndpoint in a node's list belongs to that node. Raise FleetError."""
+        """Return the parsed resource. Raise FleetError if it is not a valid policy resource.
+
+        A HostEndpoint in a node's list gets that node as its node, and a name if it has none.
+        """
         self._check_kind()
         try:
             if self.document is not None:
@@ -139,8 +144,8 @@ def sources(
 ) -> t.Iterator[Source]:
     """Yield the policy resources in the lists of the fleet, of groups and of nodes, and then those in files.
 
-    The lists add up; none overrides another. `get` returns the value of a fleet variable. Raise FleetError if a list is
-    not a list, or if its variable names an unknown group.
+    The lists add up; none overrides another. `get` returns the value of a fleet variable. Raise FleetError if a
+    variable is not a list, or if it names an unknown group.
     """
     hosts = sorted(hosts, key=lambda host: host.name)
     for index, entry in enumerate(get("calico_policies")):
@@ -191,4 +196,5 @@ def _of_groups(hosts: t.Sequence[Host]) -> t.Iterator[Source]:
 
 
 def who(resource: resources.Resource) -> str:
+    """Return the kind and name of a resource as errors show them: "Tier a"."""
     return f"{resource.KIND} {resource.name}"

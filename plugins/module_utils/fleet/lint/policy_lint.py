@@ -143,7 +143,7 @@ def _unreached_rules(policy: Policy, conditions: _Conditions) -> t.Iterator[str]
 
 
 def _unasked(policy_set: PolicySet) -> t.Iterator[PolicyFinding]:
-    """Yield a finding for each policy and direction behind one of its tier that decides on every packet.
+    """Yield a finding for each policy and direction with rules behind a policy of its tier that decides on all packets.
 
     The earlier policy has the same selector, or selects all endpoints.
     """
