@@ -83,7 +83,10 @@ def hosts(
 
 
 def build(*pools: t.Mapping[str, t.Any], previous: t.Optional[AllocationPlan] = None, **rest: t.Any) -> Fleet:
-    """Return the fleet of `hosts(*pools, **rest)`, with a plan that continues `previous`. Raise FleetError."""
+    """Return the fleet of `hosts(*pools, **rest)`, with a plan that continues `previous`.
+
+    Raise FleetError if the inventory is invalid or cannot be planned.
+    """
     return Fleet.build(inventory.read(hosts(*pools, **rest)), previous)
 
 
