@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the node module: a whole node in one call, check mode included, stored, and completed after an interruption."""
+"""Tests of the node module: a whole node in one call, in check mode too, stored, and completed when interrupted."""
 
 from __future__ import annotations
 
