@@ -62,9 +62,8 @@ def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
 def of_machine(machine: Machine, state: NodeState) -> NodeState:
     """Return what the node must have for `state`, by what is on its disk; for use without a running agent.
 
-    Write nothing.
-
-    Raise RecordsUnreadable or IpamUnreadable rather than leave out a workload or a block, and KernelError.
+    Write nothing. Raise RecordsUnreadable or IpamUnreadable rather than leave out a workload or a block, and
+    KernelError.
     """
     workloads, problems = Endpoints(machine.workloads).load()
     if problems:
@@ -78,10 +77,8 @@ def of_machine(machine: Machine, state: NodeState) -> NodeState:
 def before_network(machine: Machine, state: NodeState) -> NodeState:
     """Return what the firewall must be while the host's interfaces have no addresses yet.
 
-    Write nothing.
-
-    Records and allocations that cannot be read are left out: a workload without a record has no rule that accepts its
-    packets.
+    Write nothing. Records and allocations that cannot be read are left out: a workload without a record has no rule
+    that accepts its packets.
     """
     workloads, dummy = Endpoints(machine.workloads).load()
     ipam = LocalIpam(machine.ipam)

@@ -26,8 +26,8 @@ PROTOCOL_NAMES = {ROUTE_PROTOCOL: "calico", PROTOCOL_BIRD: "bird"}
 def devices(kernel: Kernel) -> list[Data]:
     """Return the tunnel devices and the host sides of workloads, sorted by name, each as a dict.
 
-    The keys are name, kind, mtu (bytes), mac, up, alias, local, vni, port and addresses (a sorted list of CIDRs).
-    Addresses of IPv6 link scope are left out. Raise KernelError.
+    The keys are name, kind, mtu (bytes), mac, up, alias, local, vni, port and addresses (a sorted list, each with its
+    prefix length). Addresses of IPv6 link scope are left out. Raise KernelError.
     """
     held: dict[str, list[str]] = {}
     for address in (*kernel.addresses(), *kernel.addresses(family=6)):

@@ -31,8 +31,9 @@ def bring_to(machine: Machine, build: Build, *, check: bool, who: str) -> list[C
     """Make the changes that `build` finds, unless `check`, and return them.
 
     Problems come first, then removals, changes and additions. `who` names this process in the lock, for others that
-    wait. With `check` nothing is locked. Raise InTheWay before anything is changed if there are problems or an agent
-    runs, LockError, or what drivers raise: ObserveError, KernelError, ApplyError or MissingLibrary.
+    wait. With `check` nothing is locked, and problems are returned. Otherwise raise InTheWay, before anything is
+    changed, if there are problems or an agent runs. Raise LockError, or what drivers raise: ObserveError, KernelError,
+    ApplyError or MissingLibrary.
     """
     if check:
         return _shown(build(machine.kernel))

@@ -46,9 +46,8 @@ class ObservedUnit(t.NamedTuple):
 def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str, ObservedUnit]:
     """Return a mapping from unit name to its state.
 
-    A unit that does not exist counts as disabled and stopped.
-
-    Raise ObserveError if a name is not valid, or if systemctl fails or does not answer.
+    A unit that does not exist counts as disabled and stopped. Raise ObserveError if a name is not valid, or if
+    systemctl fails or does not answer.
     """
     if not wanted:
         return {}

@@ -33,9 +33,7 @@ def give(args: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any], lines: t.Se
 def refuse(args: t.Mapping[str, t.Any], error: Exception) -> None:
     """Write the error to the answer file, if one is given, so that its reader learns why there is no answer.
 
-    Print nothing.
-
-    Raise OSError if the file cannot be written.
+    Print nothing. Raise OSError if the file cannot be written.
     """
     _write(args["answer_file"], {"error": str(error)})
 

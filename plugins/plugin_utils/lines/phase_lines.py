@@ -22,7 +22,8 @@ def phase(
 ) -> tuple[str, list[str]]:
     """Return the line about the phase `name`, and the problems that stop the change, an empty list for none.
 
-    Up to `max_lost_probes` lost probes of the phase "soak" are no problem.
+    Each host without a usable result is a problem, and so is each path with lost probes in the phases "prove" and
+    "soak". Up to `max_lost_probes` lost probes of the phase "soak" are no problem.
     """
     problems = []
     for host in hosts:

@@ -101,7 +101,7 @@ def converged(
     reachability: Results,
     elapsed: t.Optional[float],
 ) -> list[str]:
-    """Return one line for each host that failed, one about confirmations, and one for the fleet.
+    """Return one line for each host that failed, one about confirmations if there were any, and one for the fleet.
 
     `plans`, `convergence` and `reachability` are the results of the modules `node`, `convergence_info` and `probe`, by
     host. `elapsed` is in seconds, None if it was not measured.

@@ -3,12 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The change of this node to a state: plan, store, apply, reload BIRD, remove.
 
-The node module and the revert use it.
-
-The order makes it safe to be killed at any point. The engine and the new state are on the disk first, so that boot or
-the next run completes what was begun. Additions are in place before anything is removed, and BIRD is reloaded in
-between. Units start when the node is ready for them, and the files that announce the node come last. A generation is
-recorded when everything is in place and, with commit-confirm, confirmed (confirmation.py).
+The node module and the revert use it. The order makes it safe to be killed at any point. The engine and the new state
+are on the disk first, so that boot or the next run completes what was begun. Additions are in place before anything is
+removed, and BIRD is reloaded in between. Units start when the node is ready for them, and the files that announce the
+node come last. A generation is recorded when everything is in place and, with commit-confirm, confirmed
+(confirmation.py).
 
 If an agent runs, it writes the kernel (store/writer.py). An agent of another engine than the node must have is
 restarted before it gets the state, because only then it can read it.
@@ -66,8 +65,9 @@ def bring_to(
     confirmed. `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps the name of a
     secret to the password of BGP sessions. With `check` nothing is written or locked.
 
-    Raise what `plan_change` raises, and LockError, InTheWay (nothing was changed then), BundleError, FileError,
-    ApplyError, MissingLibrary, NotTakenOver or BirdError.
+    Raise LockError or InTheWay before anything is changed. Raise StoreError, FileError, RecordsUnreadable,
+    IpamUnreadable, ObserveError, KernelError, ApplyError, MissingLibrary, BundleError or BirdError, and AgentSilent,
+    AgentRefused or NotTakenOver if an agent runs.
     """
 
     def planned_by(by: t.Union[writer.Direct, writer.Through]) -> ChangePlan:

@@ -30,10 +30,8 @@ WHO = "confirmation"
 class Confirmation:
     """The result of `confirm`.
 
-    `outcome` is one of the constants above.
-
-    `news` is the revert, if the change was reverted. `generation` is the number of the generation that the change
-    became, None if none was recorded.
+    `outcome` is CONFIRMED, WENT_BACK, REPLACED or SAME_CONNECTION. `news` is the revert, if the change was reverted.
+    `generation` is the number of the generation that the change became, None if none was recorded.
     """
 
     outcome: str
@@ -47,8 +45,9 @@ def confirm(
     """Confirm `change`, so that the node does not revert it, and record its state as a generation.
 
     `session` is the SSH connection by which the confirmation comes, "" if there is none or it does not matter. The
-    outcome is CONFIRMED also if nothing waits and the change was not reverted. `keep` is the number of generations to
-    keep, `lock_timeout` is in seconds. Raise LockError, StoreError or FileError.
+    outcome is WENT_BACK, with `news`, if the node has reverted the change; REPLACED if another change waits;
+    SAME_CONNECTION if `session` is that of the change; else CONFIRMED, also if nothing waits. `keep` is the number of
+    generations to keep, `lock_timeout` is in seconds. Raise LockError, StoreError or FileError.
     """
     store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held(WHO, lock_timeout, machine.lock):

@@ -65,10 +65,9 @@ def judged(
 ) -> Judged:
     """Return the verdict by the policy of `state`, which has all workloads.
 
-    Read only.
-
-    It is empty if there is no policy, or if policy does not cut denied flows. `others` are other nodes' endpoints that
-    the inventory does not have; `connections` are those to judge, by default all that are tracked. Raise KernelError.
+    Read only. It is empty if there is no policy, or if policy does not cut denied flows. `others` are other nodes'
+    endpoints that the inventory does not have; `connections` are those to judge, by default all that are tracked. Raise
+    KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
@@ -102,9 +101,7 @@ def judged(
 def of_machine(machine: Machine, state: NodeState) -> Judged:
     """Return the verdict by what is on the disk, for a node without a running agent.
 
-    Raise KernelError.
-
-    Records of workloads that cannot be read are left out.
+    Raise KernelError. Records of workloads that cannot be read are left out.
     """
     if state.policy is None or not state.policy.settings.cut_denied_flows:
         return Judged()

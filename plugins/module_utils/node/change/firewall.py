@@ -52,9 +52,7 @@ def restore(machine: Machine) -> NodePlan:
 def _state(machine: Machine) -> NodeState:
     """Return the stored state, or the state before a change that was not confirmed, as boot.restore does.
 
-    Store nothing.
-
-    Raise NothingStored or StoreError.
+    Store nothing. Raise NothingStored or StoreError.
     """
     stored = Store(machine.store).load()
     if stored is None:

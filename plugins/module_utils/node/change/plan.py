@@ -152,11 +152,9 @@ def plan_change(
 ) -> ChangePlan:
     """Return the plan that brings the node to `target`.
 
-    Change nothing.
-
-    `by` plans the kernel's part, by default this process. `target.files` None stands for the stored files. `passwords`
-    maps the name of a secret to the password of BGP sessions. `connections` are the SSH sessions to check against the
-    new policy. `undoable` is True if the node may revert the change by itself.
+    Change nothing. `by` plans the kernel's part, by default this process. `target.files` None stands for the stored
+    files. `passwords` maps the name of a secret to the password of BGP sessions. `connections` are the SSH sessions to
+    check against the new policy. `undoable` is True if the node may revert the change by itself.
 
     Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, and AgentSilent or
     AgentRefused if an agent plans.

@@ -105,9 +105,8 @@ def in_use(root: str) -> str:
 class EngineChoice(t.NamedTuple):
     """The engine to start.
 
-    `byte_code` says whether its byte code may be used.
-
-    `alarm` is the sentence of the alarm, "" if the engine in use is as it was installed.
+    `byte_code` says whether its byte code may be used. `alarm` is the sentence of the alarm, "" if the engine in use is
+    as it was installed.
     """
 
     digest: str
@@ -148,9 +147,8 @@ def choose(root: str) -> EngineChoice:
 def main(arguments: t.Sequence[str], root: str = ROOT, alarm: str = ALARM) -> int:
     """Replace this process by the engine, with these arguments.
 
-    Return 1, after an alarm, if none can be started.
-
-    An alarm of an earlier start is removed if the engine in use is unchanged.
+    Return 1, after an alarm, if none can be started. An alarm of an earlier start is removed if the engine in use is
+    unchanged.
     """
     try:
         choice = choose(root)

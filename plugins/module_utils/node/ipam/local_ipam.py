@@ -197,9 +197,9 @@ class LocalIpam:
         """Assign an address to `handle` and return it; return the one that it has, if it has one of that IP version.
 
         `attributes` are texts about the owner, for people. `address` asks for that address only. `pools` (names or
-        CIDRs) are tried in their order; empty means every pool that assigns automatically. It is not on the disk before
-        a flush that begins after it has returned. Raise AllocationError, with nothing changed, if there is no such
-        address.
+        CIDRs) are tried in their order; empty means every pool that assigns automatically. The address is not on the
+        disk before a flush that begins after this call. Raise AllocationError, with nothing changed, if there is no
+        such address. Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:
@@ -221,8 +221,8 @@ class LocalIpam:
 
         Without `versions`, they are those that `versions()` returns and those of `addresses`, which maps an IP version
         to the address to assign. `pools` may be of both versions. An address that the handle has is kept. They are not
-        on the disk before a flush that begins after it has returned. Raise AllocationError if an address is not
-        available: a handle that had no address has none then.
+        on the disk before a flush that begins after this call. Raise AllocationError if an address is not available: a
+        handle that had no address has none then. Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:
@@ -249,7 +249,8 @@ class LocalIpam:
     def release(self, handle: str) -> list[Allocation]:
         """Release all addresses of `handle` and return their allocations; an empty list if it has none.
 
-        They are not released on the disk before a flush that begins after it has returned.
+        They are not released on the disk before a flush that begins after this call. Raise RuntimeError before a
+        successful `load`.
         """
         self._need_load()
         with self._memory:
@@ -259,8 +260,8 @@ class LocalIpam:
     def adopt(self, workloads: t.Iterable[AttachedWorkload]) -> list[str]:
         """Assign to workloads that are attached the addresses that they have, in case the journal was removed.
 
-        The caller must flush. Return a sentence for each workload that cannot have its address, which another one may
-        then get.
+        The caller must flush. Return a sentence for each address that a workload cannot have, and that another one may
+        then get. Raise RuntimeError before a successful `load`.
         """
         problems = []
         for workload in workloads:

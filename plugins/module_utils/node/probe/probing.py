@@ -184,9 +184,9 @@ class Exchange:
         _send(self._socks[icmp], icmp, tally, self._run, number)
 
     def receive(self, seconds: float = 0.0) -> bool:
-        """Process all packets that have arrived.
+        """Process all packets that have arrived, after waiting at most `seconds` for the first one.
 
-        With `seconds`, first wait at most so long for one; return False if none came.
+        Return False if none came in that time. With 0 it does not wait, and returns True.
         """
         if seconds > 0 and not self._ready.poll(int(seconds * 1000) + 1):
             return False

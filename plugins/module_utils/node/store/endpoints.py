@@ -59,7 +59,7 @@ class Endpoints:
     def close_to_others(self) -> None:
         """Make both folders and all their files readable for root only.
 
-        Earlier releases left the outer folder open to all.
+        Earlier releases left the outer folder open to all. Raise OSError on failure; missing folders are no failure.
         """
         for folder in (self._folder, self._unfinished):
             try:
@@ -73,11 +73,11 @@ class Endpoints:
                     os.chmod(entry.path, _FILE_MODE)
 
     def save(self, workload: AttachedWorkload) -> None:
-        """Write the committed record of a workload, and replace the one that it may have."""
+        """Write the committed record of a workload, and replace the one that it may have. Raise OSError on failure."""
         _write(self._folder, workload)
 
     def remove(self, identity: str) -> None:
-        """Remove the committed record of a workload, if there is one."""
+        """Remove the committed record of a workload, if there is one. Raise OSError on failure."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._folder, file_name(identity)))
 
@@ -94,27 +94,27 @@ class Endpoints:
             os.close(handle)
 
     def begin(self, workload: AttachedWorkload) -> None:
-        """Write the unfinished record of a workload at the beginning of an add."""
+        """Write the unfinished record of a workload at the beginning of an add. Raise OSError on failure."""
         _write(self._unfinished, workload)
 
     def commit(self, identity: str) -> None:
         """Turn the unfinished record into a committed one at the end of an add.
 
-        Do nothing if there is no unfinished record.
+        Do nothing if there is no unfinished record. Raise OSError on failure.
         """
         self._move(self._unfinished, self._folder, identity)
 
     def leave(self, identity: str) -> None:
         """Turn the committed record into an unfinished one at the beginning of a delete.
 
-        Do nothing if there is none.
+        Do nothing if there is no committed record. Raise OSError on failure.
         """
         self._move(self._folder, self._unfinished, identity)
 
     def forget(self, identity: str) -> None:
-        """Remove the unfinished record at the end of a delete, or when an add is undone.
+        """Remove the unfinished record, if there is one, at the end of a delete or when an add is undone.
 
-        Do nothing if there is none.
+        Raise OSError on failure.
         """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._unfinished, file_name(identity)))

@@ -25,10 +25,9 @@ class LockError(Exception):
 def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
     """Hold the lock file `path` within a `with` block.
 
-    The kernel releases the lock when the process ends.
-
-    `who` names the holder in the file, for the errors of processes that wait. Wait at most `timeout` seconds, and raise
-    LockError if another process holds the lock for so long. The file is created if it is missing.
+    The kernel releases the lock when the process ends. `who` names the holder in the file, for the errors of processes
+    that wait. Wait at most `timeout` seconds, and raise LockError if another process holds the lock for so long. The
+    file is created if it is missing. Raise OSError if it cannot be opened.
     """
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     # The file is never replaced or removed: two processes must not lock two files of one name.

@@ -40,10 +40,9 @@ class PasswordMissing(BirdError):
 class PasswordPlan:
     """What to do with the passwords.
 
-    Its repr has the names of secrets only.
-
-    `wanted` is the new content of the file, None to leave it alone. `changed` are the names of secrets whose value
-    changes, `missing` those for which there is no password. `path` is that of the password file.
+    Its repr has the names of secrets only. `wanted` is the new content of the file, None to leave it alone. `changed`
+    are the names of secrets whose value changes, `missing` those for which there is no password. `path` is that of the
+    password file.
     """
 
     wanted: t.Optional[Passwords] = None
@@ -68,11 +67,9 @@ def plan(
 ) -> PasswordPlan:
     """Return which passwords the sessions of `state` need.
 
-    Write nothing.
-
-    `has_config` says whether the run has a bird.cfg: without one, the passwords of a node with BGP are left alone.
-    `given` are the passwords of the run, by secret name. While the sessions are held as they were, a known password is
-    preferred to a given one; otherwise the given one is.
+    Write nothing. `has_config` says whether the run has a bird.cfg: without one, the passwords of a node with BGP are
+    left alone. `given` are the passwords of the run, by secret name. While the sessions are held as they were, a known
+    password is preferred to a given one; otherwise the given one is.
 
     `waiting` is the state to which the node may still revert because of an earlier run, `before` the one to which it
     can revert from this run. Passwords that these need are kept. The removal of those that only `before` needs is

@@ -35,9 +35,8 @@ class StoreError(Exception):
 class File:
     """A file that belongs to the node's state.
 
-    `mode` is octal text, "0644".
-
-    `last` marks a file that announces the node as ready: it is written after everything else, and removed first.
+    `mode` is octal text, "0644". `last` marks a file that announces the node as ready: it is written after everything
+    else, and removed first.
     """
 
     path: str
@@ -50,11 +49,9 @@ class File:
 class Stored:
     """A state with what belongs to it on a node.
 
-    `when` is the time in ISO 8601, `who` the run that stored it.
-
-    `complete` is False from the beginning of a change until all of it is applied. `bird_config` is the text of
-    bird.cfg, None if the node runs no BIRD. `files` are all files of the state. In a target, `files` None leaves the
-    node's files as they are.
+    `when` is the time in ISO 8601, `who` the run that stored it. `complete` is False from the beginning of a change
+    until all of it is applied. `bird_config` is the text of bird.cfg, None if the node runs no BIRD. `files` are all
+    files of the state. In a target, `files` None leaves the node's files as they are.
     """
 
     state: NodeState
@@ -121,7 +118,7 @@ class Store:
         atomic_file.write(self._file, json.dumps(data), 0o600)
 
     def record(self, stored: Stored, keep: int = KEPT) -> t.Optional[int]:
-        """Make `stored` the newest generation, keep only the last `keep` of them, and return its number.
+        """Make `stored` the newest generation, keep only the last `keep` of them (at least one), and return its number.
 
         Return None, and write nothing, if its phase is a step of a change, or if the newest generation has the same
         digest and plan. The same state under another plan is a generation of its own, so that all nodes can return to a

@@ -94,7 +94,7 @@ class Unconfirmed:
     def reverted(self, reason: str, problem: str = "") -> Revert:
         """Return the record of a revert that happens now, for this `reason`.
 
-        `problem` says what could not be restored.
+        `problem` says what could not be restored, "" if everything was.
         """
         return Revert(self.changes, now(), self.plan, self.previous.state.plan, reason, self.cut, problem)
 
@@ -189,7 +189,10 @@ class UnconfirmedStore:
         self._write(_NAME, data)
 
     def clear(self) -> None:
-        """Remove the change that waits, so that it is not reverted, and the record of an earlier revert."""
+        """Remove the change that waits, so that it is not reverted, and the record of an earlier revert.
+
+        Raise OSError.
+        """
         for name in (_NAME, _WENT_BACK):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(name))

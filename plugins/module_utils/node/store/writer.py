@@ -3,10 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The writer of this node's kernel: the agent if one runs, else the calling process.
 
-Never both.
-
-The agent holds writer.lock for as long as it lives; a process that writes without an agent holds it meanwhile. Both
-plan the same: the fleet's state, with the workloads and blocks that the node itself has added.
+Never both. The agent holds writer.lock for as long as it lives; a process that writes without an agent holds it
+meanwhile. Both plan the same: the fleet's state, with the workloads and blocks that the node itself has added.
 """
 
 from __future__ import annotations
@@ -47,16 +45,18 @@ class KernelWriter(t.Protocol):
     def plan(self, state: NodeState) -> NodePlan:
         """Return what differs between `state` and the kernel.
 
-        Change nothing.
-
-        Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
+        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
         """
 
     def prepare(self, plan: NodePlan) -> None:
-        """Raise an error if it is known already that `apply` will fail. Change nothing."""
+        """Raise MissingLibrary if `apply` would fail because pyroute2 is not installed. Change nothing."""
 
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
-        """Make the additions, call `bird` unless it is None, then make the removals."""
+        """Make the additions, call `bird` unless it is None, then make the removals.
+
+        Raise ApplyError or MissingLibrary if this process writes, AgentSilent, AgentRefused or NotTakenOver if the
+        agent does, or what `bird` raises.
+        """
 
 
 def from_machine(machine: Machine, who: str, patience: float = 0.0) -> t.Union[Direct, Through]:
@@ -102,9 +102,7 @@ class Direct:
     def plan(self, state: NodeState) -> NodePlan:
         """Return what differs between `state`, with the node's own workloads and policy, and the kernel.
 
-        Change nothing.
-
-        Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
+        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
         """
         wanted = desired.of_machine(self._machine, state)
         return _Own(self._machine).judged(state, plan_node(self._machine.kernel, wanted))

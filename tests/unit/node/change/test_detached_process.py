@@ -85,7 +85,7 @@ def test_in_a_session_of_logind_systemd_starts_it(host):
     ("cgroup", "own"),
     [
         ("/system.slice/calico-agent.service", {}),
-        # systemd would start it in other namespaces.
+        # systemd would start it in other namespaces..
         *(
             ("/user.slice/user-0.slice/session-3.scope", {kind: number})
             for kind in ("mnt", "net", "pid")
