@@ -94,7 +94,7 @@ def _probes(
 
 
 def _unwatched(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """Return the hosts whose counts do not begin before the flip, each with the reason."""
+    """Return a text for each host whose counts do not begin before the flip: its name, with the reason in brackets."""
     found = []
     for host, answer in sorted(results.items()):
         watch = answer.get("watch") or {}

@@ -39,7 +39,10 @@ def text(hosts: t.Sequence[str], results: Results) -> list[str]:
 
 
 def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
-    """Return sentences about what is wrong; a session between two nodes that both see down is named once."""
+    """Return sentences about what is wrong, an empty list for nothing.
+
+    A session between two nodes that both see down is named once.
+    """
     found: list[str] = []
     seen: set[frozenset[str]] = set()
     for host in hosts:

@@ -119,11 +119,12 @@ def carry_out(
     keep: int = KEPT,
     confirm: t.Optional[Confirm] = None,
 ) -> t.Optional[int]:
-    """Make the planned changes, under the node's lock; return the number of the recorded generation, or None.
+    """Make the planned changes; the caller holds the node's lock.
 
-    With `confirm` the revert is armed first, once the engine that would do it is installed. Raise AgentSilent,
-    AgentRefused, NotTakenOver, ApplyError, MissingLibrary, BundleError, FileError, StoreError, BirdError or, without an
-    agent, KernelError.
+    Return the number of the recorded generation. Return None if no generation was recorded: nothing changed, a change
+    waits for a confirmation, or the newest generation is the same. With `confirm` the revert is armed first, once the
+    engine that would do it is installed. Raise AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary,
+    BundleError, FileError, StoreError, BirdError or, without an agent, KernelError.
     """
     _check_bird(machine, planned)
     planned.writer.prepare(planned.node)
@@ -139,7 +140,7 @@ def carry_out(
 
 
 def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
-    """Store the target and make all changes of the plan, in their order; return the generation's number, or None."""
+    """Store the target and make all changes of the plan, in their order; return as `carry_out` does."""
     store = Store(machine.store)
     target = dataclasses.replace(planned.target, when=now(), complete=False)
     by: writer.KernelWriter = planned.writer

@@ -124,9 +124,9 @@ def damage(root: str = ROOT) -> tuple[str, ...]:
 def install(data: bytes, digest: str, root: str = ROOT) -> bool:
     """Unpack a bundle, compile it and make it the engine in use.
 
-    Return False if it is in use already and not damaged. `digest` is what the builder says that the bundle is. Raise
-    BundleError if the bundle is damaged or another one, or atomic_file.FileError if the disk refuses; the engine that
-    was in use before still is then.
+    Return True, or False if it is in use already and not damaged. `digest` is what the builder says that the bundle is.
+    Raise BundleError if the bundle is damaged or another one, or atomic_file.FileError if the disk refuses; the engine
+    that was in use before still is then.
     """
     previous = installed_digest(root)
     if previous == digest and not damage(root):

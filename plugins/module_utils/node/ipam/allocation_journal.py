@@ -126,8 +126,8 @@ class AllocationJournal:
     def compact(self, records: t.Sequence[Record]) -> bool:
         """Replace the file by one with `records` only.
 
-        Return False if the disk refuses: the old file stays then. A refusal does no harm. `grown` is True again when
-        the file has grown by another 256 KiB.
+        Return True, or False if the disk refuses: the old file stays then. A refusal does no harm. `grown` is True
+        again when the file has grown by another 256 KiB.
         """
         line, crc = _line(records, 0)
         passing = f"{self._path}.new"

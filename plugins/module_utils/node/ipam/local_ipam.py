@@ -199,7 +199,7 @@ class LocalIpam:
         `attributes` are texts about the owner, for people. `address` asks for that address only. `pools` (names or
         CIDRs) are tried in their order; empty means every pool that assigns automatically. The address is not on the
         disk before a flush that begins after this call. Raise AllocationError, with nothing changed, if there is no
-        such address. Raise RuntimeError before a successful `load`.
+        such address or the handle has another one than `address`. Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:
