@@ -23,7 +23,7 @@ _POLLS: dict[str, int] = {}
 
 
 def is_waited_for(task: t.Any) -> bool:
-    """Return whether `task` has a ``poll`` above 0, or had one before a retry, and keep Ansible from polling afterwards."""
+    """Return whether `task` has a ``poll`` above 0, or had one before a retry; keep Ansible from polling afterwards."""
     if task.poll > 0:
         _POLLS[str(task._uuid)] = int(task.poll)
         task.poll = 0

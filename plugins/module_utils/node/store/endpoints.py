@@ -53,7 +53,7 @@ class Endpoints:
         return _read(self._folder)
 
     def unfinished(self) -> tuple[list[AttachedWorkload], list[str]]:
-        """Return the workloads whose add or delete has begun and not finished, sorted by id, and sentences as `load` does."""
+        """Return the workloads whose add or delete is not finished, sorted by id, and sentences as `load` does."""
         return _read(self._unfinished)
 
     def close_to_others(self) -> None:
