@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The teardown module: everything of ours goes, nothing else does."""
+"""Tests of the teardown module: everything of ours is removed, and nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def systemctl(host):
 
 @pytest.fixture
 def foreign(host):
-    """What others have on this host."""
+    """The routes of other software on this host, which also has a network namespace of others."""
     routes = [("10.99.0.0/16", 4, "eth0"), ("10.98.0.0/16", 12, "eth0")]
     for destination, protocol, device in routes:
         attributes = RouteAttributes(device=device, gateway="10.10.1.1", protocol=protocol)
@@ -74,7 +74,7 @@ def test_check_do_check_do(host, systemctl, foreign):
 
 
 def left(host):
-    """What a kernel has, without what stays: settings, empty tables, and tunl0, which cannot be deleted."""
+    """Return what the kernel has, without what stays: settings, empty tables, and tunl0, which cannot be deleted."""
     seen = host.kernel.snapshot()
     seen["links"] = [link for link in seen["links"] if link.name != "tunl0" or link.up]
     rules = [rule for chains in seen.pop("tables").values() for chain in chains.values() for rule in chain]
