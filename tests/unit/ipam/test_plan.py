@@ -386,7 +386,7 @@ def test_quarantine_is_released_by_name_or_by_range() -> None:
     assert text.startswith(
         "calico_ip_pools main (10.244.0.0/24, blockSize 26) has too few blocks: 4 nodes need at least one "
         "each, and node5 gets "
-        "none. It has 4, of which 3 are in use, 0 are spare and 1 are in quarantine. "
+        "none. It has 4; 3 are in use, 0 are spare and 1 are in quarantine. "
     )
     for released in ("node4", blocks(full(), "node4")[0], "10.244.0.0/16"):
         found = plan([POOL], entries, removed, spare_blocks=0, released=[released])
@@ -571,7 +571,7 @@ REFUSALS = {
         [PoolRange("main", "10.244.0.0/26", 26)], None, [],
         "calico_ip_pools main (10.244.0.0/26, blockSize 26) has too few blocks: 2 nodes need at least one "
         "each, and node2 "
-        "gets none. It has 1, of which 1 are in use, 0 are spare and 0 are in quarantine. "
+        "gets none. It has 1; 1 are in use, 0 are spare and 0 are in quarantine. "
         "Add a pool, or choose a larger cidr or smaller blocks while it is new; lower "
         "calico_spare_blocks; or release blocks "
         "in quarantine with calico_release_blocks.",
@@ -579,7 +579,7 @@ REFUSALS = {
     "too many workloads": (
         [PoolRange("main", "10.244.0.0/30", 31)], None, [WorkloadRequest(f"w{n}", "node1") for n in range(3)],
         "calico_ip_pools main (10.244.0.0/30, blockSize 31) has too few blocks: node1 needs one more for workload w2. "
-        "It has 2, of which 2 are in use, 0 are spare and 0 are in quarantine. "
+        "It has 2; 2 are in use, 0 are spare and 0 are in quarantine. "
         "Add a pool, or choose a larger cidr or smaller blocks while it is new; lower "
         "calico_spare_blocks; or release blocks "
         "in quarantine with calico_release_blocks.",
@@ -673,7 +673,7 @@ def test_what_has_an_address_keeps_it_when_it_is_reserved_later() -> None:
 def test_a_pool_that_is_reserved_as_a_whole_has_nothing_to_give() -> None:
     assert refused([POOL], nodes("node1"), reservations=["10.244.0.0/24"]) == (
         "calico_ip_pools main (10.244.0.0/24, blockSize 26) has too few blocks: 1 nodes need at least one each, and "
-        "node1 gets none. It has 4, of which 0 are in use, 0 are spare and 0 are in quarantine. Add a pool, or choose "
+        "node1 gets none. It has 4; 0 are in use, 0 are spare and 0 are in quarantine. Add a pool, or choose "
         "a larger cidr or smaller blocks while it is new; lower calico_spare_blocks; or release blocks in quarantine "
         "with calico_release_blocks; or reserve less with calico_ip_reservations."
     )
