@@ -58,7 +58,7 @@ class Assigned(t.NamedTuple):
     """The event that an address was assigned."""
 
     allocation: Allocation
-    rested: t.Optional[tuple[int, float]] = None  # the address's last release: (its number, when); None: none known
+    rested: t.Optional[tuple[int, float]] = None  # the release before: (its number, when)
 
 
 class Released(t.NamedTuple):
@@ -79,8 +79,8 @@ class Usage(t.NamedTuple):
     """The numbers of addresses of one block, by what they are used for. `size` is the number of all of them.
 
     `in_use` counts addresses of workloads, of tunnels and of the inventory. `reserved` counts addresses in
-    reservations; an address may count in both. `cooling` counts addresses that rest after their release. `free` counts all
-    others.
+    reservations; an address may count in both. `cooling` counts addresses that rest after their release. `free` counts
+    all others.
     """
 
     cidr: str
