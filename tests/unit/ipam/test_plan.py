@@ -57,7 +57,7 @@ def refused(*args: t.Any, **kwargs: t.Any) -> str:
     return str(caught.value)
 
 
-# What is granted
+# Grants
 
 
 def test_a_new_fleet_gets_an_open_and_a_spare_block_each_where_the_walks_begin() -> None:
@@ -242,7 +242,7 @@ def test_which_pools_serve_a_workload_as_in_calico(case: dict) -> None:
     assert f"p{address.split('.')[1]}" == case["expect"][0]
 
 
-# What stays
+# Grants that stay
 
 
 def test_nothing_moves_when_nodes_join() -> None:
@@ -449,7 +449,7 @@ def test_a_pool_is_retired_by_disabling_it_and_selecting_nobody() -> None:
     assert set(freed.pools) == {"other"}
 
 
-# What is refused: the whole sentence
+# Refusals, with their whole text
 
 
 def one(**fields: t.Any) -> list[WorkloadRequest]:
@@ -626,7 +626,7 @@ def test_a_tunnel_without_a_pool_for_it_is_refused() -> None:
     )
 
 
-# How long it takes
+# Duration
 
 
 @pytest.mark.parametrize("cidr", ["10.0.0.0/8", "10.0.0.0/13"], ids=["roomy", "full to the last block"])
@@ -646,7 +646,7 @@ def test_time_grows_with_the_fleet_and_not_faster(cidr: str) -> None:
     assert large < 2
 
 
-# What is reserved, and what agents gave away
+# Reservations, and addresses that agents assigned
 
 
 def test_nothing_is_chosen_out_of_a_reservation_and_what_is_declared_there_is_given() -> None:
