@@ -260,9 +260,7 @@ def test_bird_decides_as_the_evaluator(build: Build, pair: tuple[Namespace, Name
             def read(table: str = table) -> dict[str, dict[str, str]]:
                 return shown(own.birdc("show", "route", "table", table, "all"))
 
-            with contextlib.suppress(
-                AssertionError
-            ):  # BIRD 3 fills a pipe in steps; errors show below
+            with contextlib.suppress(AssertionError):  # BIRD 3 fills a pipe in steps; errors show below
                 wait_for(table, lambda wanted=let_through, read=read: wanted <= set(read()), 5)
             answer = read()
             for prefix, route in given[function.family].items():
