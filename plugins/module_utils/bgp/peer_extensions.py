@@ -42,6 +42,10 @@ class Seconds:
     maximum: int
 
     def read(self, value: t.Any) -> int:
+        """Return the time in seconds.
+
+        Raise Refused if it is no time, not a whole number of seconds, or out of range.
+        """
         seconds = parse_duration(value) if isinstance(value, str) else value
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
             raise Refused(value, "is not a length of time.", "Write a number and a unit, as 90s.")
@@ -74,6 +78,7 @@ class BfdSwitch:
     """
 
     def read(self, value: t.Any) -> t.Optional[Bfd]:
+        """Return the intervals, or None for false. Raise Refused if the value is no boolean and no valid mapping."""
         if isinstance(value, bool):
             return Bfd() if value else None
         if not isinstance(value, t.Mapping):
@@ -96,6 +101,7 @@ class SourceAddress:
     """The field type of an address of the node, with its prefix length if the peer is on its subnet."""
 
     def read(self, value: t.Any) -> str:
+        """Return the text unchanged. Raise Refused if it is not an address or CIDR."""
         cidr = parse_cidr_or_address(value) if isinstance(value, str) else None
         if cidr is None:
             raise Refused(

@@ -46,6 +46,7 @@ class _Definition:
     options: dict[str, t.Any]
 
     def families(self) -> tuple[int, ...]:
+        """Return the family of the peer's address, or (4, 6) if peers are chosen by a selector."""
         return (self.given.address.family,) if self.given.address else (4, 6)
 
 

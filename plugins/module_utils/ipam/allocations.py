@@ -241,6 +241,7 @@ class Allocations:
         return 6 if any(family_of(cidr) == 6 for cidr in cidrs) else 4
 
     def by_address(self, address: str) -> t.Optional[Allocation]:
+        """Return the allocation of an address, None if it is not allocated or the text is not an address."""
         try:
             return self._held.get(canonical_address(address))
         except ValueError:
@@ -623,7 +624,7 @@ class Allocations:
         self._released[key] = self._releases, at
 
     def _tick(self, now: float) -> None:
-        """Advance the clock to `now`, and return addresses whose cooldown is over to the free ones of their block."""
+        """Advance the clock to `now`, and make addresses available again whose cooldown is over."""
         self._now = now
         cooling = self._cooling
         while cooling and cooling[0][1] + self._cooldown <= now:

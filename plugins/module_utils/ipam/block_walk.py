@@ -58,9 +58,11 @@ class BlockSpace:
         self.end = self.base + (self.count << self.shift)  # first address behind the pool
 
     def cidr(self, index: int) -> str:
+        """Return the CIDR of block number `index`."""
         return f"{format_address(self.version, self.first_address(index))}/{self.block_size}"
 
     def first_address(self, index: int) -> int:
+        """Return the first address of block number `index`, as a number."""
         return self.base + (index << self.shift)
 
     def contains(self, version: int, address: int) -> bool:
@@ -105,9 +107,11 @@ class FreeBlocks:
 
     @property
     def taken(self) -> int:
+        """The number of taken blocks."""
         return len(self._next)
 
     def take(self, index: int) -> None:
+        """Mark block number `index` as taken."""
         self._next[index] = index + 1
 
     def pass_over(self, first: int, end: int) -> None:

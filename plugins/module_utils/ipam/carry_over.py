@@ -209,7 +209,7 @@ def _held(ledger: Ledger, previous: AllocationPlan, node: str) -> _Held:
 
 
 def _return_blocks(ledger: Ledger, held: dict[str, _Held]) -> None:
-    """Return quarantined blocks to nodes that are back in the inventory, or that the pool selects again.
+    """Give quarantined blocks back to nodes that are in the inventory again, or that the pool selects again.
 
     An open block is open again at once. A spare one stays in quarantine, and the node takes it first when it needs one.
     """

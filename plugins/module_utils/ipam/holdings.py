@@ -140,7 +140,7 @@ class NodeHoldings:
         self.returning: dict[str, collections.deque[int]] = {}
         self.tunnels: dict[str, tuple[str, int]] = {}  # kind -> (pool, address)
         self.workloads: dict[WorkloadKey, tuple[str, int]] = {}  # -> (pool, address)
-        self._freed: dict[str, frozenset[int]] = {}  # pool -> addresses given up in this run
+        self._freed: dict[str, frozenset[int]] = {}  # pool -> addresses that became free in this run
         self._last_resort: dict[str, collections.deque[int]] = {}  # the same, lowest first
         self._full: dict[str, int] = {}  # pool -> how many blocks of open_in, from the first on, are full
 

@@ -103,7 +103,7 @@ def reconcile(
         for node, copy in sorted(node_copies.items())
         if node in known and copy.generation > 0
     }
-    old = False  # whether the lockfile is, as most of the nodes say
+    old = False  # whether most of the copies are newer than the lockfile
     refused: t.Mapping[str, RebuildError] = {}
     if lockfile_plan is not None:
         base = claims.Base(lockfile_plan, lockfile_name, known, pools or {})

@@ -261,6 +261,7 @@ class OwnEndpoints:
         return known[2]
 
     def forget(self, id: str) -> None:
+        """Remove the workload with this id from the cache, if it is there."""
         self._made.pop(id, None)
 
 

@@ -66,6 +66,7 @@ def read(path: str) -> t.Optional[AllocationPlan]:
 
 
 def text(plan: AllocationPlan) -> str:
+    """Return the lockfile's text for a plan."""
     return lockfile.dump(plan)
 
 

@@ -30,8 +30,9 @@ _NO_INVENTORY = ("group_vars", "host_vars")
 def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
     """Return the documents of the files that the variable names, in their order; [] if it is not set.
 
-    `names` are paths, folders or patterns. Each file is read once. Raise FleetError if a path does not exist, a file
-    cannot be read or parsed, or lies where Ansible takes it for an inventory.
+    `names` are paths, folders or patterns. Each file is read once. A pattern may match nothing. Raise FleetError if a
+    path does not exist, a folder has no such file, or a file cannot be read, cannot be parsed, or lies where Ansible
+    takes it for an inventory.
     """
     folder = task_vars.get("inventory_dir") or os.getcwd()
     sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]

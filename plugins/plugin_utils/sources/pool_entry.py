@@ -26,6 +26,7 @@ class CannotEdit(Exception):
 
 
 def lines_to_set(mode: str) -> list[str]:
+    """Return the lines of YAML that set a pool's mode, without indentation. Raise KeyError for an unknown mode."""
     ipip, vxlan = FIELDS[mode]
     return [f"ipipMode: {ipip}", f"vxlanMode: {vxlan}"]
 

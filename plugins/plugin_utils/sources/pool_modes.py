@@ -95,7 +95,7 @@ def to_remember(
         sources = (known, live) if change else (live, known if rest else {})
         value = next((source[pool.name] for source in sources if pool.name in source), None)
         if value is None and (not rest or (previous is not None and pool.name not in previous.pools)):
-            value = pool.encapsulation  # nobody runs it yet
+            value = pool.encapsulation  # no node runs it yet
         if value is not None:
             found[pool.name] = value
     return found
