@@ -23,9 +23,9 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
     """Bring the node to its stored state, as far as possible.
 
     Return the plan, or None if nothing is stored. First wait for the node's address. A change that was not confirmed in
-    time, or before the reboot, is reverted. If the node's allocations or records cannot be read, only additions are
-    made, and that error is raised at the end. BIRD is not reloaded: it starts afterwards and reads its file then.
-    `lock_timeout` is in seconds.
+    time, or before the reboot, is reverted. If the node's allocations or records cannot be read, no object is removed
+    from the kernel, and that error is raised at the end. BIRD is not reloaded: it starts afterwards and reads its file
+    then. `lock_timeout` is in seconds.
 
     A step that fails does not keep the others from being tried. Raise LockError, StoreError, FileError, ObserveError,
     KernelError, ApplyError, MissingLibrary, BirdError, RecordsUnreadable or IpamUnreadable, and AgentSilent,
