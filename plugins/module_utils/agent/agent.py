@@ -79,7 +79,8 @@ class Agent:
     """The agent. It is constructed and used on one running event loop: first `start`, then all coroutines of `run`.
 
     `clock` returns seconds and never goes back. `on_tick` is called whenever the reconciler has finished a pass or has
-    nothing to do, every ten seconds at least. `since` and `last_resync` are UTC times as text.
+    nothing to do, every ten seconds at least. `since`, when the agent was made, and `last_resync`, "" before the first
+    one, are UTC times as text. `ticked` is in seconds of `clock`.
     """
 
     def __init__(
@@ -206,11 +207,10 @@ class Agent:
         await asyncio.Event().wait()
 
     def reload(self) -> None:
-        """Read the desired state from the disk again, and retry files that could not be read.
+        """Read the desired state and the other nodes' workloads from the disk again.
 
-        Errors are kept in `problems`.
-
-        The reconciler brings the node to it later; this does not wait.
+        The allocations are read again if they could not be read before. Files that cannot be read are noted in
+        `problems`; no error is raised. The reconciler brings the node to the new state later; this does not wait.
         """
         self.persisted.reload()
         self._context.addresses.adopt(self.workloads)
@@ -287,7 +287,7 @@ class Agent:
     def list(self, selector: t.Optional[str] = None) -> t.List[AttachedWorkload]:
         """Return the attached workloads, sorted by id; with `selector`, those whose labels it selects.
 
-        Raise AgentError with code `invalid_params` if the selector is too long or cannot be parsed.
+        Raise AgentError with code `invalid_params` if the selector has more than 4096 characters or cannot be parsed.
         """
         return check.select(self.workloads, selector)
 
@@ -311,8 +311,8 @@ class Agent:
     async def plan(self, state: t.Optional[NodeState] = None) -> NodePlan:
         """Return what would change in the kernel if `state` (None: the present one) were desired, workloads included.
 
-        Change nothing. Raise AgentError with code `unavailable` without any state, or `kernel` if the kernel cannot be
-        read.
+        Change nothing. Raise AgentError with code `unavailable` if `state` is None and no present one is known, or
+        `kernel` if the kernel cannot be read.
         """
         await self._interfaces.look(state or self.state)
         wanted = self.desired_state.need if state is None else functools.partial(self.desired_state.of, state)
@@ -324,9 +324,10 @@ class Agent:
     async def look(self) -> NodePlan:
         """Return the plan for the present state, without keeping others from attaching workloads meanwhile.
 
-        It looks at moments when nothing is being attached, deleted or repaired. A look that was disturbed is repeated,
-        up to 5 times or 10 seconds. Raise AgentError with code `try_again` if all were disturbed, `unavailable` without
-        a state, or `kernel` if the kernel cannot be read.
+        It looks at moments when nothing is being attached, deleted or repaired. A look that finds changes is repeated
+        if one of these began meanwhile: up to 5 looks begin within 10 seconds. Raise AgentError with code `try_again`
+        if all were disturbed or no such moment came, `unavailable` without a state, or `kernel` if the kernel cannot be
+        read.
         """
         try:
             looks, until = 0, self._clock() + _LOOKING
@@ -351,7 +352,7 @@ class Agent:
 
         Without `removals`, objects are only added or changed. Nothing is removed then until a call with `removals`, or
         until the state on the disk is complete. What fails is in the outcome. Raise AgentError with code `unavailable`
-        if the state on the disk is missing or cannot be read.
+        if `state` is None and the state on the disk cannot be read, or is missing and no earlier one is known.
         """
         async with self._applying:
             await self._interfaces.look(state)
@@ -409,16 +410,18 @@ class Agent:
         return self.persisted.ipam
 
     def ipam_check(self) -> dict[str, t.Any]:
-        """Return the answer of `calicoctl ipam check`: allocations compared with the plan and the workloads.
+        """Return a comparison of the allocations with the plan and the workloads, as the API method `ipam.check`.
 
-        Raise AgentError with code `unavailable` if the node has no state, or if the allocations cannot be read.
+        It is JSON-ready: `lines` are the texts to print, `problems` is the number of problems, and there is a list for
+        each sort of them. Raise AgentError with code `unavailable` if the node has no state, or if the allocations
+        cannot be read.
         """
         if self.state is None:
             raise self.persisted.no_state()
         return self.ipam.check(self.state, self.workloads).to_dict()
 
     async def release_address(self, address: str) -> None:
-        """Free an address that no workload uses.
+        """Free an address that no workload uses, and all other addresses of the same owner.
 
         Raise AgentError with code `not_found` if it is not allocated, `conflict` if a workload uses it, `not_written`
         if the disk refuses, or `unavailable` if the allocations cannot be read.
@@ -429,12 +432,18 @@ class Agent:
 
     @property
     def state(self) -> t.Optional[NodeState]:
-        """The state that Ansible gave, without this node's own workloads; None before the first run."""
+        """The state that Ansible gave, without this node's own workloads.
+
+        It is None before the first run, or if the file could not be read since the agent's start.
+        """
         return self.persisted.state
 
     @property
     def in_sync(self) -> bool:
-        """Whether the files of the node could be read, and nothing is known to differ from the desired state."""
+        """Whether the state, the allocations and the records could be read, and nothing is known to differ.
+
+        Objects that wait for their device, and removals that are not allowed yet, do not count as differences.
+        """
         return self.reconciler.in_sync and self.persisted.readable
 
     @property

@@ -32,8 +32,7 @@ class RunningAgent:
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
         """Call a method of the API and return its result; it blocks up to 35 seconds.
 
-        Raise TimeoutError if the agent does not answer in time, or AgentRefused for any other error, also if it ends
-        meanwhile.
+        Raise TimeoutError if the agent does not answer in time, or AgentRefused if it refuses or has ended meanwhile.
         """
         return _called(self._client, method, params)
 
@@ -43,10 +42,10 @@ class RunningAgent:
 
 
 def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Optional[RunningAgent]:
-    """Return a connection to the agent whose socket is `path`, or None if no agent listens there.
+    """Return a connection to the agent whose socket is `path`, or None if no agent answers there.
 
-    `greeting` is the time for its first answer in seconds. Raise TimeoutError if that does not come in time, or
-    AgentRefused if the agent answers with an error.
+    An answer that is not the protocol's counts as none. `greeting` is the time for the first answer in seconds. Raise
+    TimeoutError if that does not come in time, or AgentRefused if the agent refuses or the socket may not be opened.
     """
     client = AgentClient(path, greeting)
     try:
@@ -60,7 +59,8 @@ def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Option
 def _called(client: AgentClient, method: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Call a method and return its result.
 
-    Raise TimeoutError, AgentRefused, or NotRunning for the method `version` alone.
+    Raise TimeoutError if the answer does not come in time, NotRunning if no agent answers the method `version`, or
+    AgentRefused if it refuses or no agent answers another method.
     """
     try:
         return client.call(method, **params)

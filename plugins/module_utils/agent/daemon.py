@@ -103,9 +103,11 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
 
 
 async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels: Kernels) -> int:
-    """Run the agent's parts until a signal or the end of a part. Return the exit status, 0 after a signal and else 1.
+    """Run the agent's parts until SIGTERM or SIGINT, or the end of a part. Return the exit status.
 
-    Raise SocketInUse if another process listens on the agent's socket.
+    It is 0 after a signal, and 1 after the end of a part. Raise SocketInUse if another agent answers at the agent's
+    socket or the path cannot be one, or OSError if a socket cannot be made or the file of a stored DEL cannot be
+    removed.
     """
     notifier = Notifier()
     instruments = Instruments(Registry())

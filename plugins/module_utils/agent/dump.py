@@ -30,7 +30,10 @@ def dump(agent: Agent, path: str) -> None:
 
 
 async def _dump(agent: Agent, path: str) -> None:
-    """Write status, desired state, workloads and plan as JSON to `path`. A failure is logged."""
+    """Write status, desired state, workloads and plan as JSON to `path`.
+
+    If the plan cannot be made, the reason is in its place. A file that cannot be written is logged; no error is raised.
+    """
     known: dict[str, t.Any] = {"status": agent.status()}
     desired = agent.desired()
     known["desired"] = desired.to_dict() if desired else None

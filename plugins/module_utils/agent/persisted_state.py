@@ -31,8 +31,8 @@ _log = logging.getLogger("calico.knowledge")
 class PersistedState:
     """The content of the node's files. `state` is the one that Ansible gave, without the node's own workloads.
 
-    `state` is None before the first run. `complete` is False while a run has begun to change the node and has not
-    finished.
+    `state` is None before the first run. `complete` is False until then, and while a run has begun to change the node
+    and has not finished.
     """
 
     def __init__(self, machine: Machine, ipam: LocalIpam) -> None:
@@ -41,7 +41,7 @@ class PersistedState:
         self.complete = False
         self.records = Endpoints(machine.workloads)
         self.remote = RemoteEndpoints()  # workloads that other nodes added, as far as this node accepts them
-        self._remote = remote_endpoints.Known()  # the same as stored on the disk
+        self._remote = remote_endpoints.Known()  # those on the disk, whether this node accepts them or not
         self._remote_unreadable = ""
         #: Problems that do not disappear by themselves, a text for each part: state, ipam, records and more.
         self.broken: dict[str, str] = {}
@@ -83,7 +83,10 @@ class PersistedState:
             _log.warning("The records of workloads cannot be made root's alone: %s.", error)
 
     def load_state(self) -> None:
-        """Read the desired state. If it cannot be read, note that in `broken` and keep the last one."""
+        """Read the desired state. If there is no file, or none that can be read, keep the last one.
+
+        A file that cannot be read is noted in `broken`.
+        """
         try:
             stored = self._store.load()
         except StoreError as error:
@@ -153,7 +156,7 @@ class PersistedState:
 
     @property
     def whole(self) -> bool:
-        """Whether everything desired is known, so that other objects may be removed."""
+        """Whether `complete` and `readable` are true: all desired objects are known, and others may be removed."""
         return self.complete and self.readable
 
     @property

@@ -33,9 +33,10 @@ class AgentSettings:
 
     @classmethod
     def from_dict(cls, data: t.Any, path: str = PATH) -> AgentSettings:
-        """Return the settings that `data`, the parsed content of the file `path`, describes; defaults for the rest.
+        """Return the settings in `data`, the parsed content of the file `path`; those that are not in it are defaults.
 
-        Raise SettingsError if it is not a mapping, or if it has an unknown name or a value that cannot be used.
+        Raise SettingsError if `data` is not a mapping, or has an unknown name, a value of another type, a negative
+        number, an unknown log level or a port above 65535.
         """
         if not isinstance(data, dict):
             raise SettingsError(f"{path}: it must hold a JSON object. {_REMEDY}")
@@ -57,7 +58,10 @@ class AgentSettings:
 
 
 def _fits(value: t.Any, default: t.Any) -> bool:
-    """Return whether a value has the type of its default; numbers must not be negative."""
+    """Return whether a value may replace its default.
+
+    For a text it is a text. For an integer it is an integer and for a float any number, not negative and no boolean.
+    """
     if isinstance(default, str):
         return isinstance(value, str)
     kinds = (int,) if isinstance(default, int) else (int, float)
@@ -77,7 +81,8 @@ class Loaded(t.NamedTuple):
 def load(path: str = PATH) -> Loaded:
     """Read the settings from the file `path`, and return them with its digest.
 
-    Return the defaults and "" if there is no such file. Raise SettingsError if it cannot be read or used.
+    Return the defaults and "" if there is no such file. Raise SettingsError if it cannot be read, is not JSON, or has
+    settings that `AgentSettings.from_dict` refuses.
     """
     try:
         with open(path, "rb") as stream:

@@ -23,8 +23,9 @@ from .sources import Sources
 def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = None, program: str = "calicoctl") -> int:
     """Run calicoctl with `arguments` on `machine` (by default this one) and return the exit status.
 
-    0: done. 1: problems were found, or the command failed. 2: the command line was not understood. A command whose
-    verdict is 0 or 1 sets `failure` in its parsed arguments, the exit status if it fails. Errors go to stderr.
+    0: done. 1: problems were found, or the command failed. 2: the command line was not understood, or a command whose
+    verdict is 0 or 1 has no answer. Such a command sets `failure` in its parsed arguments, the least exit status if it
+    fails. Errors go to stderr.
     """
     # Names and messages come from nodes, workloads and files: their control characters are escaped (terminal_text.py).
     out, err = (t.cast(t.TextIO, terminal_text.Stream(stream)) for stream in (sys.stdout, sys.stderr))

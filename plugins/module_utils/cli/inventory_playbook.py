@@ -28,10 +28,11 @@ Data = dict[str, t.Any]
 
 
 def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]) -> Data:
-    """Run playbooks/`playbook` with the extra variables `told` and return the answer that it writes.
+    """Run playbooks/`playbook` with the extra variables `told` and return the object that it writes as its answer.
 
-    Raises NoVerdict on a node, without Ansible, for an inventory that does not exist, and if the playbook fails, then
-    with Ansible's own words.
+    `lines` are the texts to print and `answer` is the same as data. Raise NoVerdict on a node, without Ansible, for an
+    inventory that does not exist, if the playbook writes no answer (with Ansible's output), or if its answer is an
+    error.
     """
     path = os.path.join(COLLECTION, "playbooks", playbook)
     program = shutil.which(_PROGRAM)

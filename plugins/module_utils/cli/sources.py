@@ -52,7 +52,7 @@ class Sources:
         self._client.close()
 
     def stored(self) -> Stored:
-        """Return the node's stored state with its date. Raises CommandError if there is none or it cannot be read."""
+        """Return the node's stored state with its date. Raise CommandError if there is none or it cannot be read."""
         try:
             stored = Store(self.machine.store).load()
         except StoreError as error:
@@ -71,7 +71,7 @@ class Sources:
         return self.stored().state
 
     def ask(self, method: str, **params: t.Any) -> Data:
-        """Return the agent's result for `method`. Raises CommandError if the agent refuses or does not run."""
+        """Return the agent's result for `method`. Raise CommandError if the agent refuses or does not run."""
         try:
             return self._client.call(method, **params)
         except AgentError as error:
@@ -80,7 +80,7 @@ class Sources:
     def ask_if_running(self, method: str, **params: t.Any) -> t.Optional[Data]:
         """Return the agent's result for `method`, or None if no agent runs, with one warning per command.
 
-        Raises CommandError if the agent refuses.
+        Raise CommandError if the agent refuses.
         """
         try:
             return self._client.call(method, **params)
@@ -99,7 +99,7 @@ class Sources:
         """Return the agent's status, after waiting up to PATIENCE seconds for it to be in sync or report problems.
 
         The agent is out of sync for a moment whenever a workload comes or goes: only a longer time is worth reporting.
-        Raises CommandError if the agent refuses or does not run.
+        Raise CommandError if the agent refuses or does not run.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -117,7 +117,8 @@ class Sources:
     def workloads(self) -> list[AttachedWorkload]:
         """Return the workloads that the API, the CNI plugin or a module attached, sorted by id.
 
-        Workloads of the inventory are in the state. Raises CommandError if the agent refuses.
+        Workloads of the inventory are not among them: they are in the state. If no agent runs, the records on the disk
+        are read, with a warning for each that cannot be. Raise CommandError if the agent refuses.
         """
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
@@ -129,7 +130,11 @@ class Sources:
         return sorted(found, key=lambda workload: workload.id)
 
     def remote_endpoints(self) -> RemoteEndpoints:
-        """Return the collected workloads of other nodes, besides the inventory's; none and a warning if unreadable."""
+        """Return the collected workloads of other nodes that this node accepts, besides those of the inventory.
+
+        If their file cannot be read, return none and warn. Warn also about those that are not accepted. Raise
+        CommandError if there is no state or it cannot be read.
+        """
         try:
             known = remote_endpoints.known(self.machine.store).believed_by(self.state())
         except remote_endpoints.RemoteUnreadable as error:
@@ -140,7 +145,10 @@ class Sources:
         return known.remote
 
     def ipam(self) -> Data:
-        """Return {"usage": one entry per block, "allocations": one per address}. Raises CommandError."""
+        """Return {"usage": one entry per block, "allocations": one per address}, from the agent or else from the disk.
+
+        Raise CommandError if the agent refuses, or if no agent runs and the allocations or the state cannot be read.
+        """
         answer = self.ask_if_running("ipam.show")
         if answer is None:
             ipam = self._ipam_on_disk()
@@ -154,9 +162,9 @@ class Sources:
         return answer
 
     def ipam_check(self) -> Data:
-        """Return the check of allocations: {"lines": texts to print, "problems": their number, ...}.
+        """Return the check of allocations: {"lines": texts to print, "problems": the number of problems, ...}.
 
-        Raises CommandError.
+        Raise CommandError if the agent refuses, or if no agent runs and the allocations or the state cannot be read.
         """
         answer = self.ask_if_running("ipam.check")
         if answer is None:
@@ -164,7 +172,11 @@ class Sources:
         return answer
 
     def _ipam_on_disk(self) -> LocalIpam:
-        """Return the allocations read from disk. Changes to them are never flushed. Raises CommandError."""
+        """Return the allocations read from the disk. Changes to them are never flushed.
+
+        Warn about allocations that contradict the state. Raise CommandError if they or the state cannot be read, or if
+        there is no state.
+        """
         ipam = LocalIpam(self.machine.ipam)
         try:
             ipam.load()

@@ -1,4 +1,4 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Local sockets as a client uses them. Knows no protocol: the rooms that speak one import it."""
+"""Local sockets as a client uses them. It knows no protocol: the packages that speak one import it."""

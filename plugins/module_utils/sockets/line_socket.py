@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client's end of a Unix stream socket on which lines are spoken: what the agent's and BIRD's clients share.
+"""A client's end of a Unix stream socket that carries lines. The clients of the agent and of BIRD share it.
 
-Blocking, standard library alone, cheap to import. What the lines mean, and which words a failure has for people, is
-the business of the two clients.
+It blocks, needs the standard library alone and is cheap to import. The two clients know what the lines mean, and word
+the errors for people.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ class Hangup(Exception):
 
 
 class LineSocket:
-    """One connection to the socket at a path; `connect` makes it. A line has at most `limit` bytes.
+    """One connection to the socket at a path; `connect` makes it.
 
-    Points in time (`end`) are of time.monotonic(), in seconds. All methods raise OSError as the kernel does, and
-    socket.timeout, which is one, when the time is over.
+    `limit` is the number of bytes without the end of a line after which `line` gives up. Points in time (`end`) are of
+    time.monotonic(), in seconds. `connect`, `send` and `line` raise OSError as the kernel does, and socket.timeout,
+    which is an OSError, when the time is over. `closed_by_peer`, `send` and `line` raise AssertionError without a
+    connection.
     """
 
     def __init__(self, limit: int) -> None:
@@ -40,7 +42,10 @@ class LineSocket:
         return self._socket is not None
 
     def connect(self, path: str, timeout: float) -> None:
-        """Connect within `timeout` seconds."""
+        """Connect to the socket at `path` within `timeout` seconds, in place of the present connection.
+
+        Raise OSError, or socket.timeout, which is one, if that fails: there is no connection then.
+        """
         self.close()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(timeout)
@@ -59,7 +64,10 @@ class LineSocket:
         self._buffer.clear()
 
     def closed_by_peer(self) -> bool:
-        """Return whether the other side has closed the connection and nothing is left to read."""
+        """Return whether the other side has closed the connection and nothing is left to read from the kernel.
+
+        An error of the connection counts as closed.
+        """
         connection = self._open()
         connection.setblocking(False)
         try:
@@ -70,15 +78,16 @@ class LineSocket:
             return True
 
     def send(self, data: bytes, end: float) -> None:
-        """Send all of `data`."""
+        """Send all of `data`. Raise socket.timeout if that takes until `end`, and another OSError if it fails."""
         connection = self._open()
         connection.settimeout(_left(end))
         connection.sendall(data)
 
     def line(self, end: t.Optional[float]) -> bytes:
-        """Return the next line without its newline; without `end` it is waited for however long it takes.
+        """Return the next line without its newline, waiting until `end`, or without limit if `end` is None.
 
-        Raises Hangup and LineTooLong.
+        Raise Hangup if the other side closes the connection before the end of the line, LineTooLong if more than
+        `limit` bytes have come without it, socket.timeout after `end`, and another OSError if the connection fails.
         """
         connection = self._open()
         seen = 0

@@ -43,8 +43,8 @@ class NotRunning(AgentError):
 class AgentClient:
     """A connection to the agent, opened by the first call, and a context manager that closes it.
 
-    `timeout` is in seconds and limits each request with its whole answer. An error that the agent answers leaves the
-    connection open. After any other error the next call opens a new connection, which has the same limit of its own.
+    `timeout` is in seconds and limits each request with its whole answer; to open a connection may take as long again.
+    An error that the agent answers leaves the connection open. After any other error the next call opens a new one.
     """
 
     def __init__(self, path: str = protocol.SOCKET, timeout: float = protocol.DEADLINE) -> None:
@@ -73,8 +73,8 @@ class AgentClient:
 
         Raise AgentError if the agent refuses (with the agent's code), does not answer within `timeout` seconds
         (timeout), or its socket may not be opened (forbidden). Raise NotRunning, which is an AgentError as well, if no
-        agent answers or its answer is not the protocol's. Raise TypeError or ValueError if JSON cannot express
-        `params`.
+        agent answers or its answer is not the protocol's. Raise TypeError, ValueError or RecursionError if JSON cannot
+        express `params`.
         """
         end = time.monotonic() + self.timeout
         self._send(method, params, end)

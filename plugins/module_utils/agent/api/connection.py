@@ -212,7 +212,10 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def _has_line(self) -> bool:
-        """Return whether the buffer has a whole line, more bytes than a line may have, or an unfinished last line."""
+        """Return whether the buffer has a whole line, or more bytes than a line may have.
+
+        If the client sends no more, any bytes are a whole line.
+        """
         if self._buffer.find(b"\n", self._seen) >= 0 or len(self._buffer) > self._limit:
             return True
         self._seen = len(self._buffer)

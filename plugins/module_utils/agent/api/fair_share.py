@@ -31,7 +31,7 @@ Key = t.Hashable
 _Begin = t.Callable[[], bool]  # begins a turn; returns False if the turn is over already
 
 _OVERHEAD = 0.0001  # seconds that the loop spends around each turn and the turn cannot measure
-_REMEMBERED = 512  # callers whose used time is kept
+_REMEMBERED = 512  # the most callers whose used time is kept
 _LONG = 0.002  # seconds after which a turn with more to do pauses
 
 #: The turn that the running task holds.

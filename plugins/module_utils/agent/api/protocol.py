@@ -28,8 +28,8 @@ GROUP = "calico"
 
 LINE_LIMIT = 1 << 20  # bytes of a request of root, its newline included
 READER_LINE_LIMIT = 16 << 10  # bytes of a request of another caller
-DEADLINE = 30.0  # seconds for the answer to a request
-IDLE = 30.0  # seconds until a connection's next request is complete
+DEADLINE = 30.0  # the most seconds until the answer to a request
+IDLE = 30.0  # the most seconds until a connection's next request is complete
 
 INVALID_PARAMS = "invalid_params"
 UNKNOWN_METHOD = "unknown_method"
@@ -56,7 +56,7 @@ Id = t.Union[int, str, None]
 
 
 def root_socket(path: str) -> str:
-    """Return the path of root's own socket beside the one at `path`."""
+    """Return the path of root's own socket beside the one at `path`: /run/calico/agent-root.sock for agent.sock."""
     stem, dot, suffix = path.rpartition(".")
     return f"{stem}{ROOT_SUFFIX}.{suffix}" if dot and "/" not in suffix else f"{path}{ROOT_SUFFIX}"
 

@@ -20,7 +20,7 @@ from .port import CniBackend
 
 
 async def check(agent: CniBackend, attachment: Attachment, configuration: Configuration) -> None:
-    """Return if an attachment is as ADD left it.
+    """Return None if an attachment is as ADD left it.
 
     Raise CniError if the network's name or `prevResult` is missing or malformed, or with everything that is wrong about
     the attachment. Raise AgentError if the agent cannot compare.
@@ -45,7 +45,10 @@ async def check(agent: CniBackend, attachment: Attachment, configuration: Config
 def _differences(
     workload: AttachedWorkload, attachment: Attachment, previous: Document, version: str
 ) -> t.Iterator[str]:
-    """Yield in words each difference between the agent's workload and `previous`, the runtime's result of ADD."""
+    """Yield in words each difference between the agent's workload and `previous`, the runtime's result of ADD.
+
+    Results before version 0.3.0 have no interfaces: only the network namespace is compared then.
+    """
     if workload.netns != attachment.netns:
         yield f"it was attached in {workload.netns}, and CNI_NETNS is {attachment.netns}"
     if not versions.with_interfaces(version):

@@ -23,7 +23,7 @@ from . import versions
 from .environment import Arguments
 from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError, shown
 
-#: Characters of a network's name, which has to fit into the alias of a link together with a container's id.
+#: The most characters of a network's name: it has to fit into the alias of a link together with a container's id.
 NAME_LIMIT = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _DIGITS = 20  # digits of the longest integer that is converted; no field needs longer ones, which are slow to convert
@@ -154,8 +154,9 @@ class Configuration:
         """Return the requested IP versions, 4 before 6, or () if none is requested.
 
         The fields are `assign_ipv4` and `assign_ipv6`. If neither is set, none is requested, and the node's blocks
-        decide. If only one is set, IPv4 counts as true and IPv6 as false. As in Calico, the values are booleans or
-        their texts. Raise CniError for any other value, or if both are false.
+        decide. If only `assign_ipv6` is set, `assign_ipv4` counts as true; if only `assign_ipv4` is set, `assign_ipv6`
+        counts as false. As in Calico, the values are booleans or their texts. Raise CniError for any other value, or if
+        both are false.
         """
         said: dict[int, bool] = {}
         for version in (4, 6):
@@ -180,8 +181,9 @@ class Configuration:
     def _addresses(self, arguments: Arguments) -> dict[int, str]:
         """Return a mapping from IP version to the requested address, {} if none is requested.
 
-        The first of runtimeConfig.ips, args.cni.ips and IP in CNI_ARGS that is set counts. Raise CniError if it is not
-        a list of IP addresses, or has several of one version.
+        The first of runtimeConfig.ips, args.cni.ips and IP in CNI_ARGS that is set counts. The first two are lists of
+        texts, the last one is a text with commas; prefix lengths are ignored. Raise CniError if it is not such a list
+        of IP addresses, or has several of one version.
         """
         conventional = self._conventional("ips")
         if self._capabilities.get("ips"):

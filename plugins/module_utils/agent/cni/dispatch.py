@@ -47,7 +47,8 @@ class Dispatcher:
     async def run(self) -> None:
         """Complete stored DELs every 10 seconds, until cancelled.
 
-        The shim may store one just before the socket exists, and no other request may follow.
+        The shim may store one just before the socket exists, and no other request may follow. Raise OSError if the file
+        of a completed DEL cannot be removed.
         """
         while True:
             await asyncio.sleep(_INTERVAL)
@@ -56,7 +57,8 @@ class Dispatcher:
     async def complete_deletions(self) -> int:
         """Complete the DELs that the shim stored while the agent was down; return the number of files removed.
 
-        It has to be called before the socket is opened. Raise OSError if a file cannot be removed.
+        It has to be called before the socket is opened. A DEL that fails is logged and stays stored. Raise OSError if
+        the file of a completed DEL cannot be removed.
         """
         return await self._deleted.complete() if self._deleted else 0
 

@@ -14,7 +14,7 @@ from .errors import INVALID_ENVIRONMENT, CniError, shown
 
 COMMANDS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
 
-#: Characters of a container's id, which has to fit into the alias of a link together with the network's name.
+#: The most characters of a container's id: it has to fit into the alias of a link together with the network's name.
 CONTAINER_LIMIT = 128
 _PATH_LIMIT = 4096
 _CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
@@ -32,7 +32,12 @@ class Attachment:
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """The parsed CNI_ARGS, `K=V;K=V`: "" for what is not given. `others` are those without a meaning of their own."""
+    """The parsed CNI_ARGS, `K=V;K=V`; values that are not given are "".
+
+    The fields are the values of IP (one address or several with commas), MAC, K8S_POD_NAME, K8S_POD_NAMESPACE, and
+    whether IgnoreUnknown is true. `others` are the remaining ones by key, except those that begin with K8S_. No value
+    is checked.
+    """
 
     address: str = ""
     mac: str = ""
@@ -84,7 +89,7 @@ def attachment(environment: t.Mapping[str, str], *, netns: bool) -> Attachment:
 
 
 def arguments(environment: t.Mapping[str, str]) -> Arguments:
-    """Return the parsed CNI_ARGS. Raise CniError if it is not KEY=VALUE;KEY=VALUE."""
+    """Return the parsed CNI_ARGS, which may be missing. Raise CniError if a part between ";" is not KEY=VALUE."""
     values: dict[str, str] = {}
     for pair in environment.get("CNI_ARGS", "").split(";"):
         if not pair.strip():

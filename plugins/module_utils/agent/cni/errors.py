@@ -61,7 +61,10 @@ class CniError(Exception):
 
 
 def from_agent_error(error: AgentError) -> CniError:
-    """Return the CniError for an error of the agent; its code is INTERNAL if the agent's code has no counterpart."""
+    """Return the CniError for an error of the agent; its code is INTERNAL if the agent's code has no counterpart.
+
+    Invalid parameters are an error of the configuration, but an invalid `netns` is one of the environment (CNI_NETNS).
+    """
     if error.code == protocol.INVALID_PARAMS and error.data.get("field") == "netns":
         return CniError(INVALID_ENVIRONMENT, "environment variable CNI_NETNS cannot be used", str(error))
     return CniError(_OF_AGENT.get(error.code, INTERNAL), str(error))

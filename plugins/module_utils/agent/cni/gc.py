@@ -13,7 +13,9 @@ from .port import CniBackend
 
 
 async def collect(agent: CniBackend, configuration: Configuration) -> list[str]:
-    """Delete the stale attachments of a network, and return the sorted ids of their workloads, [] for none.
+    """Delete a network's attachments that the configuration does not list as valid.
+
+    Return the sorted ids of their workloads, [] for none. Attachments that have left only an address are among them.
 
     Raise CniError if the configuration is wrong, before anything is deleted, or if some could not be deleted, after all
     were tried. Raise AgentError if the agent's allocations cannot be read.

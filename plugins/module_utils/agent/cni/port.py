@@ -43,7 +43,7 @@ class CniBackend(t.Protocol):
         """
 
     async def delete(self, id: str) -> bool:
-        """Delete a workload, which cannot be reached afterwards; return False if there was none."""
+        """Delete a workload, which cannot be reached afterwards; return False if the id has no workload or address."""
 
     def get(self, id: str) -> t.Optional[AttachedWorkload]: ...
 

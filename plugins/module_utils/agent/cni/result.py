@@ -21,7 +21,7 @@ from . import versions
 from .configuration import Document
 from .errors import INVALID_CONFIGURATION, CniError, shown
 
-_DEPTH = 50  # levels; a result of the specification has five
+_DEPTH = 50  # the most levels of nesting in a prevResult; a result of the specification has five
 _LISTS = ("interfaces", "ips", "routes")
 
 

@@ -17,7 +17,7 @@ _BIRD_PATIENCE = 2.0  # seconds
 
 
 async def status(agent: CniBackend) -> None:
-    """Return if an ADD would succeed.
+    """Return None if an ADD would succeed.
 
     Raise CniError: LIMITED (51) if BIRD does not answer, so that existing containers may suffer too, or UNAVAILABLE
     (50) if only adding is impossible.

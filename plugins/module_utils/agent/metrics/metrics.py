@@ -139,7 +139,8 @@ class Gauge(Metric):
 class Histogram(Metric):
     """A metric that counts how many observed values were at most as large as each bound.
 
-    `buckets` are the rising upper bounds; infinity is added. Making one raises ValueError if they do not rise.
+    `buckets` are the rising upper bounds; infinity is added. Making one raises ValueError if they do not rise or there
+    are none.
     """
 
     kind = "histogram"

@@ -57,7 +57,7 @@ class Reports:
         )
 
     def stepped(self, kinds: t.Collection[str], seconds: float) -> None:
-        """Record that drivers of these kinds wrote the kernel for `seconds`, while adds and deletes waited."""
+        """Record for each of these kinds that the drivers held the lock for `seconds`; adds and deletes waited then."""
         for kind in kinds:
             self._instruments.apply_seconds.observe(kind, value=seconds)
 

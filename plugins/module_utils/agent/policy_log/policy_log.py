@@ -27,7 +27,8 @@ from .policy_names import Decider, PolicyNames
 ROOM = 1000
 #: New flows that become entries in a turn; packets of further ones are only counted.
 NEWCOMERS = 50
-#: Prefixes of rules that are counted separately. Rules of other programs may have any number of them.
+#: The most prefixes of rules that are counted separately: above it, the counts since the last `counted` are dropped.
+#: Rules of other programs may have any number of prefixes.
 _PREFIXES = 20_000
 
 #: Verdicts in entries and counts

@@ -41,7 +41,7 @@ class Drift:
         return dict(sorted(summed.items()))
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return {"total": drift since the start, "day": drift of the last 24 hours, "kinds": the same by kind}."""
+        """Return {"total": drift since the start, "day": drift in `day()`, "kinds": the drift in `day()` by kind}."""
         day = self.day()
         return {"total": sum(self.total.values()), "day": sum(day.values()), "kinds": day}
 

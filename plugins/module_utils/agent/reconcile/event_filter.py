@@ -125,7 +125,7 @@ class EventFilter:
         self._changed.clear()
 
     def expect(self, devices: t.Iterable[tuple[int, Link]]) -> None:
-        """Record devices by index, as listed from the kernel. Devices already known from notifications keep those."""
+        """Record devices by index, as listed from the kernel. Devices known from notifications stay as those said."""
         for index, link in devices:
             if not link[0].startswith(_HOST_END):
                 self._devices.setdefault(index, link[:2])
@@ -137,7 +137,7 @@ class EventFilter:
     def feed(self, data: bytes, now: float) -> None:
         """Read one datagram of notifications; `now` is in seconds of the loop's clock.
 
-        Unknown types are ignored. A message that is too short marks devices, workloads and routes; no error is raised.
+        Unknown types are ignored. A message that is too short marks tunnels, workloads and routes; no error is raised.
         """
         offset, end = 0, len(data)
         while offset + 16 <= end:

@@ -15,25 +15,25 @@ from ...state.node_state import NodeState
 class KindState:
     """The state of one kind of object, which is what one driver writes."""
 
-    #: The next look reads it.
+    #: Whether the next look reads objects of this kind.
     dirty: bool = True
-    #: Another program may have written it.
+    #: Whether another program may have written objects of this kind, so that what is cached of them is not valid.
     doubted: bool = False
-    #: The last desired state that was in the kernel with nothing missing.
+    #: The last desired state that was in the kernel with nothing missing; None before the first one.
     complete: t.Optional[NodeState] = None
-    #: The last desired state beside which the kernel had nothing superfluous.
+    #: The last desired state beside which the kernel had nothing superfluous; None before the first one.
     lean: t.Optional[NodeState] = None
     #: (kind, subject) of superfluous objects that stay because they are in use. Their later removal is not drift.
     kept: frozenset[tuple[str, str]] = frozenset()
-    #: What failed, and why, a text for each.
+    #: What failed at the last attempt, and why, a text for each.
     problems: tuple[str, ...] = ()
-    #: Only removals failed.
+    #: Whether `problems` are about removals only.
     only_removing_failed: bool = False
     #: Objects that wait for their device, a text for each.
     waiting: tuple[str, ...] = ()
-    #: There are superfluous objects, and removing is not allowed yet.
+    #: Whether there are superfluous objects that stay because removing is not allowed yet.
     withheld: bool = False
-    #: There are superfluous objects, and something that may still need them failed.
+    #: Whether there are superfluous objects that stay because something that may still need them failed.
     blocked: bool = False
     #: The number of failures in a row.
     attempts: int = 0

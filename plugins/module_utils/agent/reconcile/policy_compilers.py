@@ -52,8 +52,8 @@ class PolicyCompilers:
         It blocks, up to seconds.
 
         The sets also contain the `coming` workloads, which are being added and are not in `state` yet. `interfaces`
-        maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same arguments give
-        the same object.
+        maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same `state` object
+        with equal other arguments gives the same object, as long as it is one of the last three results.
         """
         if state.policy is None:
             return state

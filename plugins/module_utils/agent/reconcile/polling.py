@@ -32,10 +32,11 @@ from . import timer_alignment
 
 INTERIORS = 25  # namespaces looked into per period
 
-_VISITS = 5  # namespaces visited at a time
-_SLICE = 200  # sysctls read at a time: a millisecond or two
+_VISITS = 5  # namespaces looked into in one call of the drivers' thread
+_SLICE = 200  # sysctls read in one call of the drivers' thread: a millisecond or two
 _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
-#: These matter only while an interface gets its addresses. A forwarding interface accepts no advertisements anyway.
+#: Sysctls that matter only while an interface gets its addresses. They are not polled: a forwarding interface accepts
+#: no router advertisements anyway.
 _FOR_THE_START = re.compile(r"net/ipv6/conf/.+/(?:accept_dad|accept_ra|addr_gen_mode)")
 
 _T = t.TypeVar("_T")
@@ -55,7 +56,10 @@ class PolledReconciler(t.Protocol):
         """Return a function that blocks and returns `state` with compiled policy; call it in the drivers' thread."""
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
-        """Return a token that changes when rules of iptables may have changed. Call it in the drivers' thread."""
+        """Return a token that changes when rules of iptables may have changed; None until they were read.
+
+        Call it in the drivers' thread. Raise KernelError if the kernel cannot be read.
+        """
 
     def mark(self, kind: t.Optional[str] = None, interiors: t.Collection[str] = ()) -> None: ...
 
@@ -65,7 +69,7 @@ class PolledReconciler(t.Protocol):
 class Polling:
     """The poller.
 
-    `period` is the time between two polls in seconds, `interiors` the namespaces looked into per poll.
+    `period` is the time between two polls in seconds, `interiors` the most namespaces looked into per poll.
     """
 
     def __init__(
@@ -74,7 +78,7 @@ class Polling:
         self._reconciler = reconciler
         self._period = period
         self._interiors = interiors
-        self._next = ""  # host end after which the next poll of namespaces begins
+        self._next = ""  # host end after which, in alphabetical order, the next poll of namespaces begins
         self._marks: dict[str, t.Any] = {}
         # What differed from the desired state, and the number of changes that the reconciler had made by then.
         self._wrong: tuple[dict[str, str], int] = ({}, 0)  # {key: value} of sysctls
@@ -133,18 +137,21 @@ class Polling:
         sysctls: t.Sequence[Sysctl],
         endpoints: t.Sequence[VethEndpoint],
     ) -> _Seen:
-        """Read all that a small node has in one call, since the hop costs as much as the reads.
+        """Read tokens, these sysctls and the namespaces of these workloads, and return what was found.
 
-        It blocks: drivers' thread only.
+        All are read in one call, since the hop to the thread costs as much as the reads. It blocks: drivers' thread
+        only.
         """
         whole = make()
         marks = {kind: _readable(read, kernel, whole) for kind, read in self._readers.items()}
         return _Seen(marks, _readable(_wrong, kernel, sysctls), _troubled(kernel, endpoints))
 
     async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl], wrong: t.Optional[dict[str, str]]) -> None:
-        """Read further sysctls slice by slice, with pauses. Mark sysctls if the wrong ones differ from the last poll's.
+        """Read further sysctls slice by slice, with pauses, and mark sysctls if any are wrong and that is news.
 
-        `wrong` are those of the first slice, or None if they could not be read: nothing is marked then.
+        It is no news if the last poll found the same wrong values and the reconciler has changed no sysctl since.
+        `wrong` are those of the first slice, or None if they could not be read. If any slice could not be read, nothing
+        is marked.
         """
         pause = self._period / 2 / (len(sysctls) // _SLICE + 1)
         for start in range(0, len(sysctls), _SLICE):
@@ -166,7 +173,11 @@ class Polling:
             self._judge_interiors(part, await self._reconciler.ask(lambda kernel: _troubled(kernel, part)))  # noqa: B023 awaited
 
     def _judge_interiors(self, endpoints: t.Sequence[VethEndpoint], troubled: t.Sequence[str]) -> None:
-        """Mark the workloads of `troubled` (host ends), unless they were wrong before and no workload changed since."""
+        """Mark the workloads of `troubled` (host ends) that were in order when they were last looked into.
+
+        Those that were wrong then are marked too if the reconciler has changed any workload since. `endpoints` are all
+        workloads that were looked into.
+        """
         changed = self._reconciler.changed["workload"]
         news = [interface for interface in troubled if self._troubled.get(interface) != changed]
         for endpoint in endpoints:
@@ -176,9 +187,9 @@ class Polling:
             self._reconciler.mark("workload", news)
 
     def _compare(self, kind: str, mark: t.Any) -> None:
-        """Mark a kind if its token or its count of changes differs from the last poll's.
+        """Mark a kind if its token or its count of changes differs from those when it was last read.
 
-        None means that nothing was read.
+        Nothing is marked the first time, or if `mark` is None, which means that nothing was read.
         """
         if mark is None:  # there are no such objects, or they cannot be read now
             return
@@ -200,9 +211,10 @@ class Polling:
 
 
 class _Seen(t.NamedTuple):
-    """The result of one read: tokens by kind and {key: value} of wrong sysctls, and host ends of workloads in disorder.
+    """The result of one read.
 
-    A token or the sysctls are None if they could not be read.
+    `marks` has a token for each kind, `wrong` the keys and present values of the wrong sysctls, and `troubled` the host
+    ends of workloads in disorder. A token, or all of `wrong`, is None if it could not be read.
     """
 
     marks: dict[str, t.Any]
@@ -249,7 +261,7 @@ def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
 
 
 def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return the checksums of the state's IP sets, in their order."""
+    """Return the checksums of the state's IP sets, in their order. Raise OSError if the kernel cannot be read."""
     return tuple(kernel.ipset_mark(ipset.name) for ipset in state.ipsets)
 
 
@@ -260,5 +272,5 @@ def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
 
 
 def _read_routes(kernel: Kernel, dummy: NodeState) -> t.Any:
-    """Return a checksum of our routes."""
+    """Return a checksum of our routes. Raise OSError if the kernel cannot be read."""
     return kernel.routes_mark(ROUTE_PROTOCOL)

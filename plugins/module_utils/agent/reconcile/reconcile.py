@@ -45,10 +45,10 @@ _WITHHELD = 1.0  # seconds until the permission for removals is checked again
 
 
 class PassOutcome(t.NamedTuple):
-    """The outcome of a pass: the changes made, what failed and why, and what waits for a device, as texts.
+    """The outcome of a pass: the changes made, and texts that say what failed and why, and what waits for a device.
 
-    `in_sync` is False if something failed. Waiting objects and removals that are not allowed yet do not count against
-    it.
+    `in_sync` is False if something failed or some kind was never found with nothing missing, except kinds that were
+    marked during the pass. Waiting objects and removals that are not allowed yet do not count against it.
     """
 
     changes: tuple[Change, ...] = ()
@@ -140,7 +140,10 @@ class Reconciler:
 
     @property
     def in_sync(self) -> bool:
-        """Whether everything was looked at, and nothing is known to differ from the desired state."""
+        """Whether no kind is to be looked at, nothing failed, and every kind was found with nothing missing.
+
+        Waiting objects and removals that are not allowed yet do not count against it.
+        """
         return self._in_sync_but_for(()) and not self._kinds.dirty
 
     def brought_to(self, kind: str) -> t.Optional[NodeState]:
@@ -164,9 +167,9 @@ class Reconciler:
         return _with(self._kinds.problems, self._drivers.tables.STEP.name, self._drivers.tables.set_aside)
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
-        """Return a token that changes when rules may have been written.
+        """Return a token that changes when another program may have written rules; None until rules were read.
 
-        Call it in the drivers' thread; see CachedTables.mark.
+        Call it in the drivers' thread; see CachedTables.mark. Raise KernelError if the kernel cannot be read.
         """
         return self._drivers.tables.mark(kernel)
 
@@ -181,7 +184,7 @@ class Reconciler:
         return self._kinds.dirty
 
     async def run(self) -> None:
-        """Look and repair until cancelled. A pass that has begun in the drivers' thread is finished first."""
+        """Look and repair until cancelled. What has begun in the drivers' thread is finished first."""
         loop = asyncio.get_running_loop()
         resync_at = loop.time() + self._pace.resync()
         self._listener.on_resync("start")
@@ -240,7 +243,8 @@ class Reconciler:
         Return what was applied.
 
         The caller holds `turn` or shares it. `stands` is called in the drivers' thread when nothing failed. A part that
-        the kernel refused is in the result's `failed`. Raise one of repair.ERRORS if the kernel cannot be read.
+        the kernel refused is in the result's `failed`. Raise one of repair.ERRORS if the kernel cannot be read or
+        written at all.
         """
         return await self._stages.admit(state, stands)
 

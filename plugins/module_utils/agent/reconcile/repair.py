@@ -51,7 +51,10 @@ def plan(
     interiors: t.Union[bool, t.Collection[str]] = False,
     stale: bool = True,
 ) -> NodePlan:
-    """Return the part of the node's plan that belongs to these kinds; see plan_node. Raise one of ERRORS."""
+    """Return the part of the node's plan that belongs to these kinds; the arguments are those of plan_node.
+
+    Raise one of ERRORS if the kernel cannot be read.
+    """
     return plan_node(kernel, state, kinds, interiors, stale, registry)
 
 
@@ -113,7 +116,8 @@ def drift(
     """Return the keys (see `same`) of the changes that are drift: the kind's former state would need them as well.
 
     `changes` lead to `state`. `before` maps each kind to the state that it was last brought to; kinds without one have
-    no drift. `interiors` are host ends whose namespaces are looked into. Raise one of ERRORS.
+    no drift. `interiors` are host ends whose namespaces are looked into. Raise one of ERRORS if the kernel cannot be
+    read.
     """
     found: set[Same] = set()
     asked: list[tuple[NodeState, list[str]]] = []
@@ -172,7 +176,7 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
     """Return the additions whose device is missing or down.
 
-    They wait, which is not a failure. Raise KernelError from the kernel.
+    They wait, which is not a failure. Raise KernelError if the devices cannot be read.
     """
     named: list[tuple[Change, str, bool]] = []
     made: set[str] = set()
@@ -193,9 +197,9 @@ def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
 
 
 def _up(kernel: Kernel, devices: t.Collection[str]) -> dict[str, bool]:
-    """Return a mapping from device to whether it is up, for those of `devices` that exist. Raise KernelError.
+    """Return a mapping from device to whether it is up, for those of `devices` that exist.
 
-    It may contain further devices.
+    It may contain further devices. Raise KernelError if the kernel cannot be read.
     """
     if len(devices) > _FEW:
         return {link.name: link.up for link in kernel.links()}

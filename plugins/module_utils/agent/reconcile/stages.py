@@ -95,7 +95,7 @@ class Found(t.NamedTuple):
 
 
 class Stages:
-    """The reader and writer of the kernel through the drivers, in `run`. It keeps `kinds` up to date.
+    """The reader and writer of the kernel through the drivers, in the Worker `run`. It keeps `kinds` up to date.
 
     It belongs to the event loop. `state` is the desired state at the last look, None before it. `changed` counts the
     changes made by kind. `turn` is the exclusive lock of all writers of the kernel.
@@ -150,7 +150,8 @@ class Stages:
         Return what was applied.
 
         The caller holds `turn` or shares it. `stands` is called in the drivers' thread when nothing failed. A part that
-        the kernel refused is in the result's `failed`. Raise one of repair.ERRORS if the kernel cannot be read.
+        the kernel refused is in the result's `failed`. Raise one of repair.ERRORS if the kernel cannot be read or
+        written at all.
         """
         make, guards = self._wanted.whole(state), self.registry.guards
         before = {kind: self._kinds[kind].complete for kind in guards}
@@ -213,7 +214,7 @@ class Stages:
         return self._note_look(planned, whole, kinds)
 
     def _note_ended(self, over: t.Sequence[Change]) -> None:
-        """Report each workload of `over` that ended for this reason since the last look."""
+        """Report each change of `over`, a workload that ended and the reason, that the last look did not find."""
         for change in over:
             if (change.subject, change.note) not in self._ended:
                 self._listener.on_ended(change)
@@ -238,10 +239,11 @@ class Stages:
         return Found(added, removed, planned.additions)
 
     async def add(self, stage: t.Sequence[str], found: Found) -> list[Change]:
-        """Make what is missing of kinds of a stage, after planning them again under `turn`. Return the changes made.
+        """Add and correct objects of a stage, after planning its kinds again under `turn`. Return the changes made.
 
         `found` is the result of the look before. There may be thousands of workloads and sysctls: only those in `found`
-        are read again. Errors are noted as problems of their kinds, not raised.
+        are read again. Errors are noted as problems of their kinds, not raised. If a kind that guards one of these has
+        problems, nothing is made.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]

@@ -12,7 +12,8 @@ from ...node.store.store import now
 
 Event = dict[str, t.Any]
 
-#: Queued events of a watcher before it gets "overflow" and has to read everything again.
+#: The most events that are queued for a watcher. Instead of the next one it gets "overflow", and has to read everything
+#: again.
 BACKLOG = 1000
 
 

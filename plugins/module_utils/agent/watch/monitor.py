@@ -52,7 +52,8 @@ class Marked(t.Protocol):
 def open_socket(buffer: int = _BUFFER) -> socket.socket:
     """Return a non-blocking netlink socket in the calling thread's network namespace, with no groups joined.
 
-    `buffer` is the receive buffer in bytes; without CAP_NET_ADMIN the kernel may limit it. Raise OSError if that fails.
+    `buffer` is the receive buffer in bytes; without CAP_NET_ADMIN the kernel may limit it. Raise OSError if the socket
+    cannot be made.
     """
     netlink = socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE

@@ -9,10 +9,10 @@ first message of a datagram is all of it. The filter drops:
 
 - changes made through our own sockets, recognized by the port in the message's header;
 - routes of BIRD: a BGP session that starts or ends moves tens of thousands of them;
-- IPv6 routes and link-local addresses that the kernel itself adds, several for each device that appears or disappears;
+- IPv6 routes that the kernel itself adds, and link-local IPv6 addresses, several for each device that comes or goes;
 - neighbours of all but some devices: on all others they come and go with ARP.
 
-No foreign change is missed: if another program deletes an object of ours, the message has its port and our protocol.
+No foreign change of our objects is missed: if another program deletes one, the message has its port and our protocol.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30  # BPF_LD|BPF_ABS, in netw
 _JUMP_IF_EQUAL, _RETURN = 0x15, 0x06
 _ALL, _NOTHING = 0xFFFFFFFF, 0
 
-_MAX = 60  # ports and devices; jumps are a byte
+_MAX = 60  # the most ports, and the most devices, in one program: the length of a jump has one byte
 
 
 class _Program:

@@ -174,7 +174,7 @@ async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> N
 
 
 async def _wait_for_addresses(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Wait until no connection of a deleted workload with one of these addresses is tracked any more.
+    """Wait until deleted workloads that had one of these addresses are removed, and so are their tracked connections.
 
     Raise AgentError with code `try_again` if that takes longer than 10 seconds for one address.
     """

@@ -57,7 +57,8 @@ class PolicyUpdates:
     async def admitted(self, write: Write, endpoint: VethEndpoint) -> None:
         """Wait until `write` has put policy for the workload `endpoint` in force.
 
-        Raise AgentError with code `kernel` if a part that concerns this workload was refused.
+        Raise AgentError with code `kernel` if a part that concerns this workload was refused, or if the kernel could
+        not be read or written at all.
         """
         refused = f"policy for workload {endpoint.namespace}/{endpoint.name} cannot be put in force"
         try:

@@ -17,7 +17,7 @@ from ..api.protocol import AgentError
 from .context import WorkloadContext
 from .table import WorkloadTable
 
-SELECTOR_LIMIT = 4096  # characters in a caller's selector
+SELECTOR_LIMIT = 4096  # the most characters in a caller's selector
 
 
 def select(table: WorkloadTable, selector: t.Optional[str] = None) -> list[AttachedWorkload]:

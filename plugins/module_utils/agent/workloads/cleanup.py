@@ -104,10 +104,11 @@ class Cleanup:
         return await self._gone(lambda leaving: leaving.endpoint.interface == interface, patience)
 
     async def forgotten(self, address: str, patience: float) -> bool:
-        """Wait at most `patience` seconds until no connection of a removed workload with this address is tracked.
+        """Wait at most `patience` seconds until nothing is left of the workload that had this address.
 
-        Return whether that is so; at once true if no such workload is being removed. The next workload with the address
-        would otherwise inherit open connections.
+        Return whether nothing is left; at once true if no such workload is being removed. The removal starts without
+        delay. Its tracked connections are removed too, because the next workload with the address would inherit them;
+        if the kernel refuses that, it is only logged.
         """
         return await self._gone(lambda leaving: address in leaving.endpoint.addresses, patience)
 
@@ -190,7 +191,8 @@ class Cleanup:
 def _unlink(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[str, str]:
     """Remove the links of `endpoints` and their tracked connections. It blocks.
 
-    Return a mapping from host end to a sentence that says why it is still there; {} if all are gone.
+    Return a mapping from host end to a sentence that says why it is still there; {} if all are gone. Connections that
+    cannot be removed are logged only.
     """
     failed = attach.detach_links(kernel, endpoints)
     gone = [address for endpoint in endpoints if endpoint.interface not in failed for address in endpoint.addresses]

@@ -62,10 +62,10 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
 
 
 async def _release_alone(on: WorkloadContext, id: str) -> bool:
-    """Release the address of a workload that did not come back after a reboot.
+    """Release the addresses of a workload that did not come back after a reboot, and return True.
 
     Return False if the id holds no address or the journal cannot be read. Raise AgentError with code `not_written` if
-    the disk refuses. An address whose workload is still being cleaned up is left to the cleanup.
+    the disk refuses. Addresses whose workload is still being cleaned up are left to the cleanup; return True then too.
     """
     if "ipam" in on.persisted.broken or on.persisted.ipam.by_handle(id) is None:
         return False
@@ -76,21 +76,21 @@ async def _release_alone(on: WorkloadContext, id: str) -> bool:
 
 
 def uses(on: WorkloadContext, handle: str) -> bool:
-    """Return whether a workload with the id `handle` is attached, being added or deleted, or not yet cleaned up."""
+    """Return whether a workload with the id `handle` is attached, locked by a transaction, or not yet cleaned up."""
     return handle in on.table or handle in on.locks or on.cleanup.get(handle) is not None
 
 
 async def release_unused(on: WorkloadContext, handle: str) -> bool:
-    """Release the address of `handle` unless such a workload is attached; return whether it is free on the disk.
+    """Release the addresses of `handle` unless such a workload is attached; return whether they are free on the disk.
 
-    Return False if the workload is attached or if the disk refuses, which is logged.
+    Return False if the workload is attached, or if the disk refuses or the journal cannot be read, which is logged.
     """
     async with on.locks(handle):
         return handle not in on.table and await on.addresses.try_release(handle)
 
 
 async def release_address(on: WorkloadContext, address: str) -> None:
-    """Free an address that no workload uses, on the disk too.
+    """Free an address that no workload uses, and all other addresses of the same owner, on the disk too.
 
     Raise AgentError with code `not_found` if the address is not allocated, `conflict` if a workload uses it,
     `not_written` if the disk refuses, or `unavailable` if the journal cannot be read.

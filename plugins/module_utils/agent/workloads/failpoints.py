@@ -10,7 +10,7 @@ import signal
 
 VARIABLE = "CALICO_AGENT_FAULT"
 
-#: In the order in which an add passes them.
+#: The points of an add, in the order in which it passes them.
 ADD = (
     "add.assigned",  # an address in memory, nothing anywhere else
     "add.begun",  # the record says what is under way
@@ -20,7 +20,7 @@ ADD = (
     "add.routed",  # reachable
     "add.committed",  # the record says that the workload is attached; not answered yet
 )
-#: In the order in which a delete passes them.
+#: The points of a delete, in the order in which it passes them.
 DELETE = (
     "delete.begun",  # the record says that the workload is being deleted
     "delete.unrouted",  # not reachable any more

@@ -39,8 +39,9 @@ async def recover(
 async def _identify(on: WorkloadContext) -> None:
     """Find the namespaces of workloads whose records, written by an earlier release, do not identify them.
 
-    It is the namespace that the workload's link is in. A workload without a link has ended. An unreadable namespace is
-    logged. Nothing is returned; the table and the records are updated.
+    A namespace is a workload's if the workload's link is in it. If it is not, the workload has ended: the table has
+    the identity "unknown" for it, which no namespace has. The same happens if the namespace cannot be read, which is
+    logged. An identity that was found is also written to the record.
     """
     for workload in on.table:
         if workload.netns_identity or workload.netns_owned:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The workloads attached on this node, in memory: attached ones, ones being added, and the owner of each device."""
+"""The agent's workloads in memory: attached ones, ones being added, and the owner of each host end."""
 
 from __future__ import annotations
 
@@ -143,15 +143,18 @@ class WorkloadTable:
         return not self._settled.isdisjoint(subjects)
 
     def newly_opened(self) -> tuple[str, ...]:
-        """Return the CIDRs of the spare blocks opened since the last add that succeeded."""
+        """Return the CIDRs of the spare blocks in use that `routes_stand` has not noted, so that they need a route."""
         return tuple(cidr for cidr in self._persisted.opened if cidr not in self.opened)
 
     def routes_stand(self, opened: t.Collection[str]) -> None:
-        """Note that the blackhole routes of the blocks `opened` (CIDRs) are in the kernel."""
+        """Note that the blackhole routes of the blocks `opened` (CIDRs) are in the kernel; forget blocks out of use."""
         self.opened = tuple(cidr for cidr in self._persisted.opened if cidr in self.opened or cidr in opened)
 
     def added_to(self, state: NodeState) -> NodeState:
-        """Return `state` with the attached workloads and the opened spare blocks added."""
+        """Return `state` with the attached workloads and the opened spare blocks added.
+
+        A workload whose host end or address one of the inventory has is left out.
+        """
         return with_workloads(state, self, self._persisted.opened, self._endpoints)
 
     def added_for_policy(self, state: NodeState) -> NodeState:

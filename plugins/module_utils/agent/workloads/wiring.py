@@ -40,8 +40,8 @@ class WorkloadWiring:
 
         The route is added as well if `reachable` then returns true (the address is on the disk and the policy in the
         kernel), because another hop from the loop to the thread takes as long as the route itself. `opened` is as in
-        `route`. Raise AgentError if the kernel refuses: without the link nothing is left, without the route the link
-        stays.
+        `route`. Raise AgentError if the kernel refuses: if it refuses the link, what was made of it is removed; if it
+        refuses the route, the link stays.
         """
         return await self._run(_attach, endpoint, opened, reachable)
 
@@ -68,7 +68,7 @@ class WorkloadWiring:
         await self._run(attach.detach_route, endpoint)
 
     async def adopted(self, endpoint: VethEndpoint) -> str:
-        """Return the identity of the namespace that the workload's link is in, or "" if it has no link.
+        """Return the identity of the namespace that the endpoint names, or "" if the workload's link is not in it.
 
         Raise AgentError if the kernel cannot be read.
         """

@@ -56,7 +56,11 @@ def wishes(
 
 
 def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
-    """Return (field, value of the workload, wanted value) for each difference. Fields that are not wanted are equal."""
+    """Return (field, value of the workload, wanted value) for each difference; both values are texts.
+
+    `netns`, `peer_interface`, `labels`, `mac` and `mtu` have to be equal, None included. Addresses, families and pools
+    that are not wanted are not compared.
+    """
     found = [
         (field, _shown(have[field]), _shown(wanted[field]))
         for field in ("netns", "peer_interface", "labels", "mac", "mtu")
@@ -74,7 +78,7 @@ def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> l
 
 
 def described(wanted: t.Mapping[str, t.Any]) -> str:
-    """Return the wanted parameters as one line of text."""
+    """Return the interface, the network namespace, and the other wanted parameters that are set, as one line."""
     parts = [f"{wanted['peer_interface']} in {wanted['netns']}"]
     for field in ("address", "address6", "families", "pools", "labels", "mac", "mtu"):
         if wanted.get(field):

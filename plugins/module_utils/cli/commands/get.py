@@ -61,7 +61,11 @@ Writer = t.Callable[[list[Document], View, argparse.Namespace], str]
 
 
 def writer(output: str, kind: Kind) -> Writer:
-    """Return the function that formats documents by `output`, the word after -o. Raises UsageError for another word."""
+    """Return the function that formats documents by `output`, the word after -o.
+
+    Raise UsageError for another word than ps, wide, yaml, yml, json and custom-columns=NAME,..., or for custom columns
+    that `kind` does not have.
+    """
     word, equals, rest = output.partition("=")
     if output in ("yaml", "yml"):
         return lambda found, dummy, arguments: yaml_text.dump(_whole(found, kind, arguments))

@@ -134,9 +134,10 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def release(arguments: argparse.Namespace, sources: Sources) -> int:
-    """Let the agent release an address that nothing uses. Raises CommandError if it refuses or does not run.
+    """Let the agent release an address that nothing uses, and return exit status 0.
 
-    There is no way without the agent: it is the only writer of allocations.
+    Raise UsageError for a text that is no address, and CommandError if the agent refuses or does not run. There is no
+    way without the agent: it is the only writer of allocations.
     """
     address = _checked(arguments.ip)
     if not sources.ask("ipam.release", address=address)["released"]:

@@ -110,7 +110,10 @@ def kind_of(session: Session) -> str:
 
 
 def since(text: str, today: datetime.date) -> str:
-    """Return BIRD's time as Calico shows it: the time of day if that was today, else the date."""
+    """Return BIRD's time as Calico shows it: the time of day if that was today or has no date, else the date.
+
+    Other text is returned as it is.
+    """
     found = _SINCE.match(text)
     if not found or not (found.group(1) or found.group(2)):
         return text

@@ -15,7 +15,7 @@ from ..errors import PROBLEMS, UsageError
 from ..render import kinds
 from ..render.kind import Kind
 
-_LIMIT = 1 << 20  # bytes of a file
+_LIMIT = 1 << 20  # the most bytes that are read of a file
 #: The width of the column of kinds in characters, unless a name is longer.
 _WIDTH = 16
 VERBS = ("apply", "create", "replace", "delete", "patch", "label")

@@ -31,7 +31,13 @@ _FIRST = int(ipaddress.ip_address("10.0.0.1"))
 
 
 class Row(t.NamedTuple):
-    """The costs of one fleet. Memory is in MiB. Columns about reflectors are None in a mesh."""
+    """The costs of one fleet of `nodes` and its reflectors. Columns about reflectors are None in a mesh.
+
+    `sessions` and `paths` are those of a node, `reflector_sessions` and `reflector_paths` those of a reflector; paths
+    are the routes that peers announced and that it keeps. `fleet_sessions` are those of the fleet, each counted once.
+    `told_at_start` is the number of routes announced in the whole fleet when all start from nothing, `told_of_a_block`
+    that of UPDATE messages for one new block. `memory` of a node's BIRD and `reflector_memory` are in MiB.
+    """
 
     nodes: int
     topology: str

@@ -85,7 +85,7 @@ def label(arguments: argparse.Namespace, sources: Sources) -> int:
 def _label_or_none(text: str) -> tuple[str, t.Optional[str]]:
     """Return (key, value) of `key=value`, or (key, None) of `key-`, which removes a label as in kubectl.
 
-    Raises UsageError for other text.
+    Raise UsageError for other text.
     """
     if "=" not in text and len(text) > 1 and text.endswith("-"):
         return text[:-1], None
@@ -93,7 +93,10 @@ def _label_or_none(text: str) -> tuple[str, t.Optional[str]]:
 
 
 def identity(namespace: str, name: str) -> str:
-    """Return the id of the workload called `name`; a whole id, also a container's, is returned as it is."""
+    """Return the id of the workload `name`: "<namespace>/<name>", or `name` itself if it is an id already.
+
+    It is one if it contains "/" or, as a container's id, more than one dot.
+    """
     return name if "/" in name or name.count(".") > 1 else add_params.identity(namespace, name)
 
 
@@ -136,7 +139,7 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 def listed(sources: Sources) -> list[Data]:
     """Return all workloads as mappings with `by` ("inventory", "cni" or "api"), sorted by namespace, name and id.
 
-    Raises CommandError without a state or if the agent refuses.
+    Raise CommandError without a state or if the agent refuses.
     """
     found: list[Data] = [
         {

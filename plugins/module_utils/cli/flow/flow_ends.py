@@ -22,8 +22,8 @@ _SHOWN = 10
 class FlowEnd:
     """One end of a flow. An end without `endpoint` that is not `is_node` is an address of no known owner.
 
-    `node` is where the address is, "" outside the fleet. `addresses` are all addresses of the owner that a question may
-    mean, `address` among them.
+    `label` is the name or address to show. `node` is where the address is, "" outside the fleet. `addresses` are all
+    addresses of the owner that a question may mean, `address` among them; () for an end given by its address.
     """
 
     label: str
@@ -51,7 +51,8 @@ class FlowEnds:
     def find(self, option: str, text: str) -> FlowEnd:
         """Return the end that `text`, a name or an address, means.
 
-        `option` is the command line's option, for errors. Raises NoVerdict for an unknown or ambiguous name.
+        `option` is the command line's option, for errors. Raise NoVerdict for an unknown or ambiguous name, or for a
+        HostEndpoint whose address is not known.
         """
         try:
             address = str(ipaddress.ip_address(text))
@@ -92,7 +93,7 @@ class FlowEnds:
         return (one for one in self._known.endpoints if one.kind == HOST_ENDPOINT)
 
     def _host(self, option: str, endpoint: Endpoint) -> FlowEnd:
-        """Return the node of a HostEndpoint with the addresses of its interface. Raises NoVerdict if none is known."""
+        """Return the node of a HostEndpoint with the addresses of its interface. Raise NoVerdict if none is known."""
         known, node = self._known, endpoint.node
         addresses = endpoint.addresses or known.interfaces.get(node, {}).get(endpoint.interface, ())
         if not addresses and endpoint.interface in (WILDCARD, known.underlay(node).interface):

@@ -31,7 +31,7 @@ class FlowKind(t.NamedTuple):
     def for_version(self, version: int, option: str) -> FlowKind:
         """Return the kind between addresses of IP version `version`: a ping becomes that version's.
 
-        Raises UsageError, naming `option`, for another message of ICMP's other version.
+        Raise UsageError, naming `option`, for any other ICMP message of the other IP version.
         """
         if self.protocol not in _ECHO_REQUEST or self.protocol == _ICMP[version]:
             return self
@@ -44,7 +44,10 @@ class FlowKind(t.NamedTuple):
 
 
 def flow_kind(text: str, option: str = "--port") -> FlowKind:
-    """Parse `5432/tcp`, `icmp` (a ping) or `3/icmp` (type 3, code 0). Raises UsageError, naming `option`."""
+    """Return the kind of flow that `5432/tcp`, `icmp` (a ping) or `3/icmp` (type 3, code 0) means.
+
+    Raise UsageError, naming `option`, for an unknown protocol, a missing port, or a number that is no port or type.
+    """
     asked = f"{option} {text}"
     first, slash, protocol = text.strip().lower().partition("/")
     if not slash:

@@ -36,7 +36,7 @@ class Asked(t.NamedTuple):
     options: tuple[str, str, str] = ("--from", "--to", "--port")
 
     def kind(self) -> FlowKind:
-        """Return the kind of flow. Raises UsageError for a port or protocol that does not exist."""
+        """Return the kind of flow. Raise UsageError for a port, ICMP type or protocol that does not exist."""
         kind = flow_kind(self.port, self.options[2])
         if not 1 <= self.source_port <= 65535:
             option = self.options[2].replace("port", "source-port")
@@ -167,7 +167,9 @@ class FlowQuestion:
 def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
     """Return the question `asked` about the network `known`.
 
-    Raises UsageError for a port that makes no sense, and NoVerdict for a question without an answer.
+    Raise UsageError for a port, ICMP type or protocol that does not exist, or an ICMP message of the other IP version.
+    Raise NoVerdict if an end is unknown or ambiguous, if the ends share no IP version or have the same address, or if
+    neither is on a node whose state is known.
     """
     kind = asked.kind()
     ends = FlowEnds(known)
@@ -193,7 +195,7 @@ def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
 
 
 def _of_one_family(first: tuple[str, FlowEnd], second: tuple[str, FlowEnd]) -> tuple[FlowEnd, FlowEnd]:
-    """Return both ends with addresses of one family, IPv4 if both have one. Raises NoVerdict if they share none."""
+    """Return both ends with addresses of one IP version, IPv4 if both have one. Raise NoVerdict if they share none."""
     for version in (4, 6):
         source, destination = first[1].of_version(version), second[1].of_version(version)
         if source and destination:

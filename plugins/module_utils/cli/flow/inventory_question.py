@@ -19,7 +19,10 @@ class InventoryAnswer(t.NamedTuple):
 
 
 def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool) -> InventoryAnswer:
-    """Return the answer of the playbook explain.yml. Raises NoVerdict if it has none."""
+    """Return the answer of the playbook explain.yml. Raise NoVerdict if it has none.
+
+    `verbose` makes it name policies that do not apply too.
+    """
     told = {
         "from": asked.source,
         "to": asked.destination,

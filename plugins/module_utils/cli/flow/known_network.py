@@ -38,8 +38,8 @@ class KnownNetwork:
     `members` is {node: IPv4 address} and `members6` {node: IPv6 address}; each node is in one of them at least.
     `states` are the known states of nodes by name, `endpoints` all endpoints of policy. `interfaces` is {node:
     {interface, workloads' excepted: addresses}}, as far as known. `place` returns the place of an address, `device_to`
-    the interface by which the kernel of `at` sends to an address ("" if unknown), and `since` a text that dates the
-    knowledge of an endpoint ("" if it is observed now).
+    the interface by which the kernel of `at` sends to an address ("" if unknown; no function for an inventory), and
+    `since` a text that dates the knowledge of an endpoint ("" if it is observed now).
     """
 
     who: str
@@ -71,9 +71,11 @@ class KnownNetwork:
         return [one for one in self.endpoints if one.kind == HOST_ENDPOINT and one.node == node]
 
     def underlay(self, node: str) -> Underlay:
-        """Return the node's underlay interface, from the first of these that knows it.
+        """Return the node's underlay interface: the one that has its first address. Its name is "" if unknown.
 
-        The node's interfaces; the addresses that its HostEndpoints expect; the only interface that they name.
+        The node's known interfaces tell it, or else the HostEndpoint that expects the address. On another node than
+        `at`, it is otherwise assumed to be the only interface, no tunnel, that the HostEndpoints name, if that one
+        expects no addresses.
         """
         address = next(iter(self.addresses(node)), "")
         for name, held in self.interfaces.get(node, {}).items():

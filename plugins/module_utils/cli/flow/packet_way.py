@@ -12,7 +12,7 @@ from ...base.addresses import contains, family_of
 from ...bgp.bird_state import BirdRoute
 from ...state.node_state import TABLE_MAIN, FleetMember, NodeState, Route
 
-#: Leg.kind.
+#: The values of Leg.kind.
 WORKLOAD, HOST, TUNNEL, DIRECT, NOWHERE, OUTSIDE = "workload", "host", "tunnel", "direct", "nowhere", "outside"
 
 _NAMES = {"ipip": "IPIP", "vxlan": "VXLAN"}
@@ -23,15 +23,16 @@ class Leg:
     """The path of a packet from a node to an address.
 
     `kind`: "workload", one of the node's own behind `device`; "host", the node itself; "tunnel", through `device` to
-    `next_hop`; "direct", over the underlay to `next_hop`; "nowhere", an address in a pool without an owner; "outside",
-    an address outside the fleet. `node` is the node at the end, "" outside. `mtu` is in bytes, None if unlimited.
+    `next_hop`; "direct", over the underlay to `next_hop`; "nowhere", an address in a pool to which no route leads, or
+    one that a route of this node drops; "outside", an address outside the fleet. `node` is the node at the end, this
+    one if its route drops the packet, "" if there is none. `mtu` is in bytes, None if no limit is known.
     """
 
     kind: str
     node: str = ""
     device: str = ""
     next_hop: str = ""
-    encapsulation: str = ""  # IPIP or VXLAN
+    encapsulation: str = ""  # IPIP or VXLAN of a tunnel, else ""
     gateway: str = ""  # "": the underlay's routing decides
     destination: str = ""  # CIDR of the route, "" if no route of the state leads there
     mtu: t.Optional[int] = None
@@ -40,7 +41,8 @@ class Leg:
 def leg_to(state: NodeState, address: str) -> Leg:
     """Return the node's path to `address`, canonical text of either family.
 
-    An address of a family in which the node has no address of its own counts as outside.
+    The route with the longest prefix counts. If the node has no address of its own of this IP version, the address
+    counts as outside.
     """
     if not own_address(state, address):
         return Leg(OUTSIDE)

@@ -12,13 +12,17 @@ import typing as t
 
 from ...base.document_limits import RESOURCES, BeyondLimits, DocumentLimits, too_large
 
-#: Pipes that the caller has opened itself, as shells do for <(command).
+#: Beginnings of the paths of pipes that the caller has opened itself, as shells do for <(command).
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 
 
 def read(path: str, limits: DocumentLimits = RESOURCES) -> str:
-    """Return the text of a file. Raises OSError, UnicodeDecodeError, and BeyondLimits for a pipe or a large file."""
+    """Return the text of a file, or of a pipe that the caller has opened itself (<(command)).
+
+    Raise OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large or
+    anything else than a file: a folder, another pipe, a socket or a device.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     with os.fdopen(handle, "rb") as stream:
         mode = os.fstat(handle).st_mode
@@ -31,7 +35,10 @@ def read(path: str, limits: DocumentLimits = RESOURCES) -> str:
 
 
 def read_stdin(limits: DocumentLimits = RESOURCES) -> str:
-    """Return the text of standard input. Raises OSError, UnicodeDecodeError, and BeyondLimits for too much of it."""
+    """Return the text of standard input.
+
+    Raise OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large.
+    """
     return _decoded(getattr(sys.stdin, "buffer", sys.stdin), limits)
 
 

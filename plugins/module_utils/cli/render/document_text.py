@@ -22,7 +22,10 @@ Lines = t.Callable[[str], t.Optional[int]]
 
 
 class NotReadable(Exception):
-    """A text that is neither YAML nor JSON. `line` is None if it is not known."""
+    """The error for a text that is not YAML or JSON as its name says, or that is beyond the limits of a document.
+
+    `line` is the line of the fault, from 1, or None if it is not known.
+    """
 
     def __init__(self, text: str, line: t.Optional[int] = None) -> None:
         super().__init__(text)
@@ -32,8 +35,8 @@ class NotReadable(Exception):
 def documents_of(text: str, name: str) -> t.Iterator[tuple[t.Any, Lines]]:
     """Yield each document of a text with its function of lines, and the items of lists (kind List, IPPoolList...).
 
-    The text is JSON if `name`, the file's, ends in .json. Raises NotReadable, and CommandError if PyYAML is needed and
-    missing.
+    The text is JSON if `name`, the file's, ends in .json, else YAML. Empty documents are left out. Raise NotReadable if
+    it is not, has a key twice or is beyond the limits, and CommandError if PyYAML is needed and missing.
     """
     for document, lines in _json(text) if name.endswith(".json") else _yaml(text):
         if isinstance(document, dict) and _is_list(document):
@@ -90,7 +93,7 @@ def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
 
 
 def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
-    """Return the documents of YAML text, each with its function of lines. Raises yaml.YAMLError and NotReadable."""
+    """Return the documents of YAML text, each with its function of lines. Raise yaml.YAMLError and NotReadable."""
     try:
         check_yaml(text, kind)
         loader, found = kind(text), []

@@ -22,7 +22,7 @@ _V = t.TypeVar("_V")
 def _documents(values: t.Iterable[_V], to_resource: t.Callable[[_V], Resource]) -> list[Document]:
     """Return the documents of `values`, sorted by namespace and name.
 
-    Raises CommandError for a value that an engine of another release stored and this one does not know.
+    Raise CommandError for a value that an engine of another release stored and this one does not know.
     """
     try:
         found = [to_resource(value).to_document() for value in values]

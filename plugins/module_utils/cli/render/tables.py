@@ -16,7 +16,7 @@ Row = t.Sequence[str]
 
 
 def columns(heading: Row, rows: t.Iterable[Row]) -> str:
-    """Return a table like `get` prints with Go's tabwriter: columns three spaces apart and at least five wide.
+    """Return a table like `get` prints with Go's tabwriter: columns three wider than their cells, and at least five.
 
     Lines have no spaces at their ends. Control characters in cells are escaped.
     """
