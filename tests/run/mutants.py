@@ -42,6 +42,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ENGINE = Path("plugins/module_utils")
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 VALUES = "tests/unit/architecture/test_values.py"
+#: Every sentence about a wrong inventory, which the compiler writes.
+BAD_INVENTORIES = "tests/unit/plugin_utils/sources/test_bad_inventories.py"
 #: Folders of the engine whose files are mutated, and the tests that have to notice.
 ROOMS = {
     "base": ("tests/unit/base", VALUES),
@@ -50,7 +52,7 @@ ROOMS = {
     "bgp": ("tests/unit/bgp", VALUES),
     "policy": ("tests/unit/policy", VALUES),
     "state": ("tests/unit/state", "tests/unit/fleet/test_node_answers.py", VALUES),
-    "fleet": ("tests/unit/fleet", VALUES),
+    "fleet": ("tests/unit/fleet", BAD_INVENTORIES, VALUES),
     "dataplane/drivers": ("tests/unit/dataplane",),
     "node/change": ("tests/unit/node", "tests/unit/modules/node"),
 }

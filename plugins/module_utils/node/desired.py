@@ -74,17 +74,29 @@ def of_machine(machine: Machine, state: NodeState) -> NodeState:
     return desired(state, workloads, ipam.opened, interfaces=interfaces, others=others(machine, state))
 
 
+def as_readable(machine: Machine, state: NodeState) -> NodeState:
+    """Return what the node must have for `state`, by those of its records and allocations that can be read.
+
+    Write nothing. The others are left out: a workload without a record has no rule that accepts its packets. Raise
+    KernelError.
+    """
+    return _readable(machine, state, interfaces_of(machine.kernel, state))
+
+
 def before_network(machine: Machine, state: NodeState) -> NodeState:
     """Return the state that the firewall must have while the host's interfaces have no addresses yet.
 
-    Write nothing. Records and allocations that cannot be read are left out: a workload without a record has no rule
-    that accepts its packets.
+    Write nothing. Records and allocations that cannot be read are left out, as in `as_readable`.
     """
+    return _readable(machine, network_to_come.closed(state), NO_INTERFACES)
+
+
+def _readable(machine: Machine, state: NodeState, interfaces: Interfaces) -> NodeState:
     workloads, dummy = Endpoints(machine.workloads).load()
     ipam = LocalIpam(machine.ipam)
     with contextlib.suppress(IpamUnreadable):
         ipam.load()
-    return desired(network_to_come.closed(state), workloads, ipam.opened, others=others(machine, state))
+    return desired(state, workloads, ipam.opened, interfaces=interfaces, others=others(machine, state))
 
 
 def others(machine: Machine, state: NodeState) -> tuple[Endpoint, ...]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import ipaddress
 import os
 import shutil
 import typing as t
@@ -121,13 +122,20 @@ def _stored(machine: Machine) -> t.Optional[Stored]:
 
 
 def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
-    """Return a state in which the node has no object of ours. Raise ObserveError if the host has no address."""
+    """Return a state in which the node has no object of ours.
+
+    Its address is the stored one. If nothing is stored, it is the first IPv4 address of an interface other than lo, or
+    the first IPv6 address that is not link-local. Raise ObserveError if there is none of these, and KernelError.
+    """
     if stored is not None:
         state = stored.state
         return NodeState(state.node, state.address, address6="" if state.address else state.address6)
-    for address in kernel.addresses():
-        if address.device != "lo":
-            return NodeState("", f"{address.address}/{address.prefix_length}")
+    for found in kernel.addresses():
+        if found.device != "lo":
+            return NodeState("", f"{found.address}/{found.prefix_length}")
+    for found in kernel.addresses(family=6):
+        if found.device != "lo" and not ipaddress.ip_address(found.address).is_link_local:
+            return NodeState("", "", address6=f"{found.address}/{found.prefix_length}")
     raise ObserveError("This host has no network interface with an address. Give it one, then run again.")
 
 

@@ -62,6 +62,27 @@ def test_a_document_passes_exactly_within_the_limits(loader: t.Any) -> None:
 
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("a: &a []\nb: [[[*a]]]\n", True),
+        ("a: &a []\nb: [[[[*a]]]]\n", False),
+        ("a: &a [[]]\nb: [[*a]]\n", True),
+        ("a: &a [[], 1]\nb: [[[*a]]]\n", False),
+        ("a: &a {}\nb: {c: {d: {e: *a}}}\n", True),
+        ("a: &a {}\nb: {c: {d: {e: {f: *a}}}}\n", False),
+    ],
+)
+def test_what_is_behind_an_alias_adds_its_levels(loader: t.Any, text: str, passes: bool) -> None:
+    try:
+        document_limits.check_yaml(text, loader, SMALL)
+    except BeyondLimits:
+        assert not passes
+    else:
+        assert passes
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[[[[[[1]]]]]]", "is nested deeper than 5 levels. No resource needs more than about ten: write it flat."),

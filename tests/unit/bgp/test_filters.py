@@ -132,6 +132,29 @@ def test_the_first_rule_that_matches_decides() -> None:
     ]
 
 
+def test_operations_add_to_what_a_route_has() -> None:
+    operations = [
+        {"addCommunity": {"value": "65000:100"}},
+        {"addCommunity": {"value": "65000:1:2"}},
+        {"prependASPath": {"prefix": [65000, 65001]}},
+    ]
+    function = FilterFunction("f", "import", 4, "f", (rule(operations=operations),))
+    has = BgpRoute(
+        "10.1.0.0/16",
+        as_path=(64512,),
+        communities=frozenset({(1, 2)}),
+        large_communities=frozenset({(1, 2, 3)}),
+        local_pref=7,
+    )
+    assert verdict(function, has, True).route == BgpRoute(
+        "10.1.0.0/16",
+        as_path=(65000, 65001, 64512),
+        communities=frozenset({(1, 2), (65000, 100)}),
+        large_communities=frozenset({(1, 2, 3), (65000, 1, 2)}),
+        local_pref=7,
+    )
+
+
 @pytest.mark.parametrize(
     ("operator", "length", "matches"),
     [

@@ -126,6 +126,13 @@ def test_what_is_shown_of_a_value_is_short_and_printable(value: t.Any) -> None:
     assert text.isprintable() and 0 < len(text) <= 80
 
 
+@pytest.mark.parametrize(
+    ("value", "text"), [("a b", "a b"), (" a", "' a'"), ("a ", "'a '"), ("", "''"), ("a\nb", "'a\\nb'"), ("é", "é")]
+)
+def test_text_is_quoted_where_its_ends_could_not_be_seen(value: str, text: str) -> None:
+    assert left_out.shown(value) == text
+
+
 @given(st.ip_addresses())
 def test_an_address_lies_in_the_blocks_that_it_lies_in(address: t.Any) -> None:
     bits = address.max_prefixlen

@@ -360,9 +360,10 @@ def test_a_declared_address_takes_a_spare_block_back_that_was_set_aside() -> Non
 # Quarantine
 
 
-def test_blocks_of_a_removed_node_are_nobody_elses_until_they_are_released() -> None:
+@pytest.mark.parametrize("spare_blocks", [0, 1])
+def test_blocks_of_a_removed_node_are_nobody_elses_until_they_are_released(spare_blocks: int) -> None:
     pool = PoolRange("main", "10.244.0.0/24", 27)
-    before = plan([pool], nodes("node1", "node2"))
+    before = plan([pool], nodes("node1", "node2"), spare_blocks=spare_blocks)
     after = plan([pool], nodes("node1", "node3"), before)
     lost = {*blocks(before, "node2"), *spares(before, "node2")}
     assert {entry.cidr for entry in after.quarantine} == lost

@@ -9,6 +9,7 @@ import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    InterfaceAddress,
     RouteAttributes,
     RouteOperation,
 )
@@ -104,6 +105,22 @@ def test_a_stored_state_that_cannot_be_read_is_no_reason_to_keep_the_rest(host, 
     assert list(host.kernel.routes(protocol=179)) == []
     assert not (host.folder / "calico").exists()
     assert STATE.workloads[0].interface not in [link.name for link in host.kernel.links()]
+
+
+def test_a_host_with_ipv6_alone_and_a_state_that_cannot_be_read(host, systemctl):
+    host.kernel.address_delete(InterfaceAddress("eth0", "10.10.1.11", 24))
+    for address in ("fe80::11", "fd00:10:10:1::11"):
+        host.kernel.address_add(InterfaceAddress("eth0", address, 64))
+    blackhole = RouteAttributes("blackhole", protocol=179, metric=1024)
+    assert host.kernel.route_batch([RouteOperation("add", "fd00:10:244::/122", blackhole)]) == []
+    (host.folder / "calico").mkdir()
+    (host.folder / "calico" / "state.json").write_text("{")
+    assert host.run(teardown)["changed"] is True
+    assert list(host.kernel.routes(protocol=179, family=6)) == []
+    host.kernel.address_delete(InterfaceAddress("eth0", "fd00:10:10:1::11", 64))
+    assert host.run(teardown)["msg"] == (
+        "This host has no network interface with an address. Give it one, then run again."
+    )
 
 
 def test_the_agent_is_stopped_before_anything_of_its_goes(host, systemctl, monkeypatch):

@@ -154,6 +154,8 @@ def test_refusals(rule: dict[str, t.Any], said: str) -> None:
 def test_rules_of_ipv6_have_prefixes_of_ipv6() -> None:
     (rule,) = of({**RULE, "cidr": "fd00::/8", "matchOperator": "In", "prefixLength": {"min": 128}}, "exportV6").exportV6
     assert rule.prefixLength.min == 128
+    (rule,) = of({**RULE, "cidr": "::/0", "matchOperator": "In", "prefixLength": {"max": 0}}, "exportV6").exportV6
+    assert rule.prefixLength.max == 0
     with pytest.raises(resources.ResourceError, match=r"exportV6\[0\].cidr 10.0.0.0/8 is not a range of IPv6"):
         of({**RULE, "cidr": "10.0.0.0/8", "matchOperator": "In"}, "exportV6")
     with pytest.raises(resources.ResourceError, match=r"importV4\[0\].prefixLength.min 33 is out of range"):

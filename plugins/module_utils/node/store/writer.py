@@ -126,14 +126,14 @@ class Direct:
 
 
 class Adding(Direct):
-    """The writer for a node without a running agent whose own records cannot be read: it only adds what is missing."""
+    """The writer for a node without a running agent whose own records cannot be read: it removes nothing."""
 
     def plan(self, state: NodeState) -> NodePlan:
-        """Return what `state` needs and the kernel lacks, without removals and without the node's own workloads.
+        """Return what differs between the kernel and `state` with the workloads and policy that can be read.
 
-        Raise ObserveError or KernelError.
+        Removals are left out: the objects may belong to what cannot be read. Raise ObserveError or KernelError.
         """
-        plan = plan_node(self._machine.kernel, state)
+        plan = plan_node(self._machine.kernel, desired.as_readable(self._machine, state))
         return plan.only(lambda change: change.action != "-")
 
 

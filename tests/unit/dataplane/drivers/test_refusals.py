@@ -127,6 +127,29 @@ def test_kernel_without_sets(kernel):
     assert ipset.observe(kernel, []) == {}
 
 
+@pytest.mark.parametrize(("failures", "reads"), [(1, True), (2, True), (3, False)])
+def test_rules_that_somebody_writes_at_the_same_time_are_read_again(kernel, failures, reads):
+    class Busy(type(kernel)):
+        left = failures
+
+        def run(self, argv, stdin="", timeout=60.0):
+            if argv[0] == "iptables-save" and self.left:
+                self.left -= 1
+                return Completed(4, "", "iptables-save: Resource temporarily unavailable")
+            return super().run(argv, stdin, timeout)
+
+    busy = Busy()
+    if reads:
+        assert iptables.observe(busy, [FILTER]).tables == {}
+        return
+    with pytest.raises(ObserveError) as caught:
+        iptables.observe(busy, [FILTER])
+    assert str(caught.value) == (
+        "The iptables rules cannot be read (iptables-save): iptables-save: Resource temporarily unavailable. See that"
+        " the kernel has nf_tables or iptables (Debian: linux-image-amd64), then run again."
+    )
+
+
 def test_table_that_nft_has_written(kernel):
     class Incompatible(type(kernel)):
         def run(self, argv, stdin="", timeout=60.0):

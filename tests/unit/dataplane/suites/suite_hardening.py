@@ -167,7 +167,7 @@ def test_a_second_interface_answers_for_its_own_addresses(kernel):
         attach.attach(kernel, one)
     inner = kernel.inside("pod")
     (rule,) = [rule for rule in inner.rules() if rule.source]
-    assert (rule.source, rule.priority, rule.protocol) == ("10.244.1.6", 1790, 179)
+    assert (rule.source, rule.table, rule.priority, rule.protocol) == ("10.244.1.6", 179_000_101, 1790, 179)
     ((to, through),) = inner.routes(table=rule.table)
     assert (to, through.device, through.gateway) == ("0.0.0.0/0", "net1", "169.254.1.1")
     assert plan_node(kernel, state(POD, NET1)).changes == ()

@@ -457,6 +457,17 @@ def test_nodes_that_come_and_nodes_that_go_are_both_let_in(phase: str) -> None:
     )
 
 
+@pytest.mark.parametrize("phase", [Phase.PREPARE, Phase.LINKS, Phase.DIVERT, Phase.FLIP])
+def test_bird_knows_a_pool_that_comes_from_the_first_phase_on(phase: str) -> None:
+    came = pool("vxlan", "two", "10.245.0.0/16")
+    current = build(pool("ipip"), workloads=[])
+    target = build(pool("vxlan"), came, workloads=[], previous=current.allocation)
+    bird = transition.phase_state(*(compiler.node_state(plan, "node1") for plan in (current, target)), phase).bird
+    assert bird is not None
+    device = "vxlan.calico" if phase == Phase.FLIP else "tunl0"
+    assert {one.cidr: one.device for one in bird.pools} == {"10.244.0.0/16": device, "10.245.0.0/16": "vxlan.calico"}
+
+
 def test_where_packets_are_held_towards_a_smaller_mtu() -> None:
     current, target = pair("direct", "vxlan")
     held = {}

@@ -92,6 +92,11 @@ def test_ranges_that_touch_are_one() -> None:
     assert of(protocol="tcp", destination=Entity(ports=ports)) == ("-p tcp", "-m tcp --dport 80:100")
 
 
+def test_only_neighbouring_ranges_are_merged() -> None:
+    ports = (PortRange(10, 19), PortRange(30, 39), PortRange(35, 50), PortRange(52, 60))
+    assert of(protocol="tcp", destination=Entity(ports=ports)) == ("-p tcp", "-m multiport --dports 10:19,30:50,52:60")
+
+
 def test_a_condition_has_fifteen_ports_at_most() -> None:
     found = conditions(PolicyRule("Allow", protocol="udp", source=Entity(ports=PORTS)), 4)
     assert found is not None
