@@ -23,7 +23,7 @@ def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet,
     for block in blocks:
         version, single = (6, "/128") if family_of(block.cidr) == 6 else (4, "/32")
         if version in members:
-            # A set shows single addresses without their length.
+            # A set shows single addresses without /32 or /128.
             members[version].append(block.cidr[: -len(single)] if block.cidr.endswith(single) else block.cidr)
     return tuple(
         IpSet(name_of(version, LOCAL_BLOCKS), "hash:net", tuple(sorted(own))) for version, own in members.items()

@@ -186,7 +186,10 @@ class VethEndpoint:
 
 @dataclasses.dataclass(frozen=True)
 class Route:
-    """A route with our protocol number. `type` is unicast or blackhole. A route without a gateway has scope link."""
+    """A route with our protocol number. `type` is unicast or blackhole.
+
+    A unicast IPv4 route without a gateway has scope link. `mtu` None leaves the MTU to the device.
+    """
 
     destination: str  # CIDR, /32 and /128 included
     type: str = "unicast"

@@ -36,7 +36,7 @@ TEMPORARY = "cali4t"
 TEMPORARY_IPV6 = "cali6t"
 _OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
 
-_MAX_ELEMENTS = 1048576  # members that a set has room for at least; the default of 65536 is reached by fleets
+_MAX_ELEMENTS = 1048576  # members for which a set that we make has room, or more; fleets reach ipset's default of 65536
 _FEW = 64  # members that may always be written one by one
 _MOST_REFUSED = 50  # sets that may be refused before the rest is no longer tried
 

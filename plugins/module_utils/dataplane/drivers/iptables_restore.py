@@ -78,7 +78,7 @@ class HookWrite(t.NamedTuple):
     chain: str
     first: Rules = ()
     last: Rules = ()
-    old: tuple[str, ...] = ()  # texts, as iptables-save prints them
+    old: tuple[str, ...] = ()  # our rules that are in the chain, as iptables-save prints them without -A and the chain
 
     @property
     def set_aside(self) -> bool:

@@ -202,8 +202,8 @@ def observe(
 def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, Observed]:
     """Return a mapping from host interface to state.
 
-    Workloads are read one by one, with their namespaces. This suits a few workloads of many. Workloads that are no
-    longer desired are not searched for. Raise KernelError if the kernel cannot be read.
+    Workloads are read one by one, with their namespaces unless they ended with these. This suits a few workloads of
+    many. Workloads that are no longer desired are not searched for. Raise KernelError if the kernel cannot be read.
     """
     observed: dict[str, Observed] = {}
     for endpoint in desired:

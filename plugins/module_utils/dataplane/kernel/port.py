@@ -132,8 +132,8 @@ class RouteAttributes(t.NamedTuple):
     """All of a route but its destination.
 
     Many routes share one object, which makes bulk work cheap. `device` and `gateway` are those of the first next hop;
-    `hops` is the number of next hops. `mtu` is in bytes. An IPv6 route has no scope, and always a metric. A route that
-    discards packets (blackhole) has no device, though the kernel shows lo for IPv6.
+    `hops` is the number of next hops. `mtu` is in bytes, None if the route sets none. An IPv6 route has no scope, and
+    always a metric. A route that discards packets (blackhole) has no device, though the kernel shows lo for IPv6.
     """
 
     type: str = "unicast"

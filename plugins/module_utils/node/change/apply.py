@@ -143,7 +143,10 @@ def carry_out(
 
 
 def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
-    """Store the target and make all changes of the plan, in their order; return as `carry_out` does."""
+    """Store the target and make all changes of the plan, in their order.
+
+    Return the number of the recorded generation, None if none was. Raise what `carry_out` raises for these steps.
+    """
     store = Store(machine.store)
     target = dataclasses.replace(planned.target, when=now(), complete=False)
     by: writer.KernelWriter = planned.writer
