@@ -89,7 +89,7 @@ def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
 def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """Write the routes by which the host reaches a workload.
 
-    From then on it is reachable, and BIRD may advertise it. An existing route of ours to another device is replaced.
+    From then on it is reachable, and BIRD may advertise it. A route of ours or of BIRD to another device is replaced.
     Raise AttachError if a route cannot be written; the link stays as it is then, and so does the other IP version's
     route if that was written.
     """

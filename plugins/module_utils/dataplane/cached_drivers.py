@@ -29,7 +29,7 @@ from .kernel.port import Kernel
 from .registry import REGISTRY
 
 TRUSTED = 10.0
-_SHARE = 100.0  # Reading legacy tables takes at most one part in so many of the time.
+_SHARE = 100.0  # Reading legacy tables again and again takes at most a hundredth of the time.
 
 Clock = t.Callable[[], float]
 
@@ -81,8 +81,8 @@ class CachedTables:
     def mark(self, kernel: Kernel) -> t.Hashable:
         """Return a token that changes when another process may have written since; None until tables were read.
 
-        For legacy tables, whose sizes do not show every change, it also changes from time to time. It is cheap. Raise
-        KernelError if the kernel cannot be read.
+        For legacy tables, whose sizes do not show every change, it also changes every TRUSTED seconds, or less often if
+        reading the tables takes long. It is cheap. Raise KernelError if the kernel cannot be read.
         """
         if not self.backend:
             return None
@@ -154,8 +154,8 @@ class CachedTables:
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make the changes as `iptables.apply` does, and update the cache.
 
-        Refused chains are remembered, so that `diff` leaves them out. Raise ApplyError, or SetAside if only single
-        chains were refused.
+        Refused chains are remembered, so that `diff` leaves them out. Raise ApplyError with the changes that failed:
+        SetAside if only single chains were refused. Raise KernelError if the tables' marks cannot be read.
         """
         try:
             self._apply(kernel, changes)
@@ -217,7 +217,7 @@ def _after(observed: iptables.Observed, writes: t.Iterable[Write]) -> iptables.O
 class _Digests:
     """The hashes of chains, computed once for each tuple of rules.
 
-    Entries that a round does not use are discarded after it.
+    A round lasts from one `begin` to the next. Entries that it does not use are discarded after it.
     """
 
     def __init__(self) -> None:

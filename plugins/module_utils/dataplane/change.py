@@ -20,8 +20,9 @@ ACTIONS: tuple[Action, ...] = ("+", "~", "-", "!", "=")
 class Change(t.NamedTuple):
     """One difference between the desired and the observed state, for people and for the driver that applies it.
 
-    `subject` names the object. `before` and `after` are texts of one line (None: absent). `note` says why, in words.
-    `old` and `new` are the driver's own values. `detail` is a longer text (a unified diff), "" if there is none.
+    `kind` is the kind of object, such as `route` or `device`, and `subject` names the object. `before` and `after` are
+    texts of one line (None: absent). `note` says why, in words. `old` and `new` are the driver's own values. `detail`
+    is a longer text (a unified diff), "" if there is none.
     """
 
     kind: str
@@ -63,7 +64,9 @@ class ObserveError(Exception):
 
 
 class ApplyError(Exception):
-    """The changes of one call that could not be made; all its other changes were made.
+    """The changes of one call that could not be made.
+
+    All its other changes were made, except for those that must wait for the failed ones (see `apply.apply_node`).
 
     `failures` has all of them as (change, reason). A reason says what was refused, what the kernel said, and the
     remedy. `change` and `reason` are the first of them.

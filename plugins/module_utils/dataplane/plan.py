@@ -78,7 +78,10 @@ class NodePlan:
         )
 
     def only(self, keep: t.Callable[[Change], bool]) -> NodePlan:
-        """Return a copy of the plan with only those additions and removals for which `keep` returns True."""
+        """Return a copy of the plan with only those additions and removals for which `keep` returns True.
+
+        The `kept` objects are left as they are, and `keep` is not called for them.
+        """
         parts = [
             part._replace(changes=[change for change in part.changes if change.action == "=" or keep(change)])
             for part in self.parts
@@ -87,7 +90,7 @@ class NodePlan:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """The additions and removals: all that apply_node does."""
+        """The additions, conflicts among them, and then the removals."""
         return self.additions + self.removals
 
     @property

@@ -79,9 +79,10 @@ class NextHops:
         self._lookups: dict[int, Lookup] = {}  # by IP version
 
     def route(self, address: str) -> t.Optional[RouteAttributes]:
-        """Return the unicast route that the underlay takes to `address`, or None if there is none or it is refused.
+        """Return the route that the underlay takes to `address`, or None if there is none or it is not unicast.
 
-        Raise KernelError if the routes cannot be read.
+        The first call for an IP version reads the routes; later changes are not seen. Raise KernelError if they cannot
+        be read.
         """
         family = family_of(address)
         if family not in self._lookups:

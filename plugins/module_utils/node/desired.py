@@ -46,9 +46,9 @@ def desired(
 
 
 def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
-    """Return the host's interfaces that are no workload's, as a mapping from name to addresses.
+    """Return the host's interfaces that have addresses and are no workload's, as a mapping from name to addresses.
 
-    It is empty if the state's policy does not depend on them. Raise KernelError.
+    Addresses have no prefix length. It is empty if the state's policy does not depend on them. Raise KernelError.
     """
     if not needs_interfaces(state):
         return NO_INTERFACES
@@ -84,7 +84,7 @@ def as_readable(machine: Machine, state: NodeState) -> NodeState:
 
 
 def before_network(machine: Machine, state: NodeState) -> NodeState:
-    """Return what the firewall must be while the host's interfaces have no addresses yet.
+    """Return the state that the firewall must have while the host's interfaces have no addresses yet.
 
     Write nothing. Records and allocations that cannot be read are left out, as in `as_readable`.
     """

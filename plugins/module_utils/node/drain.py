@@ -38,7 +38,8 @@ def path(folder: str) -> str:
 def load(folder: str) -> t.Optional[Drained]:
     """Return the drain mark in `folder`, None if the node accepts workloads.
 
-    A file that cannot be read counts as a mark, because an ignored mark would lose workloads. Raise nothing.
+    A file that cannot be read counts as a mark by "somebody" at "a time", because an ignored mark would lose workloads.
+    Raise nothing.
     """
     try:
         with open(path(folder), encoding="utf-8") as stream:

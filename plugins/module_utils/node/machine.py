@@ -41,7 +41,7 @@ class AgentConnection(t.Protocol):
 
 
 class AgentRefused(Exception):
-    """The error for a request that the agent answered with a refusal."""
+    """The error for a request that the agent refused, or that failed in another way than by a missing answer."""
 
 
 def is_bird_answering(socket: str) -> bool:

@@ -127,8 +127,9 @@ def interface_settings(interface: str) -> dict[str, str]:
 def tables(kernel: Kernel, family: int = 4) -> dict[str, dict[str, list[str]]]:
     """Return a mapping from table to chain to rules, of one IP version (4 or 6).
 
-    Our own chains are complete; of other chains there are only the rules that carry our mark. Rules are texts as
-    iptables-save prints them, with -A. Raise ObserveError or KernelError.
+    Only the rules that carry our mark are listed, whichever chain they are in. A chain of ours (`cali-*`) without any
+    rule is there with an empty list. Rules are texts as iptables-save prints them, with -A. Raise ObserveError or
+    KernelError.
     """
     found: dict[str, dict[str, list[str]]] = {}
     observed = iptables.observe(kernel, [])
@@ -157,7 +158,10 @@ def routes(kernel: Kernel, table: int = TABLE_MAIN, protocols: t.Collection[str]
 
 
 def route(destination: str, attributes: RouteAttributes) -> Data:
-    """Return a route as a dict: destination, type, gateway, device, onlink, mtu (bytes), protocol (name) and table."""
+    """Return a route as a dict: destination, type, gateway, device, onlink, mtu (bytes), protocol and table (number).
+
+    The protocol is "calico", "bird", or the number of any other as text.
+    """
     return {
         "destination": destination,
         "type": attributes.type,

@@ -30,10 +30,10 @@ _AGENT_RUNS = (
 def bring_to(machine: Machine, build: Build, *, check: bool, who: str) -> list[Change]:
     """Make the changes that `build` finds, unless `check`, and return them.
 
-    Problems come first, then removals, changes and additions. `who` names this process in the lock, for others that
-    wait. With `check` nothing is locked, and problems are returned. Otherwise raise InTheWay, before anything is
-    changed, if there are problems or an agent runs. Raise LockError, or what drivers raise: ObserveError, KernelError,
-    ApplyError or MissingLibrary.
+    Problems come first, then removals, changes, additions and notes. `who` names this process in the lock, for others
+    that wait. With `check` nothing is locked, and problems are returned. Otherwise raise InTheWay, before anything is
+    changed, if there are problems or an agent runs. Raise LockError if a lock is not free within
+    `machine.lock_timeout` seconds, or what drivers raise: ObserveError, KernelError, ApplyError or MissingLibrary.
     """
     if check:
         return _shown(build(machine.kernel))

@@ -69,7 +69,10 @@ class Plan:
 
 
 def plan(machine: Machine) -> Plan:
-    """Return what a teardown removes. Change nothing. Raise ObserveError or KernelError."""
+    """Return what a teardown removes. Change nothing.
+
+    Raise ObserveError or KernelError, or OSError if a file to be removed cannot be read.
+    """
     stored = _stored(machine)
     files = _files(machine, stored)
     last = {machine.placed(entry.path) for entry in (stored.files if stored else None) or () if entry.last}
@@ -88,7 +91,8 @@ def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: 
     """Remove everything of ours, unless `check`, and return the plan that was made before.
 
     `who` names this process in the locks, and `lock_timeout` is the seconds to wait for each. Raise ObserveError,
-    KernelError, LockError, MissingLibrary or ApplyError.
+    KernelError, LockError, MissingLibrary, ApplyError or OSError. An error ends the teardown; the next one completes
+    it.
     """
     if check:
         return plan(machine)

@@ -15,7 +15,7 @@ from .unit_encoding import unit_name
 PROGRAM = "systemctl"
 AGENT_UNIT = "calico-agent.service"
 BIRD_UNIT = "calico-bird.service"
-_SECONDS = 150.0  # a unit that does not come up is given up by systemd after 90
+_SECONDS = 150.0  # for one call of systemctl; systemd gives up a unit that does not come up after 90
 _PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
 _RUNNING = ("active", "activating", "reloading", "refreshing")
 
@@ -107,8 +107,8 @@ def _does(words: t.Collection[str]) -> bool:
 def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> None:
     """Make the changes that `diff` returned, by calling systemctl, and wait for each call.
 
-    With `reload`, or if a unit's file is stale, systemd first reads all unit files again. All changes are tried. Raise
-    ApplyError with those that failed.
+    With `reload`, or if a unit's file is stale, systemd first reads all unit files again. All changes are tried; of a
+    unit, the steps after one that failed are not. A call may take 150 seconds. Raise ApplyError with those that failed.
     """
     failures = Failures()
     if reload or any(change.old.stale for change in changes):

@@ -39,11 +39,11 @@ class AttachedWorkload:
     addresses: tuple[str, ...] = ()
     pool: str = ""
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    mac: t.Optional[str] = None  # as requested
+    mac: t.Optional[str] = None  # as requested, for the end inside the namespace; None: any
     mtu: t.Optional[int] = None  # as requested, in bytes; None: the pool's workload_mtu
     network: str = ""  # CNI: name of the network
     container: str = ""  # CNI: id of the container
-    since: str = ""  # ISO 8601, UTC
+    since: str = ""  # time of its attachment: ISO 8601, UTC
     netns_identity: str = ""  # identifies the namespace that it was attached to, until the next boot; "": not known
     #: Labels that were changed after it was attached, None for a removed one. `labels` contains the changes.
     relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
@@ -60,7 +60,7 @@ class AttachedWorkload:
         return {**told, "relabelled": dict(self.relabelled)} if self.relabelled else told
 
     def with_labels(self, given: t.Mapping[str, str]) -> AttachedWorkload:
-        """Return it with the labels `given` at its attachment. Labels that were changed afterwards take precedence.
+        """Return it with `given` for the labels that it was attached with; `relabelled` is applied to them.
 
         The same object is returned if no label changes.
         """
@@ -71,7 +71,7 @@ class AttachedWorkload:
     def labelled(self, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Return it with these labels changed after its attachment; None removes a label.
 
-        The same object is returned if nothing changes.
+        The changes are added to `relabelled`. The same object is returned if nothing changes.
         """
         kept = {key: text for key, text in {**self.labels, **labels}.items() if text is not None}
         relabelled = {**self.relabelled, **labels}
@@ -84,7 +84,7 @@ class AttachedWorkload:
         """Return the workload in `data`. Unknown fields, which a later release may add, are ignored.
 
         Raise ValueError if `data` is not a dict, a value has a wrong type, an address is invalid, or id or name is
-        missing.
+        missing or empty.
         """
         if not isinstance(data, dict):
             raise ValueError("a workload's record is not a JSON object")
@@ -227,9 +227,9 @@ def own_routes(bgp: bool, ipam: NodeIpam, workloads: t.Sequence[VethEndpoint]) -
 
 
 def with_opened(ipam: NodeIpam, opened: t.Collection[str]) -> NodeIpam:
-    """Return `ipam` with the spare blocks in `opened` (CIDRs) open, in the order of `opened`.
+    """Return `ipam` with the spare blocks in `opened` (CIDRs) moved to the end of `blocks`, in the order of `opened`.
 
-    Other CIDRs are ignored.
+    A CIDR that is no spare block is ignored.
     """
     if not opened:
         return ipam
@@ -271,7 +271,8 @@ def beside_inventory(
     """Return the veth endpoints of the node's own workloads, sorted by id.
 
     A workload without an address is left out, because it cannot be on the host yet. So is one whose interface or
-    address another workload has; those of the inventory take precedence.
+    address another workload has: those of the inventory take precedence, then the smaller id. `own` is the cache to
+    use.
     """
     made = own or OwnEndpoints()
     interfaces = {found.interface for found in state.workloads}
@@ -296,7 +297,8 @@ def with_workloads(
 ) -> NodeState:
     """Return `state` with the node's own workloads (see `beside_inventory`) and with its `opened` spare blocks open.
 
-    Equal input gives an equal result. The same object is returned if there is nothing to add.
+    Their routes and sysctls are added too. `opened` are CIDRs, `own` is the cache to use. Equal input gives an equal
+    result. The same object is returned if no workload is added and `opened` is empty.
     """
     ipam = with_opened(state.ipam, opened)
     endpoints = beside_inventory(state, workloads, own)
@@ -319,8 +321,9 @@ def with_workloads(
 def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocated: t.Collection[str]) -> NodeState:
     """Return `state`, an earlier one to which the node reverts from `current`, with the newer blocks that are in use.
 
-    A block is added if it was granted since, one of the `allocated` addresses lies in it, and `state` has its pool. The
-    same object is returned if there is none, or if `current` is None.
+    A block of `current` is added if `state` does not have it but has its pool, and one of the `allocated` addresses
+    lies in it. It gets a blackhole route, and is added to the IP sets of the node's own blocks. BIRD announces it
+    unless the pool has `disable_bgp_export`. The same object is returned if there is none, or if `current` is None.
     """
     if current is None or not allocated:
         return state
@@ -347,7 +350,10 @@ def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocat
 
 
 def address_conflicts(state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> list[str]:
-    """Return a sentence for each address of `workloads` that `state` plans for a tunnel or another workload."""
+    """Return a sentence for each address of `workloads` that `state` plans for a tunnel or a workload of its own.
+
+    They are in the order of the workloads' ids.
+    """
     planned = {address: f"the {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
     planned.update(
         (address, f"workload {found.namespace}/{found.name}")
@@ -366,8 +372,9 @@ def address_conflicts(state: NodeState, workloads: t.Iterable[AttachedWorkload])
 def pools_of(state: NodeState, workload: AttachedWorkload) -> tuple[Pool, ...]:
     """Return the pool of the workload's first address and, if it has both IP versions, the pool of its IPv6 address.
 
-    The first is the pool that the workload was assigned to by name, if it has the right IP version. Otherwise a pool is
-    the one that contains the address. If there is none, it is a substitute whose MTU fits into any tunnel.
+    The first is the pool with the name in `workload.pool`, if it has the right IP version. Otherwise a pool is the one
+    that contains the address. If there is none, or the workload has no address, it is a substitute whose MTU fits into
+    any tunnel.
     """
     first: dict[bool, str] = {}
     for address in workload.addresses:

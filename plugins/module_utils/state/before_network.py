@@ -18,8 +18,8 @@ from .node_policy_tables import needs_interfaces
 from .node_state import NodeState
 from .policy_state import PolicyState
 
-#: The HostEndpoint, its tier and its policies. It sorts before every valid name, so this HostEndpoint governs "*" in
-#: place of the node's own.
+#: The name of the HostEndpoint and of its tier, and the beginning of its policies' names. It sorts before every valid
+#: name, so this HostEndpoint governs "*" in place of the node's own.
 NAME = "!before-network"
 
 _LABEL = "baremetal.host-routing/before-network"
@@ -33,7 +33,7 @@ def closed(state: NodeState) -> NodeState:
     """Return `state` with all interfaces closed that may turn out to belong to a HostEndpoint.
 
     Traffic that configures an interface passes: failsafe ports, IPv6 neighbour and router discovery, and DHCPv6. The
-    same object is returned if no HostEndpoint of the node depends on addresses.
+    same object is returned if the state has no policy, or if every HostEndpoint of the node names its interface.
     """
     if state.policy is None or not needs_interfaces(state):
         return state

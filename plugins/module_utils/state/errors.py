@@ -12,9 +12,9 @@ import typing as t
 class FleetError(Exception):
     """An error of an inventory that cannot become a fleet.
 
-    `variable` is what to look for in the inventory (`calico_ip_pools[0].cidr`), `value` its content. `rule` is the rest
-    of the sentence that says what is wrong, `remedy` a sentence that says how to go on. `origin` is the file and line,
-    or "" if these are not known. The error's text contains all of them.
+    `variable` is what to look for in the inventory (`calico_ip_pools[0].cidr`). `value` is its content, None to show
+    none. `rule` is the rest of the sentence that says what is wrong, `remedy` a sentence that says how to go on.
+    `origin` is the file and line, or "" if these are not known. The error's text contains all of them.
     """
 
     def __init__(self, variable: str, value: t.Any, rule: str, remedy: str, origin: str = "") -> None:
@@ -36,9 +36,10 @@ class FleetError(Exception):
 
 
 def shown(value: t.Any) -> str:
-    """Return a value as an error shows it: cut to 80 characters, and quoted only if it is an empty string.
+    """Return a value as an error shows it, cut to 80 characters.
 
-    A text that begins with "/" is a path and is not cut, because its end matters most.
+    A string has no quotes unless it is empty, and a bool is "true" or "false". Any other value is its repr. A text that
+    begins with "/" is a path and is not cut, because its end matters most.
     """
     if isinstance(value, bool):
         value = str(value).lower()  # as in YAML
@@ -59,7 +60,7 @@ def within(label: str, field: str) -> str:
 def did_you_mean(name: str, known: t.Iterable[str], otherwise: str) -> str:
     """Return a remedy: it suggests the entry of `known` that resembles `name`, or lists up to eight after `otherwise`.
 
-    `known` must not be empty.
+    Of more than eight only the first seven are listed, in alphabetical order. `known` must not be empty.
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)

@@ -14,15 +14,16 @@ from .node_state import Block, IpSet
 
 
 def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet, ...]:
-    """Return one IP set of the node's own blocks for each IP version of `versions`, also if it is empty.
+    """Return one IP set of `blocks`, the node's own, for each IP version of `versions`, also if it is empty.
 
-    A packet with a source in one of them must arrive at the interface of the workload that has this address.
+    Blocks of other versions are left out. A packet with a source in one of the sets must arrive at the interface of the
+    workload that has this address.
     """
     members: dict[int, list[str]] = {version: [] for version in sorted(versions)}
     for block in blocks:
         version, single = (6, "/128") if family_of(block.cidr) == 6 else (4, "/32")
         if version in members:
-            # A set shows single addresses without their length.
+            # A set shows single addresses without /32 or /128.
             members[version].append(block.cidr[: -len(single)] if block.cidr.endswith(single) else block.cidr)
     return tuple(
         IpSet(name_of(version, LOCAL_BLOCKS), "hash:net", tuple(sorted(own))) for version, own in members.items()
@@ -30,9 +31,9 @@ def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet,
 
 
 def with_blocks(sets: t.Iterable[IpSet], blocks: t.Iterable[Block]) -> tuple[IpSet, ...]:
-    """Return a state's sets with `blocks` added to the sets of the node's own blocks.
+    """Return a state's `sets` with `blocks` added to those of them that hold the node's own blocks.
 
-    A set that is missing is not added.
+    If there is no such set for the IP version of a block, the block is not added.
     """
     more = {ipset.name: ipset.members for ipset in ipsets(blocks, (4, 6))}
     return tuple(

@@ -165,7 +165,8 @@ def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endp
     """Yield all endpoints that policy on this node may select: the inventory's, `others`, and the node's own workloads.
 
     `others` are what other nodes had some time ago. An address that a workload here has, or that the inventory plans
-    for another endpoint, is removed from them. If one has the name of another workload, it is renamed to "<name> on
+    for another endpoint, is removed from them. One that loses all its addresses this way is left out, and so is one of
+    this node. A workload of another node that has the name of an earlier one, or of one here, is renamed to "<name> on
     <node>".
     """
     yield from elsewhere(state, policy, others)
@@ -251,7 +252,10 @@ def workload_endpoint(
     profiles: tuple[str, ...],
     ports: tuple[model.DefinedPort, ...] = (),
 ) -> Endpoint:
-    """Return a workload as the Endpoint that policy selects by labels, addresses and named ports."""
+    """Return a workload as the Endpoint that policy selects by labels, addresses and named ports.
+
+    Its name is "<namespace>/<name>". Its labels are the workload's, with those for its namespace.
+    """
     return Endpoint(
         kind=model.WORKLOAD_ENDPOINT,
         name=f"{workload.namespace}/{workload.name}",
@@ -303,7 +307,7 @@ def _local_blocks(state: NodeState) -> tuple[int, ...]:
 def _merged(without: tuple[IptablesTable, ...], policy: tuple[IptablesTable, ...]) -> tuple[IptablesTable, ...]:
     """Return the tables of `policy`, and those of `without` that policy does not replace.
 
-    The replacing table contains the rules that the replaced one had.
+    A table replaces the one of the same name and IP version, and contains the rules that the replaced one had.
     """
     replaced = {(table.family, table.name) for table in policy}
     kept = tuple(table for table in without if (table.family, table.name) not in replaced)

@@ -64,10 +64,11 @@ _NOT_STORED: t.Mapping[str, bool] = {"stored": False}
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or None.
+    """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or "None".
 
-    One list contains pools of both families, as with blocks and routes: a CIDR with ':' is IPv6. `workload_mtu` and
-    `route_mtu` are the `mtu` and `route_mtu` of a workload with an address of the pool.
+    One list contains pools of both families, as with blocks and routes: a CIDR with ':' is IPv6. `block_size` is the
+    prefix length of its blocks. `workload_mtu` and `route_mtu` are the `mtu` and `route_mtu` of a workload with an
+    address of the pool.
     """
 
     name: str
@@ -94,9 +95,10 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class NodeIpam:
-    """The node's own part of the lockfile: all grants to it. `generation` is the plan's.
+    """The node's own part of the lockfile: all grants to it. `generation` is the lockfile's number.
 
-    `reservations` are CIDRs. An address in them is never chosen automatically, only assigned on request by name.
+    `spare_blocks` are granted, but not in use until the node opens them. `reservations` are CIDRs. An address in them
+    is never chosen automatically, only assigned to a request that names the address.
     """
 
     generation: int = 0
@@ -184,7 +186,10 @@ class VethEndpoint:
 
 @dataclasses.dataclass(frozen=True)
 class Route:
-    """A route with our protocol number. `type` is unicast or blackhole. A route without a gateway has scope link."""
+    """A route with our protocol number. `type` is unicast or blackhole.
+
+    A unicast IPv4 route without a gateway has scope link. `mtu` None leaves the MTU to the device.
+    """
 
     destination: str  # CIDR, /32 and /128 included
     type: str = "unicast"
@@ -290,7 +295,7 @@ class NodeState:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the state as plain data for JSON; `from_dict` reads it. Without policy there is no key `policy`.
 
-        Fields of `_LATER` are left out at their default.
+        Fields that a later release added (`_LATER`) are left out at their default.
         """
         plain = self._without_policy()
         if self.policy is not None:
@@ -316,7 +321,8 @@ class NodeState:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
         """Return the state in `data`, the result of `to_dict` or `to_wire`.
 
-        Raise ValueError for another version, an unknown field, a missing one, or a value of another type.
+        Raise ValueError for another version, an unknown field, a missing one, or a text, number or flag of another
+        type. Other malformed data may raise TypeError or AttributeError: a list where a mapping belongs, for example.
         """
         fields = dict(data)
         version = fields.pop("version", None)
@@ -419,7 +425,10 @@ def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:
 
 
 def _plain(value: t.Any) -> t.Any:
-    """Return dataclasses as dicts and tuples as lists, recursively: as `dataclasses.asdict` at a third of its cost."""
+    """Return dataclasses as dicts and tuples as lists, recursively: as `dataclasses.asdict` at a third of its cost.
+
+    Fields that are not stored are left out, and fields of `_LATER` at their default.
+    """
     if isinstance(value, (str, int, type(None))):
         return value
     if isinstance(value, tuple):
@@ -444,7 +453,8 @@ def _build(kind: type, value: t.Any) -> t.Any:
     return _reader(kind)(value)
 
 
-#: Fields that were added after the first release, with their defaults. Earlier releases refuse unknown fields.
+#: Fields that were added after the first release, with their defaults. At its default a field is not written, because
+#: earlier releases refuse unknown fields.
 _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
     NodeState: {"workload_source_spoofing": False},
     VethEndpoint: {"source_spoofing": False},
@@ -464,7 +474,8 @@ def _reader(kind: t.Any) -> _Reader:
     """Return the function that makes a value of `kind` from plain data.
 
     It is cached, so each annotation is evaluated once: the states of a fleet have few kinds of values in great numbers.
-    The function raises ValueError for an unknown or missing field, and for a scalar of another type.
+    The function raises ValueError for an unknown or missing field, and for a scalar of another type. Where a list or
+    mapping belongs, another value may raise TypeError or AttributeError.
     """
     origin, arguments = t.get_origin(kind), t.get_args(kind)
     if origin is t.Union:  # Optional[X]

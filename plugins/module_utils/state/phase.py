@@ -24,7 +24,7 @@ class Phase(str, enum.Enum):
 
     @classmethod
     def from_text(cls, text: str) -> Phase:
-        """Return the phase with this name. Raise ValueError if there is none."""
+        """Return the phase with this value, such as "flip". Raise ValueError if there is none."""
         try:
             return cls(text)
         except ValueError:

@@ -25,7 +25,11 @@ T = t.TypeVar("T")
 
 
 def to_plain(value: t.Any) -> t.Any:
-    """Return a dataclass of the model, or a value of one of its fields, as plain data. Tuples become lists."""
+    """Return a dataclass of the model, or a value of one of its fields, as plain data.
+
+    A dataclass becomes a dict without the fields at their default, a tuple a list, and a tuple of pairs (labels,
+    annotations) a dict. A port becomes 80, "1000:2000" or "http".
+    """
     if isinstance(value, (NamedPort, PortRange)):
         return _plain_port(value)
     if isinstance(value, tuple):
@@ -41,7 +45,11 @@ def to_plain(value: t.Any) -> t.Any:
 
 
 def from_plain(kind: type[T], data: t.Any) -> T:
-    """Return the dataclass `kind` from the `data` that `to_plain` made. Raise ValueError for any other data."""
+    """Return the dataclass `kind` from the `data` that `to_plain` made.
+
+    Raise ValueError if `data`, or the part for a dataclass in it, is no mapping, or has an unknown or a missing field.
+    The types of other values are not checked.
+    """
     if not isinstance(data, t.Mapping):
         raise ValueError(f"{kind.__name__} is made of {type(data).__name__}")
     known = {name: hint for name, hint, _default in _fields(kind)}
@@ -85,7 +93,7 @@ _FIELDS: dict[t.Any, tuple[tuple[str, t.Any, t.Any], ...]] = {}
 
 
 def _fields(kind: t.Any) -> tuple[tuple[str, t.Any, t.Any], ...]:
-    """Return (name, type, default) of each field of a dataclass."""
+    """Return (name, type, default) of each field of a dataclass; the default is dataclasses.MISSING if it has none."""
     found = _FIELDS.get(kind)
     if found is None:
         hints = t.get_type_hints(kind)

@@ -82,7 +82,8 @@ class PolicyState:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> PolicyState:
         """Return the state in `data`.
 
-        Raise ValueError if a field is unknown or missing, or has a value of another type.
+        Raise ValueError if a field is unknown or missing, or if a list or mapping is expected and another value found.
+        The types of other values are not checked.
         """
         fields = dict(data)
         try:

@@ -48,7 +48,10 @@ class Collected:
 
 
 class Told(t.NamedTuple):
-    """A report of one node as the controller sends it on. `endpoints` None means that they have not changed."""
+    """A report of one node as the controller sends it on. `endpoints` None means that they have not changed.
+
+    `when` and `blocks` are as in Collected.
+    """
 
     when: str
     endpoints: t.Optional[tuple[Endpoint, ...]] = None
@@ -65,8 +68,9 @@ class RemoteEndpoints:
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The endpoints of all nodes, sorted by node and name.
 
-        If two nodes report one address, it belongs to the node whose report is newer. An endpoint without any other
-        address is left out.
+        If two nodes report one address, it belongs to the node whose report is newer, or at equal times to the one
+        whose name sorts last. The address is removed from the other node's endpoint. An endpoint with no address left
+        is left out.
         """
         owner: dict[str, str] = {}
         for node in sorted(self.nodes, key=lambda name: (self.nodes[name].when, name)):
@@ -80,7 +84,10 @@ class RemoteEndpoints:
         return tuple(found)
 
     def when(self, endpoint: Endpoint) -> t.Optional[str]:
-        """Return the time of the report that contains this endpoint, under whatever name; None if no report does."""
+        """Return the time of the report that contains this endpoint, None if no report does.
+
+        It is found by its node, interface and namespace, because its name may have been changed to be unique.
+        """
         collected = self.nodes.get(endpoint.node)
         if collected is None:
             return None
@@ -92,8 +99,10 @@ class RemoteEndpoints:
     def updated(self, told: t.Mapping[str, Told], nodes: t.Collection[str]) -> RemoteEndpoints:
         """Return the reports updated with those in `told`, by node.
 
-        Nodes that are not in `nodes`, the fleet's, are removed. A node without a new report keeps its last one. Known
-        endpoints outside of the blocks that their node has by the new report are removed.
+        Known reports of nodes that are not in `nodes`, the fleet's, are dropped; a node in `told` is not checked for
+        that. A node that is not in `told` keeps its report. If the new report has no endpoints, the known ones stay,
+        with its time, but for those outside of the blocks that it gives. It is ignored if none are known. Raise
+        ValueError if one of its blocks is no CIDR.
         """
         found = {name: collected for name, collected in self.nodes.items() if name in nodes}
         for name, one in told.items():
@@ -143,7 +152,7 @@ class RemoteEndpoints:
     def from_dict(cls, data: t.Any) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
         """Return the reports in `data`, the result of `to_dict`, and the endpoints that are left out.
 
-        Raise ValueError as `told_of`.
+        Raise ValueError if `data` has another form, or a block is not a CIDR (see `told_of`).
         """
         told, left_out = told_of(data)
         return cls().updated(told, data), left_out
@@ -200,8 +209,9 @@ class _Check:
 def told_of(data: t.Any) -> tuple[dict[str, Told], tuple[LeftOut, ...]]:
     """Return the reports in `data` by node, as `updated` takes them, and the endpoints that are left out.
 
-    `data` is {node: {"collected": when, "endpoints": [...] or missing, "blocks": [...] or missing}}. Raise ValueError
-    if it has another form, or a block that is not a CIDR.
+    `data` is {node: {"collected": when, "endpoints": [...] or missing, "blocks": [...] or missing}}. Endpoints that are
+    invalid (see `read_endpoints`) are left out. Raise ValueError if `data` has another form, a time of more than 40
+    characters, or a block that is not a CIDR or has host bits.
     """
     if not isinstance(data, t.Mapping):
         raise ValueError("what nodes told is not a dictionary")

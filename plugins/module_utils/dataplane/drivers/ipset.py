@@ -36,7 +36,7 @@ TEMPORARY = "cali4t"
 TEMPORARY_IPV6 = "cali6t"
 _OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
 
-_MAX_ELEMENTS = 1048576  # the default of 65536 is reached by fleets
+_MAX_ELEMENTS = 1048576  # members for which a set that we make has room, or more; fleets reach ipset's default of 65536
 _FEW = 64  # members that may always be written one by one
 _MOST_REFUSED = 50  # sets that may be refused before the rest is no longer tried
 
@@ -201,7 +201,10 @@ def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float]
 
 
 def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Make sets, and add members to those that change. Raise ApplyError with each set that was refused."""
+    """Make sets, and add members to those that change. Raise ApplyError with each set that was refused.
+
+    A set of another type than the desired one is deleted and made anew. Nothing is removed from the others.
+    """
     failures = Failures()
     for change in _write(kernel, [change for change in changes if change.action in ("+", "~")], _fill, failures):
         kernel.run(["ipset", "destroy", _made(change)])
@@ -262,7 +265,8 @@ def _write(
 ) -> list[Change]:
     """Write the lines of these changes, again without a set at which the kernel refused, until the rest is accepted.
 
-    Lines may be repeated without harm. Add refused changes to `failures`. Return the changes that may be half written.
+    Lines may be repeated without harm. After 50 refused sets, or a failure that names no line, the rest is not tried.
+    Add refused changes to `failures`. Return the changes that may be half written.
     """
     left = list(changes)
     halves: list[Change] = []
@@ -377,7 +381,7 @@ def _delete(kernel: Kernel, changes: t.Sequence[Change], failures: Failures, sle
 
 
 def _destroy(kernel: Kernel, left: t.Sequence[tuple[Change, str]]) -> list[tuple[Change, str]]:
-    """Delete the sets of these changes.
+    """Delete the sets of these changes. The texts beside them, an earlier call's reasons, are not used.
 
     Return (change, reason) of those that could not be deleted, [] if none. A set that does not exist is ignored. Each
     line takes effect by itself, and the first refused one ends the program, which is then run again with the rest.

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _LONG = 16  # rules; in a chain of this length, a few lines are written singly, so that the others keep their counters
-_FEW = 4  # A few lines are at most one in so many.
+_FEW = 4  # A few lines are at most one in four of the chain's.
 
 _JUMP = re.compile(r"-[jg] (\S+)")
 

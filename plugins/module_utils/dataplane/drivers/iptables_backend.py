@@ -141,8 +141,8 @@ def first_line(done: Completed) -> str:
 class Backends(t.NamedTuple):
     """The state of both backends.
 
-    `used` is the one that the host's `iptables` writes, nft or legacy. `rules` is a mapping from backend to its number
-    of IPv4 rules, None if it cannot be read.
+    `used` is the one that the host's `iptables` writes, nft or legacy. `version` is the program's, "" if it prints
+    none. `rules` is a mapping from backend to its number of IPv4 rules, None if it cannot be read.
     """
 
     used: str

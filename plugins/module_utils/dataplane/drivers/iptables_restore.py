@@ -22,10 +22,10 @@ from ..kernel.port import Completed, Kernel
 from .iptables_saved import TablePlace, commented
 
 _LOCK_WAIT = 10  # seconds for the lock of the legacy tables (/run/xtables.lock)
-_TIMEOUT = 120.0
-_ATTEMPTS = 3  # if another process wrote the table between the program's reading and its writing
+_TIMEOUT = 120.0  # seconds for one run of the program
+_ATTEMPTS = 3  # runs in all, if another process wrote the table between the program's reading and its writing
 _MOST_REFUSED = 50  # chains that may be set aside before the table is no longer tried
-_MOST_TRIALS = 400
+_MOST_TRIALS = 400  # runs of the program in one search for refused rules
 _TRIAL = "cali-trial"
 
 _NAMED_LINE = re.compile(r"\bline:? (\d+)")
@@ -78,7 +78,7 @@ class HookWrite(t.NamedTuple):
     chain: str
     first: Rules = ()
     last: Rules = ()
-    old: tuple[str, ...] = ()  # texts, as iptables-save prints them
+    old: tuple[str, ...] = ()  # our rules that are in the chain, as iptables-save prints them without -A and the chain
 
     @property
     def set_aside(self) -> bool:
@@ -247,7 +247,8 @@ def _about_the_input(done: Completed) -> bool:
 def _search(kernel: Kernel, place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:
     """Return the first refused line of each chain that can be set aside, found by trying rules in halves.
 
-    The result is [] if no rule is refused by itself. The chains made for trying are removed again.
+    The result is [] if no rule is refused by itself. After 400 trials (_MOST_TRIALS) the rules that are left count as
+    accepted. The chains made for trying are removed again.
     """
     chains = {number: write for number, write in writes.items() if isinstance(write, ChainWrite)}
     new = [write.chain for write in chains.values() if not write.exists]

@@ -202,8 +202,8 @@ def observe(
 def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str, Observed]:
     """Return a mapping from host interface to state.
 
-    Workloads are read one by one, with their namespaces. This suits a few workloads of many. Workloads that are no
-    longer desired are not searched for. Raise KernelError if the kernel cannot be read.
+    Workloads are read one by one, with their namespaces unless they ended with these. This suits a few workloads of
+    many. Workloads that are no longer desired are not searched for. Raise KernelError if the kernel cannot be read.
     """
     observed: dict[str, Observed] = {}
     for endpoint in desired:
@@ -242,7 +242,8 @@ def _add_advertised(kernel: Kernel, suspects: t.Mapping[str, Observed], observed
 def unlike(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
     """Return the interfaces of those workloads that differ from what is desired, on the host or inside.
 
-    Workloads that ended with their namespaces are not among them. Raise KernelError if the kernel cannot be read.
+    Missing ones and those with a conflict are among them, those that ended with their namespaces are not. Raise
+    KernelError if the kernel cannot be read.
     """
     changes = diff(endpoints, observe_each(kernel, endpoints))
     return [change.new.interface for change in changes if change.action != "="]

@@ -13,7 +13,10 @@ _NAME = re.compile(r"(?!\.\.?$)[^/\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,255}")
 
 
 def name(value: str) -> str:
-    """Return `value`, the name of a network namespace, unchanged. Raise NotEncodable if it cannot be a file's name."""
+    """Return `value`, the name of a network namespace, unchanged.
+
+    Raise NotEncodable if it cannot be a file's name, or has control characters.
+    """
     if not _NAME.fullmatch(value):
         allowed = "Allowed is the name of a file, without '/' and control characters"
         raise NotEncodable("/run/netns", "a network namespace", value, allowed)

@@ -22,7 +22,10 @@ _VALUE = re.compile(r"[A-Za-z0-9 \t.:_,/+-]{0,255}", re.ASCII)
 
 @functools.lru_cache(maxsize=65536)
 def path(key: str) -> str:
-    """Return the absolute path of a key. Raise NotEncodable if the path would not be below /proc/sys/net."""
+    """Return the absolute path of a key.
+
+    Raise NotEncodable if it would not be below /proc/sys/net, or has white space or control characters.
+    """
     if not _KEY.fullmatch(key):
         allowed = f"Allowed is a path that begins with {_ROOT}, without '..', white space and control characters"
         raise NotEncodable(PROTOCOL, "a key", key, allowed)
@@ -31,7 +34,10 @@ def path(key: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def value(text: str) -> bytes:
-    """Return a value as the bytes to write. Raise NotEncodable if it has characters that are not allowed."""
+    """Return a value as the bytes to write.
+
+    Raise NotEncodable for more than 255 characters, or for any but letters, digits, blanks, tabs and .:_,/+- in it.
+    """
     if not _VALUE.fullmatch(text):
         raise NotEncodable(PROTOCOL, "a value", text, "Allowed are letters, digits, spaces and .:_,/+- in one line")
     return text.encode("ascii")

@@ -60,7 +60,8 @@ def _ifinfo(index: int = 0, flags: int = 0, change: int = 0) -> bytes:
     return IFINFO.pack(socket.AF_UNSPEC, 0, index, flags, change)
 
 
-#: Without this, the kernel makes a queue for each processor, then waits two grace periods while it reduces them to one.
+#: The attributes for one queue at an end of a pair. Without them, the kernel makes a queue for each processor, then
+#: waits two grace periods while it reduces them to one.
 _ONE_QUEUE = attribute(_IFLA_NUM_TX_QUEUES, _U32.pack(1)) + attribute(_IFLA_NUM_RX_QUEUES, _U32.pack(1))
 
 

@@ -29,8 +29,8 @@ _INDEV, _OUTDEV, _PAYLOAD, _PREFIX, _SEQ = 4, 5, 9, 10, 12
 
 _SO_RCVBUFFORCE = 33
 _RECEIVE_BUFFER = 4 << 20  # bytes: some 10,000 records
-_TOGETHER = 100
-_PATIENCE = 10  # hundredths of a second
+_TOGETHER = 100  # records in one datagram, at most
+_PATIENCE = 10  # hundredths of a second until fewer records are sent
 _DATAGRAM = 32 << 10  # bytes that the kernel reserves for one datagram
 #: Bytes of each packet that are copied: enough for addresses and ports, also behind options of a header.
 COPIED = 96

@@ -132,8 +132,8 @@ class RouteAttributes(t.NamedTuple):
     """All of a route but its destination.
 
     Many routes share one object, which makes bulk work cheap. `device` and `gateway` are those of the first next hop;
-    `hops` is the number of next hops. `mtu` is in bytes. An IPv6 route has no scope, and always a metric. A route that
-    discards packets (blackhole) has no device, though the kernel shows lo for IPv6.
+    `hops` is the number of next hops. `mtu` is in bytes, None if the route sets none. An IPv6 route has no scope, and
+    always a metric. A route that discards packets (blackhole) has no device, though the kernel shows lo for IPv6.
     """
 
     type: str = "unicast"
@@ -418,7 +418,10 @@ class Kernel(t.Protocol):
         """
 
     def netns_list(self) -> list[str]:
-        """Return the names below /run/netns, as `ip netns list` does; [] if there are none."""
+        """Return the names below /run/netns, as `ip netns list` does; [] if there are none.
+
+        Empty files that an interrupted `netns_add` or `netns_delete` left are not among them.
+        """
 
     def netns_add(self, name: str, owner: str) -> None:
         """Make a named network namespace and, unless `owner` is "", a marker that it is ours and for whom it was made.
@@ -435,7 +438,10 @@ class Kernel(t.Protocol):
         """Return whether a name below /run/netns or an absolute path leads to a namespace; False for any other file."""
 
     def netns_is(self, netns: str, identity: str) -> bool:
-        """Return whether a name or path leads to the namespace with this `identity`. Repeated calls are cheap."""
+        """Return whether a name or path leads to the namespace with this `identity`; False for any other file or none.
+
+        Repeated calls are cheap.
+        """
 
     def inside(self, netns: str, identity: str = "") -> Kernel:
         """Return the kernel as seen from a namespace, which is given by its name below /run/netns or an absolute path.

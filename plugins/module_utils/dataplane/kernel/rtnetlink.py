@@ -242,8 +242,8 @@ class Channel:
     def dump(self, kind: int, body: bytes, operation: str) -> list[bytes]:
         """Return the messages of a dump, headers included, that no change of the tables interrupted.
 
-        An interrupted dump is repeated, up to 10 times in all. Raise KernelError if the kernel refuses, or if the
-        tables changed during all of them.
+        An interrupted dump is repeated, up to 10 times in all. Raise KernelError if the kernel refuses, if it does not
+        answer for 20 seconds, or if the tables changed during all of them.
         """
         for attempt in range(10):
             try:
@@ -293,7 +293,7 @@ class Channel:
         """Yield the messages of a dump while they arrive, headers included, for tables that change all the time.
 
         Changes during the dump are not noticed. A caller that stops reading before the end loses the socket, which is
-        closed then. Raise KernelError if the kernel refuses.
+        closed then. Raise KernelError if the kernel refuses or does not answer for 20 seconds.
         """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body)
@@ -443,8 +443,8 @@ def dump_routes(
 ) -> list[port.KernelRoute]:
     """Return the routes of one IP version (4 or 6) with this table and protocol number; None matches any.
 
-    The result is [] for a table that was never written. `names` is a mapping from index to device name. Raise
-    KernelError if the kernel refuses.
+    The result is [] for a table that was never written. Routes with a TOS and entries of a cache are left out. `names`
+    is a mapping from index to device name. Raise KernelError if the kernel refuses.
     """
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     body = RTMSG.pack(wanted, 0, 0, 0, table if table and table < 256 else 0, protocol or 0, 0, 0, 0)

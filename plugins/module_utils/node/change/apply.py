@@ -63,11 +63,13 @@ def bring_to(
 
     With `confirm` the node reverts the change unless it is confirmed; without it, a change that still waits counts as
     confirmed. `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps the name of a
-    secret to the password of BGP sessions. With `check` nothing is written or locked.
+    secret to the password of BGP sessions. With `check` nothing is written or locked, conflicts are part of the plan,
+    and `generation` is None.
 
-    Raise LockError or InTheWay before anything is changed. Raise StoreError, FileError, RecordsUnreadable,
-    IpamUnreadable, ObserveError, KernelError, ApplyError, MissingLibrary, BundleError or BirdError, and AgentSilent,
-    AgentRefused or NotTakenOver if an agent runs.
+    Without `check`, raise LockError if the node's lock is not free in time, or InTheWay if the plan has a conflict:
+    nothing is changed then. Raise StoreError, FileError, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError,
+    ApplyError, MissingLibrary, BundleError, BirdError or OSError, and AgentSilent, AgentRefused or NotTakenOver if an
+    agent runs.
     """
 
     def planned_by(by: t.Union[writer.Direct, writer.Through]) -> ChangePlan:
@@ -122,9 +124,10 @@ def carry_out(
     """Make the planned changes; the caller holds the node's lock.
 
     Return the number of the recorded generation. Return None if no generation was recorded: nothing changed, a change
-    waits for a confirmation, or the newest generation is the same. With `confirm` the revert is armed first, once the
-    engine that would do it is installed. Raise AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary,
-    BundleError, FileError, StoreError, BirdError or, without an agent, KernelError.
+    waits for a confirmation, the phase is a step of a change, or the newest generation is the same. With `confirm` the
+    revert is armed first, once the engine that would do it is installed. Raise AgentSilent, AgentRefused, NotTakenOver,
+    ApplyError, MissingLibrary, BundleError, FileError, StoreError, BirdError, OSError or, without an agent,
+    ObserveError or KernelError.
     """
     _check_bird(machine, planned)
     planned.writer.prepare(planned.node)
@@ -135,12 +138,15 @@ def carry_out(
         return _make(machine, planned, keep)
     finally:
         if armed is not None:
-            # The time to confirm begins when the node is changed, however long that took.
+            # The time to confirm begins when the changes are made, or have failed, however long that took.
             arming.restart_time(machine, armed)
 
 
 def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
-    """Store the target and make all changes of the plan, in their order; return as `carry_out` does."""
+    """Store the target and make all changes of the plan, in their order.
+
+    Return the number of the recorded generation, None if none was. Raise what `carry_out` raises for these steps.
+    """
     store = Store(machine.store)
     target = dataclasses.replace(planned.target, when=now(), complete=False)
     by: writer.KernelWriter = planned.writer
@@ -174,7 +180,8 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
 def _check_bird(machine: Machine, planned: ChangePlan) -> None:
     """Raise PasswordMissing if a password is missing, or BirdError if BIRD cannot read the new bird.cfg.
 
-    An unchanged bird.cfg that the running BIRD has read is not checked.
+    An unchanged bird.cfg that the running BIRD has read is not checked. BirdError is also for a BIRD that cannot be
+    run.
     """
     planned.passwords.check()
     if (planned.bird or planned.bird_to_read) and planned.target.bird_config is not None:

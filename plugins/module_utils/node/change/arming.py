@@ -17,15 +17,15 @@ from ..store.unconfirmed import Confirm, Unconfirmed, UnconfirmedStore
 from . import lockout_check
 from .plan import ChangePlan
 
-_MOST_CHANGES = 20  # names of changes that are kept of those reverted together
+_MOST_CHANGES = 20  # changes reverted together whose names are kept: the latest ones
 
 
 def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[Unconfirmed]:
     """Store what the node reverts to, and start the detached process that does it unless the change is confirmed.
 
-    Changes that were not confirmed before are reverted along with this one. Return what was stored, None if there is
-    nothing to revert to. Raise BundleError if no engine is installed, StoreError, FileError, or OSError if the process
-    cannot be started.
+    Changes that were not confirmed before are reverted along with this one. Return what was stored, but with no `boot`
+    and `deadline`; None if there is nothing to revert to. Raise BundleError if no engine is installed, StoreError if
+    the change that waits cannot be read, FileError, or OSError if the process cannot be started.
     """
     waiting = UnconfirmedStore(machine.store)
     pending = waiting.load()
@@ -56,7 +56,7 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
 
 
 def restart_time(machine: Machine, armed: Unconfirmed) -> None:
-    """Store `armed` with its deadline counted from now. Raise FileError on failure."""
+    """Store `armed` with its deadline `armed.within` seconds from now. Raise FileError on failure."""
     uptime = machine.uptime()
     deadline = uptime.seconds + armed.within
     UnconfirmedStore(machine.store).save(dataclasses.replace(armed, boot=uptime.boot, deadline=deadline))

@@ -28,7 +28,7 @@ from .plan import plan_change
 _STEP = 1.0  # seconds between two checks for a confirmation
 _PAUSE = 3.0  # seconds before a failed revert is retried
 _ATTEMPTS = 20
-_LOCK = 600.0  # seconds: longer than a run changes a node
+_LOCK = 600.0  # seconds to wait for the node's lock: longer than a run changes a node
 
 
 def wait(
@@ -39,10 +39,10 @@ def wait(
 ) -> None:
     """Block until `change` is confirmed, until another change waits instead, or until the node has reverted it.
 
-    A failed revert is retried every 3 seconds, 20 times in all. If the last one fails too, the previous state is stored
-    all the same, for the agent, the boot unit or the next run to complete. `say` receives the sentences for the log, by
-    default syslog. Raise StoreError if the file of the change cannot be read, and after the last attempt LockError or
-    FileError.
+    A failed revert is retried after 3 seconds; there are 20 attempts in all. If the last one fails too, the previous
+    state is stored all the same, for the agent, the boot unit or the next run to complete. `sleep` takes seconds. `say`
+    receives the sentences for the log, by default syslog. Raise StoreError if the file of the change cannot be read. If
+    the last attempt failed, raise LockError if the lock is not free in 600 seconds, or FileError.
     """
     say = say or _log
     waiting = UnconfirmedStore(machine.store)
@@ -79,8 +79,7 @@ def wait(
 def _go_back(machine: Machine, pending: Unconfirmed) -> None:
     """Store the previous state, and bring the node to it.
 
-    Changes that fail do not keep the others from being made. Raise what `plan_change` and `carry_out` raise, or
-    FileError.
+    Raise FileError if it cannot be stored, or what `plan_change` and `carry_out` raise.
     """
     _store_previous(machine, pending)
     by = writer.from_machine(machine, WHO, machine.agent_patience)
@@ -101,7 +100,10 @@ def _store_previous(machine: Machine, pending: Unconfirmed) -> None:
 
 
 def _finish(machine: Machine, pending: Unconfirmed, problem: str = "") -> Revert:
-    """Record the revert and return it. Raise FileError on failure."""
+    """Record the revert, so that no change waits any more, and return it. Raise FileError on failure.
+
+    `problem` says what could not be restored, "" if everything was.
+    """
     news = pending.reverted(f"it was not confirmed within {pending.within:g} s", problem)
     UnconfirmedStore(machine.store).record_revert(news)
     return news

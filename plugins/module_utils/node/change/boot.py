@@ -22,14 +22,14 @@ from .plan import ChangePlan, plan_change
 def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[ChangePlan]:
     """Bring the node to its stored state, as far as possible.
 
-    Return the plan, or None if nothing is stored. First wait for the node's address. A change that was not confirmed in
-    time, or before the reboot, is reverted. If the node's allocations or records cannot be read, no object is removed
-    from the kernel, and that error is raised at the end. BIRD is not reloaded: it starts afterwards and reads its file
-    then. `lock_timeout` is in seconds.
+    Return the plan that was carried out, or None if nothing is stored. First wait for the node's address, at most
+    `machine.boot_wait` seconds. A change that was not confirmed in time, or before the reboot, is reverted. If the
+    node's allocations or records cannot be read, nothing is removed from the kernel, and that error is raised at the
+    end. BIRD is not reloaded: it starts afterwards and reads its file then. `lock_timeout` is in seconds.
 
-    A step that fails does not keep the others from being tried. Raise LockError, StoreError, FileError, ObserveError,
-    KernelError, ApplyError, MissingLibrary, BirdError, RecordsUnreadable or IpamUnreadable, and AgentSilent,
-    AgentRefused or NotTakenOver if an agent runs.
+    A kernel that cannot be written does not keep the files and bird.cfg from being written. Raise LockError,
+    StoreError, FileError, ObserveError, KernelError, ApplyError, MissingLibrary, BirdError, OSError, RecordsUnreadable
+    or IpamUnreadable, and AgentSilent, AgentRefused or NotTakenOver if an agent runs.
     """
     store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held("boot", lock_timeout, machine.lock):
@@ -48,7 +48,7 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
         except (desired.RecordsUnreadable, IpamUnreadable) as error:
             unknown, by = error, writer.Adding(machine, "boot")
             planned = plan_change(machine, stored, by=by)
-        # Forwarding comes first. A step that fails does not keep the others from being tried.
+        # The kernel comes first, then files, then bird.cfg. One that fails does not keep the next from being tried.
         try:
             if isinstance(by, writer.Through):
                 by.resync()

@@ -29,7 +29,10 @@ class Engine(t.NamedTuple):
 
 
 def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> list[Change]:
-    """Return the changes of the files of `target`, after the removals of files that only `stored` has."""
+    """Return the removals of files that only `stored` has, its last one first, then the changes of `target`'s files.
+
+    Raise OSError if a file cannot be read.
+    """
     wanted = [
         file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
     ]
@@ -40,7 +43,7 @@ def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -
 
 
 def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[Change]:
-    """Yield the change of the installed engine if it has another digest or damaged files.
+    """Yield one change if no engine is installed, or one with another digest or with damaged files.
 
     Yield nothing if `engine` is None.
     """
@@ -58,9 +61,9 @@ def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[C
 
 
 def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> t.Iterator[Change]:
-    """Yield the change of state.json.
+    """Yield the change of state.json, or nothing if the stored state has the digest and the phase of `target`.
 
-    A state that differs only in its plan is stored without being shown as a change.
+    Such a state, which differs in its plan for example, is stored without being shown as a change.
     """
     subject = os.path.join(machine.store, "state.json")
     if stored is not None and stored.state == target.state:
@@ -74,7 +77,10 @@ def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) 
 
 
 def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
-    """Yield the change of bird.cfg. Without BGP the file stays as it is, because BIRD's unit is stopped."""
+    """Yield the change of bird.cfg, or nothing if it is as `target` has it.
+
+    Yield nothing also if `target` has none, without BGP: the file stays as it is, because BIRD's unit is stopped.
+    """
     if target.bird_config is None:
         return
     before = configuration.current(machine.bird_config)
@@ -92,7 +98,7 @@ def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
 def bird_to_read(machine: Machine) -> t.Iterator[Change]:
     """Yield a change if BIRD runs with an older bird.cfg, or older snippets, than those on the disk.
 
-    Raise BirdError.
+    Raise BirdError if BIRD cannot be asked.
     """
     if configuration.unread(machine.bird_config, machine.bird_socket):
         yield Change("bird", "~", machine.bird_config, "read before", "and its snippets as they are now", "soft reload")
@@ -101,7 +107,10 @@ def bird_to_read(machine: Machine) -> t.Iterator[Change]:
 def agent_restart(
     by: t.Union[Direct, Through], engine: t.Optional[Engine], target: Stored, files: t.Sequence[Change]
 ) -> str:
-    """Return why the running agent must restart before it gets `target`; "" if it need not, or if none runs."""
+    """Return why the running agent must restart before it gets `target`; "" if it need not, or if none runs.
+
+    The reasons are another engine, another agent.json, and a change of its unit's file among `files`.
+    """
     agent = by.agent
     if agent is None:
         return ""

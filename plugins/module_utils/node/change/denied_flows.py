@@ -101,7 +101,7 @@ def judged(
 def of_machine(machine: Machine, state: NodeState) -> Judged:
     """Return the verdict by what is on the disk, for a node without a running agent.
 
-    Raise KernelError. Records of workloads that cannot be read are left out.
+    Records of workloads that cannot be read are left out. It is empty as `judged` says. Raise KernelError.
     """
     if state.policy is None or not state.policy.settings.cut_denied_flows:
         return Judged()
@@ -126,7 +126,10 @@ class _Judge:
         self._known: dict[tuple[t.Any, ...], bool] = {}
 
     def denies(self, connection: Connection) -> bool:
-        """Return whether policy denies the connection. Flows that do not differ for policy are judged only once."""
+        """Return whether policy denies the connection; False for multicast and broadcast.
+
+        Flows that do not differ for policy are judged only once. Raise KernelError.
+        """
         sent, flow = connection.sent, connection.flow
         if _is_multicast(sent.destination):
             return False
@@ -156,7 +159,10 @@ class _RoutedHost(PathHost):
 
 
 def _is_multicast(address: str) -> bool:
-    """Return whether an address is multicast or broadcast. Addresses are as inet_ntop(3) writes them."""
+    """Return whether an address is in ff00::/8, or is 224.0.0.0 or above: multicast, 255.255.255.255 and reserved ones.
+
+    Addresses are as inet_ntop(3) writes them.
+    """
     return address.startswith("ff") if family_of(address) == 6 else int(address.partition(".")[0]) >= _MULTICAST
 
 

@@ -33,7 +33,8 @@ def cut(
 
     It looks like `! session  ssh from 10.10.1.1 to 10.10.1.11 port 22  a new connection would be cut by ...`. `state`
     has all workloads. Sessions of one client to one address of the host are one change. After five there is one more
-    for the rest. It is an empty list without policy on this node's interfaces. Read only. Raise KernelError.
+    with the number of the others. It is an empty list if `state` has no policy, or no HostEndpoint of this node. Read
+    only. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not any(_governs(one, state.node) for one in policy.endpoints):

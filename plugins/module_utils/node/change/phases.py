@@ -37,7 +37,7 @@ def steps(plans: t.Sequence[ChangePlan]) -> list[tuple[Change, ...]]:
     """Return, for each plan, the changes that its phase makes once the phase before it is done.
 
     `plans` are those of successive phases, all made at this moment. Changes have no `detail` and are sorted: problems,
-    removals, changes, additions, notes.
+    removals, changes, additions, notes. A problem or note that several plans have is in the first of their steps only.
     """
     per_phase = [_changes(plan) for plan in plans]
     now = _now(per_phase)

@@ -74,7 +74,10 @@ class ChangePlan:
 
     @property
     def shown(self) -> tuple[Change, ...]:
-        """All changes for people: what breaks first, then what changes, then what is added; BIRD's routes included."""
+        """All changes for people: problems, removals, changes, additions, notes; BIRD's routes included.
+
+        The many changes of chains and sets of policy are one change each (`policy_diff.folded`).
+        """
         others = (
             *self.bird,
             *self.bird_to_read,
@@ -104,18 +107,21 @@ class ChangePlan:
 
     @property
     def files_by_time(self) -> tuple[list[Change], list[Change]]:
-        """Two lists: the file changes made before anything else, and those made when everything else is in place."""
+        """Two lists: the file changes made before anything else, and those made when everything else is in place.
+
+        The second has the new and changed files of `last_files`; their removals are in the first.
+        """
         late = [change for change in self.files if change.subject in self.last_files and change.action in "+~"]
         return [change for change in self.files if change not in late], late
 
     @property
     def kept(self) -> list[str]:
-        """Objects of the kernel that stay although nothing wants them, each with the reason."""
+        """Objects of the kernel that stay although nothing wants them, each as its name, a blank and the reason."""
         return [f"{change.subject} {change.note}" for change in self.node.kept]
 
     @property
     def another_policy(self) -> bool:
-        """Whether the target's policy differs from the stored one, or a change was left incomplete."""
+        """Whether nothing is stored, the stored state is not complete, or its policy differs from the target's."""
         return self.stored is None or not self.stored.complete or self.stored.state.policy != self.target.state.policy
 
     @property
@@ -132,7 +138,7 @@ class ChangePlan:
 
     @property
     def routes_withdrawn(self) -> int:
-        """The number of routes that go: announced blocks, and this collection's routes in the kernel."""
+        """The number of CIDRs that go: blocks no longer announced, and destinations of our routes in the kernel."""
         old = self.stored.state if self.stored else None
         gone = set(sessions.withdrawn(old, self.target.state))
         gone |= {change.subject for change in self.node.removals if change.kind == "route"}
@@ -152,12 +158,14 @@ def plan_change(
 ) -> ChangePlan:
     """Return the plan that brings the node to `target`.
 
-    Change nothing. `by` plans the kernel's part, by default this process. `target.files` None stands for the stored
-    files. `passwords` maps the name of a secret to the password of BGP sessions. `connections` are the SSH sessions to
-    check against the new policy. `undoable` is True if the node may revert the change by itself.
+    Change nothing. `by` plans the kernel's part, by default this process. This process also plans it if the agent must
+    restart first. `engine` and `wanted_units` are what the node must have, None and () to leave them. `target.files`
+    None stands for the stored files. `passwords` maps the name of a secret to the password of BGP sessions.
+    `connections` are the SSH sessions to check against the new policy. `undoable` is True if the node may revert the
+    change by itself.
 
-    Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, and AgentSilent or
-    AgentRefused if an agent plans.
+    Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, OSError if a file or
+    the passwords cannot be read, and AgentSilent or AgentRefused if an agent plans.
     """
     stored = Store(machine.store).load()
     if target.files is None:
@@ -223,10 +231,10 @@ def _with_restart(wanted: t.Sequence[units.WantedUnit], reason: str) -> list[uni
 def _expected(
     machine: Machine, changes: t.Sequence[Change], old: t.Optional[NodeState], new: NodeState
 ) -> t.Iterator[Change]:
-    """Yield those of BIRD's expected route changes that this change causes.
+    """Yield those of BIRD's expected route changes that this change causes: all of them if `old` is None.
 
     Left out are a route that is missing because its node is down, and a route that neither state knows (another node
-    opened a spare block of its own).
+    opened a spare block of its own). While BIRD does not answer, every route that `new` has is included.
     """
     if not changes:
         return

@@ -61,7 +61,10 @@ def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: st
 
 
 def folded(plan: t.Sequence[Change]) -> list[Change]:
-    """Return the changes of a plan, in which those of policy's chains are one change, and those of its sets another."""
+    """Return the changes of a plan, in which those of policy's chains are one change, and those of its sets another.
+
+    These two are at the end, and count what is written and what is removed. Problems and notes are left as they are.
+    """
     kept: list[Change] = []
     hidden: dict[str, list[Change]] = {}
     for change in plan:
@@ -103,7 +106,7 @@ def _detail(subject: str, was: t.Optional[_Text], will: t.Optional[_Text]) -> st
 def _texts(state: t.Optional[PolicyState], node: str) -> dict[str, _Text]:
     """Return a mapping from the name of each object of the policy to its text, in the order of evaluation.
 
-    It is empty without a policy.
+    It is empty without a policy. The tier `default` and the profile ALLOW_ALL are left out.
     """
     if state is None:
         return {}

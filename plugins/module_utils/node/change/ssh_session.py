@@ -33,7 +33,7 @@ class SshSession(t.NamedTuple):
 
 
 def here() -> t.Tuple[SshSession, ...]:
-    """Return the SSH session of this process first, then the others of its server; () if this process has none."""
+    """Return the SSH session of this process first, then the others to the same port; () if this process has none."""
     own = of_process()
     if own is None:
         return ()

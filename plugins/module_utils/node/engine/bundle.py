@@ -110,7 +110,10 @@ def running_digest(root: str = ROOT) -> t.Optional[str]:
 
 
 def damage(root: str = ROOT) -> tuple[str, ...]:
-    """Return what differs in the engine in use from what was installed, a text for each file; () without an engine."""
+    """Return what differs in the engine in use from what was installed, a clause for each; () without an engine.
+
+    The file `start` beside the engines is compared too. Raise nothing.
+    """
     digest = engine_start.in_use(root)
     if not digest:
         return ()
@@ -252,7 +255,10 @@ def _point(digest: str, root: str) -> None:
 
 
 def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:
-    """Remove all engines but those in `keep`, with their manifests, and the remains of interrupted installations."""
+    """Remove all folders of `root` but the engines in `keep` (digests) and the manifests, and all other manifests.
+
+    The folders are older engines, and what interrupted installations left.
+    """
     for name in os.listdir(root):
         path = os.path.join(root, name)
         if name not in keep and name != engine_start.MANIFESTS and os.path.isdir(path) and not os.path.islink(path):

@@ -36,7 +36,11 @@ _OWNERS = (0, os.geteuid())
 
 
 class EngineProblem(t.NamedTuple):
-    """A file that is not as it was installed. `byte_code` is True if it is byte code, False if it is a source."""
+    """A difference of an engine from what was installed, as a clause that names the file.
+
+    `byte_code` is True if the content of byte code differs. It is False for a source, and for a wrong kind, mode or
+    owner of any file or folder.
+    """
 
     text: str
     byte_code: bool = False
@@ -64,9 +68,10 @@ def manifest_text(folder: str) -> str:
 def problems(root: str, digest: str) -> list[EngineProblem]:
     """Return what differs in the engine `digest` from what was installed; an empty list if nothing does.
 
-    The digest of its sources must be the one that names it, and all files must be those of the manifest. No file or
-    folder may be writable for others than its owner, root. Without a manifest (an engine of an older release) all byte
-    code is a problem. A file that cannot be read is one too; nothing is raised.
+    The digest of its sources must be the one that names it, and all byte code must be that of the manifest. Files and
+    folders must belong to root or to this process's user, and must not be writable for any other. Symbolic links are
+    problems. Without a manifest (an engine of an older release) all byte code is a problem. If a file cannot be read,
+    that is the only problem in the result; nothing is raised.
     """
     folder = os.path.join(root, digest)
     try:
@@ -94,7 +99,7 @@ def problems(root: str, digest: str) -> list[EngineProblem]:
 
 
 def in_use(root: str) -> str:
-    """Return the digest of the engine that `current` leads to, "" if it leads to none."""
+    """Return the digest of the engine that the symbolic link `current` in `root` leads to, "" if it leads to none."""
     try:
         digest = os.readlink(os.path.join(root, CURRENT))
     except OSError:
@@ -117,8 +122,8 @@ class EngineChoice(t.NamedTuple):
 def choose(root: str) -> EngineChoice:
     """Return which engine to start: the one in use, or the newest other one that is unchanged.
 
-    If no engine is unchanged, one with unchanged sources is started without its byte code. Raise LookupError with a
-    sentence if none can be started, or OSError.
+    If no engine is unchanged, one that differs in byte code alone is started without it: the one in use, or the newest.
+    Raise LookupError with a sentence if none can be started, or OSError if `root` cannot be read.
     """
     current = in_use(root)
     others = sorted(
@@ -145,10 +150,11 @@ def choose(root: str) -> EngineChoice:
 
 
 def main(arguments: t.Sequence[str], root: str = ROOT, alarm: str = ALARM) -> int:
-    """Replace this process by the engine, with these arguments.
+    """Replace this process by the engine that `choose` returns, with these arguments.
 
-    Return 1, after an alarm, if none can be started. An alarm of an earlier start is removed if the engine in use is
-    unchanged.
+    Return only if there is none: then an alarm is raised, and the result is 1. Starting another engine than the one in
+    use, or one without its byte code, also raises an alarm. An alarm of an earlier start is removed if the engine in
+    use is unchanged. Raise OSError if Python cannot be executed.
     """
     try:
         choice = choose(root)
@@ -243,7 +249,10 @@ def _check_mode(name: str, status: os.stat_result, issues: list[EngineProblem]) 
 
 
 def _recorded(root: str, digest: str) -> dict[str, str]:
-    """Return the manifest's mapping from path to sha256; an empty one if there is no manifest or it is damaged."""
+    """Return the manifest's mapping from path to sha256; an empty one if there is no manifest or it is damaged.
+
+    Raise OSError if the manifest cannot be read.
+    """
     try:
         with open(manifest_path(root, digest), encoding="utf-8") as stream:
             recorded = json.load(stream)

@@ -24,7 +24,7 @@ from ..store import atomic_file
 
 Record = t.Sequence[t.Any]
 
-#: Bytes to which the file may grow before it is replaced by one with the present allocations only.
+#: Bytes of a new journal's file above which it is replaced by one with the present allocations only.
 COMPACT_ABOVE = 256 * 1024
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -62,7 +62,11 @@ class AllocationJournal:
 
     @property
     def grown(self) -> bool:
-        """Whether the file is large enough for `compact`."""
+        """Whether the file is large enough for `compact`.
+
+        At first it is with more than 256 KiB. After a `compact` it must also have doubled. After one that the disk
+        refused, it must have grown by another 256 KiB.
+        """
         return self._size > self._limit
 
     def load(self) -> list[Record]:
@@ -126,8 +130,8 @@ class AllocationJournal:
     def compact(self, records: t.Sequence[Record]) -> bool:
         """Replace the file by one with `records` only.
 
-        Return True, or False if the disk refuses: the old file stays then. A refusal does no harm. `grown` is True
-        again when the file has grown by another 256 KiB.
+        Return True, or False if the disk refuses: the old file stays then. A refusal does no harm. See `grown` for the
+        size at which to try again.
         """
         line, crc = _line(records, 0)
         passing = f"{self._path}.new"

@@ -48,7 +48,8 @@ _FORMAT: Record = ("calico-ipam", 1)
 class _Batch:
     """The events that one flush must write.
 
-    `touched` is True if a caller waits for it, even if only others queued events.
+    `touched` is True if an address was assigned or released for it, also if that queued no event: a caller then relies
+    on it. `done` is True when it is written or undone, and `error` is the reason if it was undone.
     """
 
     def __init__(self, events: list[Event], touched: bool) -> None:
@@ -88,7 +89,10 @@ class LocalIpam:
     # --- state ---
 
     def load(self) -> None:
-        """Read what was assigned and released before; write nothing. Raise IpamUnreadable if the journal is damaged."""
+        """Read what was assigned and released before; write nothing.
+
+        Without a journal there are no allocations. Raise IpamUnreadable if the journal cannot be read or is damaged.
+        """
         records = self._journal.load()
         try:
             allocations, epoch, latest = _replayed(records, self._cooldown)
@@ -125,7 +129,7 @@ class LocalIpam:
             return self._allocations.all()
 
     def by_handle(self, handle: str) -> t.Optional[Allocation]:
-        """Return the first allocation of a handle, None if it has none."""
+        """Return the allocation that was assigned to a handle first, None if it has none."""
         with self._memory:
             return self._allocations.by_handle(handle)
 

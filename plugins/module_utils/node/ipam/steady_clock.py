@@ -22,13 +22,16 @@ def boottime() -> float:
 
 
 def boot_id() -> str:
-    """Return a text that differs for each boot (proc_sys_kernel(5))."""
+    """Return the kernel's text that differs for each boot (proc_sys_kernel(5)). Raise OSError if it cannot be read."""
     with open(BOOT_ID, encoding="ascii") as stream:
         return stream.read().strip()
 
 
 class Epoch(t.NamedTuple):
-    """What must be stored beside times: the boot in which they were taken, and the seconds added to its own."""
+    """What must be stored beside times: the id of the boot in which they were taken, and their offset in seconds.
+
+    A time is the seconds since that boot plus the offset.
+    """
 
     boot: str
     offset: float = 0.0
@@ -51,9 +54,9 @@ class SteadyClock:
         return self._last
 
     def resume(self, stored: t.Optional[Epoch], latest: float) -> Epoch:
-        """Continue from the stored epoch, None if there is none, and the latest stored time in seconds.
+        """Let the clock go on from `latest`, the latest stored time in seconds, or from a later one.
 
-        Return the epoch to store.
+        `stored` is the stored epoch, None if there is none. Return the epoch to store: of this boot.
         """
         boot = self._boot()
         if stored is None or stored.boot != boot:

@@ -15,14 +15,16 @@ from ...dataplane.bird_routes import bird_changes
 from ...state.node_state import NodeState
 from ..machine import Machine
 
-#: Seconds between two looks: short at first, when most nodes converge, then longer, to spare a node that waits.
+#: Seconds between two calls of `look` in `wait`: short at first, when most nodes converge, then longer, to spare a node
+#: that waits. The last one is repeated.
 _STEPS = (0.1, 0.2, 0.4, 0.8)
 
 
 class Convergence(t.NamedTuple):
-    """The number of sessions and routes that are expected and there, and what is missing, in words.
+    """The number of BGP sessions and of BIRD's routes that are expected and there, and what is missing, in words.
 
-    `missing` is empty on a converged node.
+    `missing` has a clause for each missing session and route, and BIRD's error if it cannot be asked. It is empty on a
+    converged node.
     """
 
     sessions_expected: int

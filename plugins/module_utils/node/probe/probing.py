@@ -37,7 +37,8 @@ class _Icmp:
     """The constants of one IP version.
 
     `header` is the bytes of an IP header without options, and `destination` the offset of the destination address in
-    it. `errors` are the ICMP types of errors, and `codes` maps (type, code) to words.
+    it. `request` and `reply` are the ICMP types of an echo, `errors` those of errors. `codes` maps (type, code) of an
+    error to words.
     """
 
     family: int
@@ -84,7 +85,7 @@ class Target(t.NamedTuple):
 
 
 class ProbeResult(t.NamedTuple):
-    """The result for one target.
+    """The result for one target. `size` is the bytes of the whole IP packet, `sent` and `received` count probes.
 
     `rtt_min` and `rtt_max` are round-trip times in milliseconds, None without an answer. `longest_gap` is the greatest
     number of probes lost in a row, times the interval, in milliseconds. `reason` says why probes were lost, "" if none
@@ -118,10 +119,10 @@ class Tally:
         self.target = target
         self.sent = 0
         self.sent_at = array.array("d")  # monotonic seconds
-        self.answered: set[int] = set()
-        self.rtts: list[float] = []
-        self.refused = ""
-        self.reported = ""
+        self.answered: set[int] = set()  # sequence numbers, from 0
+        self.rtts: list[float] = []  # seconds
+        self.refused = ""  # why the kernel did not send the last probe that it refused
+        self.reported = ""  # the last ICMP error about a probe, in words
 
     def longest_loss(self) -> int:
         """Return the greatest number of probes lost in a row."""
@@ -195,7 +196,7 @@ class Exchange:
         return True
 
     def receive_late(self, timeout: float) -> None:
-        """Wait for the answers that are missing, at most `timeout` seconds."""
+        """Wait until all answers are there, at most `timeout` seconds in all."""
         deadline = time.monotonic() + timeout
         while any(len(tally.answered) < tally.sent for tally in self.tallies):
             left = deadline - time.monotonic()
@@ -220,7 +221,8 @@ def probe(
 
     Probes to one target are `interval` seconds apart, and those to all targets are spread evenly over the interval. The
     call takes at most count * interval + `timeout` seconds, however many targets there are: answers may come until
-    `timeout` seconds after the last probe. `mark` and `source` are as in Exchange. Raise ProbeError.
+    `timeout` seconds after the last probe. `mark` and `source` are as in Exchange. Raise ProbeError if a socket cannot
+    be opened.
     """
     if not targets:
         return []
@@ -371,7 +373,7 @@ def _note(body: bytes, by_address: t.Mapping[str, list[Tally]], run: bytes, send
 
 
 def checksum(data: bytes) -> int:
-    """Return the Internet checksum of `data` (RFC 1071)."""
+    """Return the Internet checksum of `data` (RFC 1071): 16 bits, of words in network byte order."""
     if len(data) % 2:
         data += b"\0"
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))

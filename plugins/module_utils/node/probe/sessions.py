@@ -12,7 +12,7 @@ from ...bgp.session_changes import SessionChange
 from ...dataplane.change import Change
 from ...state.node_state import NodeState
 
-#: Up to this number, sessions with the same reason have a line each; more are one line.
+#: The most sessions with the same reason that are a change each in `planned`; more are one change.
 _SINGLE = 8
 
 

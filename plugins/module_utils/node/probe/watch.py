@@ -25,17 +25,17 @@ import typing as t
 from ..store import atomic_file
 from .probing import Exchange, ProbeError, Tally, Target
 
-#: Where a node has its watch: the default of `path` below.
+#: The file into which a node's watch writes its result: the default of `path` below.
 PATH = "/run/calico/watch.json"
 
 _NAME = "calico-watch"  # as `ps` and `top` show it; 15 letters at most
-_TICK = 0.05  # seconds between two bursts
+_TICK = 0.05  # seconds from one burst to the next, at least
 _BURST = 10  # probes in a burst: 200 a second from a node, however many paths it has
 _SHARE = 0.02  # of a processor; if bursts cost more, they are further apart
 _SLOWEST_TICK = 1.0  # seconds
 _LATE = 1.0  # seconds to wait for the last answers
-_SILENT = 1.0  # seconds; see _found
-#: Seconds for a process to begin or to end, on a busy machine.
+_SILENT = 1.0  # seconds without an answer at the beginning from which a path counts as down before; see _found
+#: Seconds that the watch's process may take to begin, or to end, on a busy machine.
 PATIENCE = 30.0
 
 
@@ -55,8 +55,9 @@ def start(
 ) -> None:
     """Start a watch of `targets` that ends after `limit` seconds at the latest, and end the one that may be running.
 
-    Return when the watch sends. `path` is that of its result file. Raise ProbeError if the watch cannot be started, or
-    if `exchange` fails in its process.
+    Return when its process is ready to send, at most 30 seconds later. `path` is that of its result file, None for
+    PATH. `exchange` opens the sockets, in that process. Raise ProbeError if that fails, if the watch cannot be started,
+    or if the running one cannot be ended.
     """
     path = path or PATH
     stop(path)
@@ -103,7 +104,7 @@ def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
 
 
 def running(path: t.Optional[str] = None) -> t.Optional[int]:
-    """Return the process id of the running watch, 0 if it is not written yet, None if no watch runs.
+    """Return the process id of the running watch, 0 if it has not written its id yet, None if no watch runs.
 
     Raise ProbeError if the lock file cannot be opened.
     """

@@ -28,7 +28,7 @@ UNFINISHED = "unfinished"
 #: Characters of a file's name above which its end is replaced by a hash (NAME_MAX is 255).
 _LONGEST = 200
 _SUFFIX = ".json"
-#: Bytes that a record reserves for the identity of the workload's namespace, padded with blanks.
+#: Bytes that a record reserves for the identity of the workload's network namespace, padded with blanks.
 _ROOM = 40
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _FOLDER_MODE = 0o700
@@ -85,7 +85,7 @@ class Endpoints:
         """Write the identity of the workload's network namespace into its unfinished record.
 
         The text is overwritten in place, which takes a tenth of the time of writing the record anew. Raise
-        FileNotFoundError if there is no such record.
+        FileNotFoundError if there is no such record, or another OSError on failure.
         """
         handle = os.open(os.path.join(self._unfinished, file_name(identity)), os.O_WRONLY | os.O_CLOEXEC)
         try:

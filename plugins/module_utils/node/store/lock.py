@@ -53,7 +53,10 @@ def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
 
 
 def taken(path: str) -> bool:
-    """Return whether a process holds the lock file `path`; False if there is no such file. Never create it."""
+    """Return whether a process holds the lock file `path`; False if there is no such file. Never create it.
+
+    Raise OSError if the file cannot be opened.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -65,10 +65,11 @@ def plan(
     waiting: t.Optional[NodeState] = None,
     before: t.Optional[NodeState] = None,
 ) -> PasswordPlan:
-    """Return which passwords the sessions of `state` need.
+    """Return which passwords the file must have for the sessions of `state`, and what changes.
 
     Write nothing. `has_config` says whether the run has a bird.cfg: without one, the passwords of a node with BGP are
-    left alone. `given` are the passwords of the run, by secret name. While the sessions are held as they were, a known
+    left alone, and the plan is empty. A missing password is listed in the plan, and nothing is raised for it. `given`
+    are the passwords of the run, by secret name. While the sessions are held as they were (SESSIONS_HELD), a known
     password is preferred to a given one; otherwise the given one is.
 
     `waiting` is the state to which the node may still revert because of an earlier run, `before` the one to which it

@@ -120,9 +120,10 @@ class Store:
     def record(self, stored: Stored, keep: int = KEPT) -> t.Optional[int]:
         """Make `stored` the newest generation, keep only the last `keep` of them (at least one), and return its number.
 
-        Return None, and write nothing, if its phase is a step of a change, or if the newest generation has the same
-        digest and plan. The same state under another plan is a generation of its own, so that all nodes can return to a
-        plan. Raise StoreError if the newest generation cannot be read, or atomic_file.FileError on failure to write.
+        Return None, and write nothing, if its phase is a step of a change (not in AT_REST), or if the newest generation
+        has the same digest and plan. The same state under another plan is a generation of its own, so that all nodes
+        can return to a plan. Raise StoreError if the newest generation cannot be read, or atomic_file.FileError on
+        failure to write.
         """
         if stored.state.phase not in AT_REST:
             return None

@@ -174,7 +174,7 @@ class UnconfirmedStore:
     def save(self, waiting: Unconfirmed) -> None:
         """Store the change that waits for a confirmation.
 
-        Raise atomic_file.FileError on failure; the old file stays then.
+        Raise atomic_file.FileError or OSError on failure; the old file stays then.
         """
         previous = waiting.previous
         data = {
@@ -191,7 +191,7 @@ class UnconfirmedStore:
     def clear(self) -> None:
         """Remove the change that waits, so that it is not reverted, and the record of an earlier revert.
 
-        Raise OSError.
+        Raise OSError if one of the two files cannot be removed; a missing one is no failure.
         """
         for name in (_NAME, _WENT_BACK):
             with contextlib.suppress(FileNotFoundError):

@@ -26,13 +26,13 @@ from . import lock, packed_state
 from .endpoints import Endpoints
 from .lock import LockError
 
-#: Times that a request is sent which takes the agent longer than the time that it has for an answer.
+#: The number of times that a request is sent to an agent that does not answer in time, before it counts as silent.
 _ATTEMPTS = 6
-_STEP = 0.1
+_STEP = 0.1  # seconds between two looks for an agent that begins to start
 
 
 class AgentSilent(Exception):
-    """The error for an agent that runs and does not answer. Nothing was changed."""
+    """The error for an agent that runs and does not answer in time. It may still carry out what it was asked."""
 
 
 class NotTakenOver(Exception):
@@ -43,9 +43,10 @@ class KernelWriter(t.Protocol):
     """A writer of the kernel: this process, or the agent."""
 
     def plan(self, state: NodeState) -> NodePlan:
-        """Return what differs between `state` and the kernel.
+        """Return what differs between the kernel and `state` with the node's own workloads and policy.
 
-        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
+        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable if this process plans,
+        AgentSilent or AgentRefused if the agent does.
         """
 
     def prepare(self, plan: NodePlan) -> None:
@@ -54,8 +55,8 @@ class KernelWriter(t.Protocol):
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
         """Make the additions, call `bird` unless it is None, then make the removals.
 
-        Raise ApplyError or MissingLibrary if this process writes, AgentSilent, AgentRefused or NotTakenOver if the
-        agent does, or what `bird` raises.
+        Raise ApplyError, MissingLibrary, ObserveError, KernelError or AgentSilent if this process writes, AgentSilent,
+        AgentRefused or NotTakenOver if the agent does, or what `bird` raises.
         """
 
 
@@ -114,8 +115,9 @@ class Direct:
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
         """Make the additions, call `bird` unless it is None, then make the removals, and hold writer.lock meanwhile.
 
-        `state` is not used: the plan has it. Raise ApplyError, MissingLibrary, what `bird` raises, or AgentSilent if an
-        agent started meanwhile. After an ApplyError of additions, `bird` is not called and nothing is removed.
+        `state` is not used: the plan has it. Raise ApplyError, MissingLibrary, ObserveError, KernelError, what `bird`
+        raises, or AgentSilent if an agent started meanwhile. After an ApplyError of additions, `bird` is not called and
+        nothing is removed.
         """
         machine = self._machine
         try:
@@ -147,7 +149,8 @@ class Through:
     def plan(self, state: NodeState) -> NodePlan:
         """Ask the agent what differs, because it knows which workloads it is just attaching and detaching.
 
-        Return the plan. Raise AgentSilent if it does not answer in time, or AgentRefused if it cannot plan.
+        Return the plan; its `parts` are empty. Raise AgentSilent if it does not answer in time, or AgentRefused if it
+        cannot plan.
         """
         answer = self._ask("node.plan", state=packed_state.pack(state))
         changes = [_change(entry) for entry in answer["changes"]]
@@ -271,7 +274,11 @@ class _Own:
         )
 
     def is_about(self, problem: str) -> bool:
-        """Return whether a sentence of the agent is about one of these workloads, as `workload default/web: ...` is."""
+        """Return whether a sentence of the agent is about one of these workloads, as `workload default/web: ...` is.
+
+        It is also if it begins with `route` and one of its IPv4 addresses with /32, or with `sysctl` and a key of its
+        interface.
+        """
         subject = problem.partition(": ")[0]
         kind, dummy, name = subject.partition(" ")
         return any(

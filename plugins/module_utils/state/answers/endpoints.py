@@ -25,7 +25,7 @@ from . import limits
 from .left_out import LeftOut, shown
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Endpoint))
-#: Names of workloads and of their namespaces that the agent accepts: those of Kubernetes, and those of containers.
+#: The form of a workload's own name and of its namespace's, as the agent accepts them: Kubernetes' names, containers'.
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
 _NAMESPACE_LIMIT = 63  # the namespace is also the value of a label
 _INTERFACE = re.compile(r"[a-zA-Z0-9_.-]{1,15}", re.ASCII)
@@ -81,8 +81,10 @@ def read_endpoints(
 ) -> tuple[tuple[Endpoint, ...], tuple[LeftOut, ...]]:
     """Return the workloads that `node` reported in `data`, sorted by name, and the parts of it that are left out.
 
-    `data` should be a list as `policy_json.to_plain` makes it; any other value is left out as a whole. Nothing is
-    raised. `blocks` are the node's; with None addresses are checked for their form only.
+    `data` should be a list as `policy_json.to_plain` makes it; any other value is left out as a whole. A workload is
+    left out if a field is invalid, or if an earlier one has its name, its interface or one of its addresses. Those
+    after the first limits.ENDPOINTS are left out too. Nothing is raised. `blocks` are the node's, and must contain all
+    addresses; with None addresses are checked for their form only.
     """
     if not isinstance(data, (list, tuple)):
         return (), (LeftOut(node, "the list of its workloads", f"it is {shown(data)}."),)

@@ -24,7 +24,10 @@ class LeftOut:
 
 
 def sentences(left_out: t.Iterable[LeftOut]) -> list[str]:
-    """Return one sentence for each part, sorted by node. For each node, parts beyond the first few are only counted."""
+    """Return one sentence for each part, sorted by node.
+
+    Of each node the first eight parts (limits.NAMED) are named. One more sentence gives the number of its other parts.
+    """
     by_node: dict[str, list[LeftOut]] = {}
     for one in left_out:
         by_node.setdefault(one.node, []).append(one)
@@ -38,7 +41,10 @@ def sentences(left_out: t.Iterable[LeftOut]) -> list[str]:
 
 
 def shown(value: t.Any) -> str:
-    """Return a value from a node as errors show it: at most 80 characters, on one line, no control characters."""
+    """Return a value from a node as errors show it: at most 80 characters, on one line, no control characters.
+
+    A list, a mapping or another object is only named: "a list", "a table" (a dict), "a value" (any other).
+    """
     if isinstance(value, str):
         text = str.__str__(value[: limits.TEXT])
         if not text or not text.isprintable() or text[0].isspace() or text[-1].isspace():

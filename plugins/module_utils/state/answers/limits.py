@@ -5,40 +5,42 @@
 
 from __future__ import annotations
 
-#: Workloads that one node reports. A host runs some hundreds; the largest tests here have 2,000 on one node.
+#: The most workloads that one node may report. A host runs some hundreds; the largest tests here have 2,000 on one.
 ENDPOINTS = 16_384
-#: Addresses of one workload: Calico gives one of each IP version, multi-homed ones have a few more.
+#: The most addresses of one workload: Calico gives one of each IP version, multi-homed ones have a few more.
 ADDRESSES = 16
-#: Labels of one workload. Each is at most 317 + 63 characters by Kubernetes' rules, so 64 of them take 24 KB.
+#: The most labels of one workload. Each is at most 317 + 63 characters by Kubernetes' rules, so 64 of them take 24 KB.
 LABELS = 64
-#: Profiles that one workload lists; a cluster's workloads list two.
+#: The most profiles that one workload lists; a cluster's workloads list two.
 PROFILES = 16
-#: Named ports of one workload.
+#: The most named ports of one workload.
 PORTS = 64
-#: Characters of a workload's name with its namespace: the alias of a link, 255, has to hold it (agent/api/request.py).
+#: The most characters of a workload's name with its namespace: a link's alias has to hold it, which has 255 at most
+#: (agent/api/request.py).
 NAME = 231
 
-#: Blocks that a node reports. A pool of /12 cut into /26 has 16,384 in all.
+#: The most blocks that a node may report. A pool of /12 cut into /26 has 16,384 in all.
 BLOCKS = 16_384
-#: Addresses that a node's agent assigned to workloads.
+#: The most addresses that a node's agent may report as assigned to workloads.
 ALLOCATED = 65_536
-#: Pools in a node's stored state.
+#: The most pools in a node's stored state.
 POOLS = 1_024
-#: Generations that a node keeps: calico_node_generations_kept, 10 by default.
+#: The most stored generations that a node may report; it keeps calico_node_generations_kept, 10 by default.
 GENERATIONS = 10_000
-#: Names of passwords: one or two for each session.
+#: The most names of passwords that a node may report: it has one or two for each session.
 PASSWORDS = 16_384
 
-#: Characters of one text in an answer: a message, a problem, a name. A longer message is cut, any other text refused.
+#: The most characters of one text in an answer: a message, a problem, a name. A longer message is cut, any other text
+#: is refused.
 TEXT = 4_096
-#: Characters of a message's first line that are shown. The important part is at its beginning.
+#: The most characters of a message's first line that are shown. The important part is at its beginning.
 LINE = 1_000
-#: Entries of one list or table in an answer: targets of a probe, sessions, changes of a plan with policy.
+#: The most entries of one list or table in an answer: targets of a probe, sessions, changes of a plan with policy.
 ENTRIES = 131_072
-#: Levels of nested lists and tables; the deepest correct answer has 8.
+#: The most levels of nested lists and tables in an answer; the deepest correct answer has 8.
 DEPTH = 32
-#: Values in one answer as a whole.
+#: The most values in one answer as a whole.
 VALUES = 4_000_000
 
-#: The number of left out parts of one node's answer that are named; the others are counted.
+#: The most left out parts of one node's answer that are named; the others are counted.
 NAMED = 8
