@@ -56,7 +56,7 @@ class Dispatcher:
     async def complete_deletions(self) -> int:
         """Complete the DELs that the shim stored while the agent was down; return the number of files removed.
 
-        It has to be called before the socket is opened. Raise OSError if a file cannot be removed.
+        It has to be called before the socket is opened. Problems are logged, not raised.
         """
         return await self._deleted.complete() if self._deleted else 0
 
