@@ -39,11 +39,11 @@ class LineSocket:
         """Whether there is a connection on this side; the other side may have closed it."""
         return self._socket is not None
 
-    def connect(self, path: str, timeout: float) -> None:
-        """Connect within `timeout` seconds."""
+    def connect(self, path: str, end: float) -> None:
+        """Connect to the socket at `path`, and close the connection before it, if there is one."""
         self.close()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(timeout)
+        connection.settimeout(_left(end))
         try:
             connection.connect(path)
         except OSError:
