@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool, VethEndpoint
@@ -154,6 +155,34 @@ def test_refused_route_takes_the_pair_away():
         "The route 10.244.1.11/32 dev calib was refused. The kernel said: Cannot allocate memory."
     )
     assert kernel.snapshot() == before
+
+
+@pytest.mark.parametrize("endpoint", [ONE, POD], ids=["ours", "theirs"])
+def test_refused_repair_keeps_what_was_attached(endpoint):
+    kernel = machine(endpoint)
+    kernel.sysctl_write("net/ipv4/conf/calib/proxy_arp", "0")
+    before = kernel.snapshot()
+    kernel.fail_next("sysctl_write", errno.EROFS, "net/ipv4/conf/calib/proxy_arp")
+    with pytest.raises(attach.AttachError):
+        attach.attach(kernel, endpoint)
+    assert kernel.snapshot() == before
+    attach.attach(kernel, endpoint)
+    assert planned(kernel, endpoint) == []
+
+
+def test_refused_repair_in_words():
+    kernel = machine(ONE)
+    kernel.inside = refused
+    with pytest.raises(attach.AttachError) as caught:
+        attach.attach(kernel, ONE)
+    assert str(caught.value) == (
+        "default/b could not be attached: the kernel refused to enter network namespace b."
+        " It said: Operation not permitted. Its devices were kept; put that right, then try again."
+    )
+
+
+def refused(name, identity=""):
+    raise KernelError(errno.EPERM, f"enter network namespace {name}")
 
 
 @settings(max_examples=40, deadline=None)

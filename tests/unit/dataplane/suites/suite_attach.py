@@ -395,6 +395,20 @@ def test_route_of_somebody_else_is_reported_and_the_pair_taken_away(kernel):
     assert state_of(kernel) == before
 
 
+@pytest.mark.parametrize("endpoint", [WEB, POD], ids=["ours", "theirs"])
+def test_a_workload_that_is_attached_stays_when_its_route_is_refused(kernel, endpoint):
+    host(kernel)
+    kernel.netns_add("pod", "")
+    endpoint = attached_to(kernel, endpoint)
+    attach.detach_route(kernel, endpoint)
+    write_route(kernel, "10.244.1.5/32", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
+    before, inside = state_of(kernel), kernel.look_inside(endpoint.netns)
+    with pytest.raises(attach.AttachError) as caught:
+        attach.attach(kernel, endpoint)
+    assert caught.value.code == "in_the_way"
+    assert (state_of(kernel), kernel.look_inside(endpoint.netns)) == (before, inside)
+
+
 @pytest.mark.parametrize("protocol", [179, 12])
 def test_stale_route_of_ours_or_of_bird_is_taken_over(kernel, protocol):
     host(kernel)
