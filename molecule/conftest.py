@@ -29,7 +29,10 @@ REFLECTORS = ("node5", "node6")
 
 @pytest.fixture(scope="session")
 def lab() -> BaseLab:
-    """The lab that molecule's create step started; tests need it for what is no host: the router."""
+    """The lab that molecule's create step started.
+
+    Tests need it for the router, which is not a host of the inventory.
+    """
     return Lab(os.environ["HOST_ROUTING_LAB"], machine=os.environ["HOST_ROUTING_LAB_MACHINE"])
 
 
@@ -53,7 +56,7 @@ def observed(lab: BaseLab, run: Runner) -> dict[str, Observed]:
 
 @pytest.fixture(scope="module")
 def fleet(request: pytest.FixtureRequest, observed: dict[str, Observed]) -> Fleet:
-    """Of the module's POOLS, with EXTERNAL peers or BY_SWITCHES if it says so."""
+    """The expected fleet: the module's POOLS, with its EXTERNAL peers and BY_SWITCHES if it defines them."""
     return Fleet(
         pools=request.module.POOLS,
         nodes={name: node for name, node in observed.items() if name not in REFLECTORS},
@@ -65,7 +68,7 @@ def fleet(request: pytest.FixtureRequest, observed: dict[str, Observed]) -> Flee
 
 @pytest.fixture(scope="module")
 def workloads(request: pytest.FixtureRequest) -> Mapping[str, tuple[str, str]]:
-    """The module's WORKLOADS, by name the node and the pool of each."""
+    """The module's WORKLOADS: the node and the pool of each, by name."""
     return request.module.WORKLOADS
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""bird.cfg as text, out of what BIRD is to do: the role's template bird.cfg.j2 and its parts in bird/."""
+"""The text of bird.cfg, rendered from the role's template bird.cfg.j2 and its parts in bird/."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ _TEMPLATES = pathlib.Path(__file__).resolve().parents[2] / "roles" / "calico_nod
 
 
 def render(bird: t.Mapping[str, t.Any]) -> str:
-    """The text for `bird`, a bgp.bird_state.Bird as NodeState.to_dict has it. A field that is missing there raises
-    jinja2.UndefinedError: silence would be a session without an option. Raises NotEncodable for a value that would not
-    be one token of bird.cfg."""
+    """Return the text of bird.cfg for `bird`, a bgp.bird_state.Bird as NodeState.to_dict has it.
+
+    Raise NotEncodable for a value that would not be one token of bird.cfg. Raise jinja2.UndefinedError for a missing
+    field, which would otherwise be a session without an option.
+    """
     return _environment().get_template("bird.cfg.j2").render(calico_node_bird=encoding.checked(bird))
 
 
 def prepare() -> None:
-    """Reads all of the templates, which takes a hundred times as long as `render` does then. For who renders in
-    processes that fork from this one."""
+    """Read all templates, which takes a hundred times as long as `render` afterwards.
+
+    A process calls it before it forks processes that render.
+    """
     environment = _environment()
     for name in environment.list_templates(["j2"]):
         environment.get_template(name)
@@ -33,8 +37,8 @@ def prepare() -> None:
 
 @functools.lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
-    # Jinja itself and not Ansible's templar: the parts use nothing of Ansible's, and values are data that no template
-    # in them may be looked for.
+    # This is Jinja itself, not Ansible's templar: the templates use nothing of Ansible's, and values are data in which
+    # no template may be evaluated.
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(str(_TEMPLATES)),
         trim_blocks=True,
@@ -47,5 +51,5 @@ def _environment() -> jinja2.Environment:
 
 
 def _of_family(entries: t.Iterable[t.Any], family: int) -> list[t.Any]:
-    """Those CIDRs, or mappings with a `cidr`, that are of IPv4 (4) or IPv6 (6)."""
+    """Return the CIDRs, or the mappings with a `cidr`, of one IP version (4 or 6)."""
     return [entry for entry in entries if family_of(entry if isinstance(entry, str) else entry["cidr"]) == family]

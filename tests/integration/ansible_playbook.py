@@ -13,7 +13,7 @@ import sys
 import typing as t
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-#: Of the environment that the tests run in.
+#: The folder of programs in the environment of the tests.
 BIN = pathlib.Path(sys.executable).parent
 PIPELINED = {"ANSIBLE_PIPELINING": "1"}
 

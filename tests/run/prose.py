@@ -3,9 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The check `prose`: the rules of CONTRIBUTING.md on docstrings, comments and messages that a program can hold.
 
-`prose.py` checks the repository except the files on the to-do list, `prose.py PATH...` those paths, listed or not. The
-to-do list is the set of per-file-ignores of ruff's pydocstyle rules ("D") in pyproject.toml. `prose.py --first-words`
-counts the first words of function docstrings.
+`prose.py` checks the repository, `prose.py PATH...` those paths. `prose.py --first-words` counts the first words of
+function docstrings.
 """
 
 from __future__ import annotations
@@ -13,14 +12,11 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
-import fnmatch
 import pathlib
 import re
 import subprocess
 import sys
 import typing as t
-
-import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -210,13 +206,6 @@ def _called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def to_do() -> list[str]:
-    """Return the patterns of files whose prose is not rewritten yet: where pyproject.toml switches ruff's "D" off."""
-    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    ignores = config["tool"]["ruff"]["lint"]["per-file-ignores"]
-    return [pattern for pattern, rules in ignores.items() if "D" in rules]
-
-
 def python_files() -> list[str]:
     """Return the paths, relative to the root, of all Python files that git knows or would take, scripts included."""
     listed = subprocess.run(
@@ -239,15 +228,6 @@ def in_tests(name: str) -> bool:
     return name.startswith(("tests/", "molecule/"))
 
 
-def list_problems(patterns: t.Sequence[str], names: t.Sequence[str]) -> list[str]:
-    """Return the complaints about the to-do list: a pattern that no file of `names` matches any more."""
-    return [
-        f'pyproject.toml: the to-do list names "{pattern}", which matches no Python file: remove the line'
-        for pattern in patterns
-        if not any(fnmatch.fnmatch(name, pattern) for name in names)
-    ]
-
-
 def count_first_words(names: t.Iterable[str]) -> collections.Counter[str]:
     """Return how many function docstrings in the files `names` begin with each word; exempt functions do not count."""
     counts: collections.Counter[str] = collections.Counter()
@@ -265,21 +245,16 @@ def main(arguments: list[str]) -> int:
         for word, count in count_first_words(names).most_common():
             print(count, word)
         return 0
-    patterns = to_do()
+    checked = names
     if arguments:
         wanted = [str(pathlib.Path(argument).resolve().relative_to(ROOT)) for argument in arguments]
         checked = [name for name in names if any(name == path or name.startswith(path + "/") for path in wanted)]
-        lines = []
-    else:
-        checked = [name for name in names if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
-        lines = list_problems(patterns, names)
+    lines = []
     prose = Prose(read_verbs(), read_banned())
     for name in checked:
         for line, what, remedy in prose.check((ROOT / name).read_text(encoding="utf-8"), in_tests(name)):
             lines.append(f"{name}:{line}: {what}: {remedy}")
-    print(
-        "\n".join([*lines, f"{len(lines)} problems in {len(checked)} files, {len(names) - len(checked)} not checked"])
-    )
+    print("\n".join([*lines, f"{len(lines)} problems in {len(checked)} files"]))
     return 1 if lines else 0
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""inventories/dual-stack: what stands for IPv6 on each host and in each workload, and packets of both families."""
+"""inventories/dual-stack: the IPv6 objects on each host and in each workload, and packets of both families."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WORKLOADS = {
     "legacy-1": ("node1", {"overlay-ipv4"}),
     "new-1": ("node4", {"overlay-ipv6"}),
 }
-#: What VXLAN over IPv4 and over IPv6 take.
+#: Bytes that VXLAN adds over IPv4 and over IPv6.
 OVERHEAD = {"overlay-ipv4": 50, "overlay-ipv6": 70, "plain-ipv4": 0, "plain-ipv6": 0}
 
 every_workload = pytest.mark.parametrize("name", WORKLOADS)
@@ -87,7 +87,7 @@ def test_sessions_of_both_families_stand(fleet: Fleet, name: str) -> None:
 
 
 def routes(lab: BaseLab, node: str, family: int, pools: list[checks.Pool]) -> set[str]:
-    """Those inside the pools, without what the kernel says of itself."""
+    """Return the node's routes inside the pools, as `ip route` prints them, without those of the kernel."""
     ranges = [ipaddress.ip_network(pool.cidr) for pool in pools]
     kept = set()
     for line in lab.exec(node, ["ip", f"-{family}", "route", "show"]).stdout.splitlines():
@@ -160,7 +160,10 @@ def test_inside_a_workload(lab: BaseLab, found: dict[str, Workload], name: str) 
 
 
 def ping(lab: BaseLab, node: str, netns: str | None, address: str, size: int = 84) -> bool:
-    """`size` is that of the whole IP packet, which nobody may cut."""
+    """Return whether `address` answers a ping from the namespace `netns`, or from the host if it is None.
+
+    `size` is the size of the whole IP packet in bytes, which must not be fragmented.
+    """
     payload = size - (48 if ":" in address else 28)
     words = ["ping", "-q", "-c", "2", "-i", "0.2", "-W", "2", "-M", "do", "-s", str(payload), address]
     return lab.exec(node, words, netns=netns, check=False).returncode == 0
@@ -180,7 +183,7 @@ def test_everybody_reaches_everybody_of_its_family_at_full_size(lab: BaseLab, fo
         for target in found.values()
         for address in target.addresses.values()
     ]
-    # Of each family five workloads, each with four others, and four hosts.
+    # Each family has five workloads. Each of them reaches four others, and four hosts reach each.
     assert (len(wanted), len(hosts)) == (40, 40)
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda question: ping(lab, *question), wanted + hosts))
@@ -191,7 +194,7 @@ def test_everybody_reaches_everybody_of_its_family_at_full_size(lab: BaseLab, fo
 def test_outgoing_packets_are_masqueraded_where_the_pool_says_so(
     lab: BaseLab, found: dict[str, Workload], name: str
 ) -> None:
-    """The host outside knows no way back to a pool."""
+    """Only packets of pools with masquerading get an answer: the host outside has no route to a pool."""
     one = found[name]
     for pool, address in one.addresses.items():
         outside = f"{OUTSIDE_NET_IPV6}10" if ":" in address else OUTSIDE_ADDRESS

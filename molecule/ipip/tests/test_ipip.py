@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A mesh of four nodes in two subnets; one pool over IPIP always, one across subnets alone.
 
-No router is told of anything, and none sees a packet of the pools.
+No router receives a route from the nodes, and none sees a packet of the pools.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORKLOADS = {
 }
 
 _PORT = 9753
-#: Prints what arrives there until it is stopped.
+#: Prints the packets that arrive until it is stopped.
 _LISTENER = f"""
 import socket, sys
 made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -59,7 +59,7 @@ for _ in range(5):
 
 @pytest.mark.parametrize("attacker", ["a host outside of the fleet", "a workload"])
 def test_ipip_is_unpacked_from_fleet_nodes_alone(fleet: Fleet, lab: BaseLab, attacker: str) -> None:
-    """A packet in IPIP reaches a workload from a node of the fleet, and from nobody else (docs/security.md)."""
+    """Only packets in IPIP from a node of the fleet reach a workload (docs/security.md)."""
     found = {one["name"]: (node, one) for node in fleet.nodes.values() for one in node.workloads}
     (here, target), (there, sender) = found["web-1"], found["web-2"]
     outer = here.node.address

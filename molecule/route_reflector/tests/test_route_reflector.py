@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Four nodes that peer with two pure reflectors, one in each subnet, and with nobody else."""
+"""Four nodes that peer only with two pure reflectors, one in each subnet."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ def test_pure_reflectors_have_no_part_in_forwarding(fleet: Fleet, name: str) -> 
 
 
 def test_one_reflector_is_enough(fleet: Fleet, run: Runner) -> None:
-    """Last, since it takes sessions down: node5 says goodbye to everybody, and nothing changes on the nodes."""
+    """Nothing changes on the nodes while node5 ends its sessions.
+
+    This test is the last one, because it takes them down.
+    """
     birdc = ("birdc", "-s", "/run/calico/bird.ctl")
     run("node5", [*birdc, "disable", '"Node_*"'])
     try:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What BIRD is to do on one node, as a value: the part of a NodeState that bird.cfg is rendered from.
+"""The part of a NodeState that bird.cfg is rendered from, as a value: all that BIRD does on one node.
 
-Times are seconds unless said otherwise, AS numbers integers, addresses strings without a prefix length. Both families
-stand in one list; what belongs to which is told by `family` (4 or 6), or by the CIDR itself. Secrets are named, never
-held: a value of this kind may be printed, stored and compared.
+Times are seconds unless said otherwise, AS numbers integers, addresses strings without a prefix length. Lists contain
+both families: `family` (4 or 6), or the CIDR itself, says to which one an entry belongs. Secrets are named, never
+contained: a value of these classes may be printed, stored and compared.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .filter_rules import FilterFunction
 
 @dataclasses.dataclass(frozen=True)
 class BirdRoute:
-    """A route that BIRD is expected to write (protocol bird): for the plan and the checks, never written by a driver.
+    """A route that BIRD is expected to write (protocol bird). It serves the plan and the checks; no driver writes it.
 
-    `gateway` is "" where `next_hop` lies in another subnet and no tunnel is used: the underlay's routing decides then.
+    `gateway` is "" if `next_hop` lies in another subnet and no tunnel is used: then the underlay's routing decides.
     """
 
     destination: str
@@ -35,7 +35,7 @@ class BirdRoute:
 
 @dataclasses.dataclass(frozen=True)
 class Bfd:
-    """Bidirectional forwarding detection (RFC 5880) of one session: intervals in milliseconds."""
+    """Bidirectional forwarding detection (RFC 5880) for one session. Intervals are in milliseconds."""
 
     min_rx: int = 100
     min_tx: int = 100
@@ -44,11 +44,11 @@ class Bfd:
 
 @dataclasses.dataclass(frozen=True)
 class BirdPeer:
-    """One BGP session: it carries the routes of the family of its addresses. None: what holds for all sessions
-    (Bird.with_defaults).
+    """One BGP session. It carries the routes of the family of its addresses.
 
-    `kind` is mesh, client (I reflect for it), reflector (it reflects for me), node (another session with a node of the
-    fleet) or external (with a router outside of it).
+    Where a field is None, the default for all sessions applies (Bird.with_defaults). `kind` is mesh, client (this node
+    reflects routes for the peer), reflector (the peer reflects routes for this node), node (any other session with a
+    node of the fleet) or external (a session with a router outside of the fleet).
     """
 
     name: str  # BIRD protocol name, Mesh_10_10_1_12
@@ -59,10 +59,10 @@ class BirdPeer:
     node: str = ""  # inventory name, "" for external peers
     multihop: bool = True
     family: int = 4
-    port: t.Optional[int] = None  # the peer's; None: Bird.listen_port, of an external peer BGP_PORT
+    port: t.Optional[int] = None  # the peer's; None: Bird.listen_port, or BGP_PORT for an external peer
     local_port: t.Optional[int] = None
     local_as: t.Optional[int] = None
-    source_address: t.Optional[str] = None  # None: the node's address of that family. "": the kernel chooses
+    source_address: t.Optional[str] = None  # None: the node's address of that family; "": the kernel chooses
     cluster_id: t.Optional[str] = None  # this node reflects for the peer, in that cluster
     password: str = ""  # name of the secret, name:key
     ttl_security: t.Optional[int] = None  # hops (RFC 5082)
@@ -80,20 +80,26 @@ class BirdPeer:
 
 @dataclasses.dataclass(frozen=True)
 class BirdPool:
-    """What the kernel filter says of a pool: `device` "" for direct, `cross_subnet`: device only outside own subnet."""
+    """An IP pool as BIRD's kernel filter treats it.
+
+    `device` is the tunnel device, or "" for direct routes. With `cross_subnet` the device is used only for nodes
+    outside of the node's own subnet.
+    """
 
     cidr: str
     device: str = ""
     cross_subnet: bool = False
     mtu: t.Optional[int] = None
     export: bool = True
-    block_size: t.Optional[int] = None  # prefix length of its blocks: peers are believed nothing longer or shorter
+    block_size: t.Optional[int] = None  # prefix length of its blocks: other lengths are not accepted from peers
 
 
 @dataclasses.dataclass(frozen=True)
 class BackupRoute:
-    """A static route to a block of another node, of the lowest preference and never announced: it holds traffic while
-    sessions restart. The kernel filter places it, as if BGP had brought it with `next_hop`."""
+    """A static route to a block of another node, with the lowest preference and never advertised.
+
+    It keeps traffic flowing while sessions restart. The kernel filter treats it as a BGP route with `next_hop`.
+    """
 
     destination: str
     next_hop: str
@@ -101,8 +107,10 @@ class BackupRoute:
 
 @dataclasses.dataclass(frozen=True)
 class Communities:
-    """What this node adds to all that it announces of `cidr` (BGPConfiguration's prefixAdvertisements): communities of
-    two numbers (RFC 1997) and of three (RFC 8092)."""
+    """The communities that this node adds to its routes inside `cidr` (BGPConfiguration's prefixAdvertisements).
+
+    `standard` communities have two numbers (RFC 1997), `large` ones three (RFC 8092).
+    """
 
     cidr: str
     standard: tuple[tuple[int, ...], ...] = ()
@@ -111,8 +119,9 @@ class Communities:
 
 @dataclasses.dataclass(frozen=True)
 class Vtep6:
-    """Packets for what `next_hop`, a node's IPv6 address, announces go into vxlan-v6.calico to `gateway`, the
-    link-local address of that node's end: the kernel takes no global gateway that is on-link by way of another device.
+    """The link-local `gateway` in vxlan-v6.calico for packets to blocks of the node whose address is `next_hop`.
+
+    `gateway` is that node's end of the tunnel. The kernel accepts no global gateway that is on-link on another device.
     """
 
     next_hop: str
@@ -121,14 +130,14 @@ class Vtep6:
 
 @dataclasses.dataclass(frozen=True)
 class Bird:
-    """Data for the bird.cfg template; the template holds syntax, not decisions."""
+    """The data for the bird.cfg template. The template contains syntax, not decisions."""
 
     router_id: str
     address: str
     as_number: int
     subnet: str  # own underlay subnet, CIDR
     listen_port: int = BGP_PORT
-    blocks: tuple[str, ...] = ()  # own blocks, spare ones included, that may be announced
+    blocks: tuple[str, ...] = ()  # own blocks, spare ones included, that may be advertised
     pools: tuple[BirdPool, ...] = ()
     peers: tuple[BirdPeer, ...] = ()
     cluster_id: t.Optional[str] = None  # set on a route reflector
@@ -140,20 +149,23 @@ class Bird:
     long_lived_stale_time: t.Optional[int] = None  # seconds; None: no long-lived graceful restart
     address6: str = ""  # the node's own, "" without one
     subnet6: str = ""
-    secrets: tuple[str, ...] = ()  # names of those that peers use; their values stand in a file of their own
+    secrets: tuple[str, ...] = ()  # names of the secrets that peers use; their values are in a separate file
     backups: tuple[BackupRoute, ...] = ()
-    backup_pools: tuple[BirdPool, ...] = ()  # where backup routes go another way than those of `pools`; (): nowhere
-    backups_lead: bool = False  # what BGP says of these blocks goes that way, too: whoever said it may end its session
-    routers_alone: tuple[str, ...] = ()  # then: blocks that go like `pools` when an external peer says them, no other
-    vteps6: tuple[Vtep6, ...] = ()  # of the other nodes, where an IPv6 pool is tunnelled
-    filters: tuple[FilterFunction, ...] = ()  # those of BGPFilters that peers name, in the order of their symbols
+    backup_pools: tuple[BirdPool, ...] = ()  # pools whose backup routes use another device than in `pools`
+    backups_lead: bool = False  # BGP routes to these blocks use it, too: the peer that sent them may end its session
+    routers_alone: tuple[str, ...] = ()  # then: blocks routed as in `pools` if they come from external peers only
+    vteps6: tuple[Vtep6, ...] = ()  # the other nodes' tunnel ends, if an IPv6 pool is tunnelled
+    filters: tuple[FilterFunction, ...] = ()  # functions of the BGPFilters that peers name, in order of their symbols
     communities: tuple[Communities, ...] = ()
     ignored_interfaces: tuple[str, ...] = ()  # patterns of names: their subnets resolve no next hop
     strict_bind: bool = False  # listen on the node's own addresses alone
     include_dir: str = ""  # folder of the operator's own snippets, *.conf; "": none
 
     def with_defaults(self, peer: BirdPeer) -> BirdPeer:
-        """A session of this BIRD with what holds for all of them in the place of None, as templates/bird writes it."""
+        """Return `peer` with the defaults of this BIRD in place of None, for the fields that have a default.
+
+        `connect_retry_time` and the other fields without one stay None. templates/bird uses the same defaults.
+        """
         defaults = {
             "port": BGP_PORT if peer.kind == "external" else self.listen_port,
             "local_port": self.listen_port,

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BGPFilters as values: what bird.cfg has functions for, and what the evaluator goes by.
+"""BGPFilters as values: bird.cfg has a function for each, and `filter_verdict` evaluates them without BIRD.
 
-A BGPFilter has up to four lists of rules, by direction and family; each that has any becomes one function.
+A BGPFilter has up to four lists of rules, by direction and family. Each list with rules becomes one function.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ IMPORT, EXPORT = "import", "export"
 
 @dataclasses.dataclass(frozen=True)
 class FilterOperation:
-    """A change of a route that is accepted. `kind`, and what `numbers` are: community (2 of them), large_community (3),
-    as_path (those to be put before the path, in their order there) or local_pref (1)."""
+    """A change to a route that a rule accepts. `kind` says what `numbers` are.
+
+    They are the two numbers of a community, the three of a large_community, the AS numbers that as_path prepends (in
+    their order in the path), or the one number of local_pref.
+    """
 
     kind: str
     numbers: tuple[int, ...]
@@ -25,10 +28,10 @@ class FilterOperation:
 
 @dataclasses.dataclass(frozen=True)
 class FilterRule:
-    """One rule; what is empty or None asks nothing of a route.
+    """One rule of a filter. An empty field, or None, matches every route.
 
-    `operator` is In, NotIn (prefixes inside `net`, and `lengths` of them if given), Equal or NotEqual. `community` has
-    2 or 3 numbers. `local_pref`: the route has this one; `unset_local_pref`: one that has none will do as well.
+    `operator` is In or NotIn (prefixes inside `net`, of `lengths` if given), or Equal or NotEqual. `community` has 2 or
+    3 numbers. `local_pref` matches routes with this preference and, with `unset_local_pref`, also routes without any.
     """
 
     accept: bool
@@ -47,7 +50,10 @@ class FilterRule:
 
 @dataclasses.dataclass(frozen=True)
 class FilterFunction:
-    """What one BGPFilter says of one direction in one family. `by_peer_type`: it has to be told the kind of session."""
+    """The rules of one BGPFilter for one direction and one family.
+
+    `by_peer_type` is whether a rule depends on the session being iBGP or eBGP, which the caller must then pass.
+    """
 
     filter: str  # name of the BGPFilter
     direction: str  # IMPORT or EXPORT

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the rules of a BGPFilter say of a route, without BIRD: for people who ask, and for tests that ask BIRD, too."""
+"""The verdict of a BGPFilter's rules on a route, without BIRD: for people, and for tests that compare it to BIRD's."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .filter_rules import FilterFunction, FilterOperation, FilterRule
 
 @dataclasses.dataclass(frozen=True)
 class BgpRoute:
-    """What a filter sees of a route: its prefix and its BGP attributes.
+    """A route as a filter sees it: its prefix and its BGP attributes.
 
-    `interface` is "" while it is not known, as on import: BIRD works out where the next hop leads afterwards.
+    `interface` is "" as long as it is not known. On import it never is, because BIRD resolves the next hop afterwards.
     """
 
     net: str  # CIDR
-    from_peers: bool = True  # it came by BGP
+    from_peers: bool = True  # it was received by BGP
     interface: str = ""
     as_path: tuple[int, ...] = ()
     communities: frozenset[tuple[int, int]] = frozenset()
@@ -31,7 +31,10 @@ class BgpRoute:
 
 @dataclasses.dataclass(frozen=True)
 class FilterVerdict:
-    """`accept` is None where no rule matched: the default of that kind of session decides. `rule` is its index."""
+    """The result of a filter: whether it accepts, the changed route, and the index of the rule that matched.
+
+    `accept` and `rule` are None if no rule matched: the default for that kind of session decides.
+    """
 
     accept: t.Optional[bool]
     route: BgpRoute
@@ -39,7 +42,11 @@ class FilterVerdict:
 
 
 def verdict(function: FilterFunction, route: BgpRoute, same_as: bool) -> FilterVerdict:
-    """The first rule that matches decides. `same_as`: the session is with a router of the own AS."""
+    """Return the verdict of the first rule that matches `route`, or one with `accept` None if none does.
+
+    `same_as` is whether the session is with a router of the own AS. The verdict's route has the rule's operations
+    applied, also if the rule rejects it.
+    """
     for index, rule in enumerate(function.rules):
         if matches(rule, route, same_as):
             return FilterVerdict(rule.accept, _changed(route, rule.operations), index)
@@ -47,7 +54,7 @@ def verdict(function: FilterFunction, route: BgpRoute, same_as: bool) -> FilterV
 
 
 def matches(rule: FilterRule, route: BgpRoute, same_as: bool) -> bool:
-    """Whether `route` has all that `rule` asks for."""
+    """Return whether `route` fulfils all conditions of `rule`. `same_as` is whether the session is iBGP."""
     if rule.peer_type and (rule.peer_type == "iBGP") != same_as:
         return False
     if rule.net and not _prefix_matches(rule, route.net):
@@ -76,7 +83,10 @@ def _prefix_matches(rule: FilterRule, cidr: str) -> bool:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """BIRD's patterns have `*` for any text; what else they have does not occur in rules."""
+    """Return the pattern of a BIRD interface mask as a regular expression. `*` stands for any text.
+
+    BIRD's other wildcards do not occur in rules.
+    """
     return re.compile(".*".join(re.escape(part) for part in text.split("*")))
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From BGPFilter resources to the functions that they mean in bird.cfg. Pure."""
+"""The translation of BGPFilter resources into the functions of bird.cfg, and back. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from ..base.addresses import BITS, parse_cidr_or_address
 from ..resources import BGPFilter, BGPFilterRule
 from .filter_rules import EXPORT, IMPORT, FilterFunction, FilterOperation, FilterRule
 
-#: Calico's priority of a route that says none, and what priorities and BGP's local preference add up to.
+#: Calico's default priority of a route. A priority and the local preference of BGP add up to PRIORITY_BASE.
 NORMAL_PRIORITY = 1024
 PRIORITY_BASE = 2147483647
 
 
 def functions(resource: BGPFilter) -> tuple[FilterFunction, ...]:
-    """Those of one BGPFilter that resources.check_supported has nothing against."""
+    """Return the functions of a BGPFilter that resources.check_supported accepts, one for each list with rules.
+
+    The order is import before export, and IPv4 before IPv6. The tuple is empty if the filter has no rules.
+    """
     found = []
     for direction in (IMPORT, EXPORT):
         for family in (4, 6):
@@ -68,12 +71,12 @@ def _operations(rule: BGPFilterRule) -> t.Iterator[FilterOperation]:
 
 
 def community(text: str) -> tuple[int, ...]:
-    """(65000, 100) of 65000:100, or the three numbers of a large one (RFC 8092)."""
+    """Return the numbers of a community: (65000, 100) for 65000:100, three numbers for a large one (RFC 8092)."""
     return tuple(int(number) for number in text.split(":"))
 
 
 def spec(found: t.Iterable[FilterFunction]) -> dict[str, t.Any]:
-    """The spec of a BGPFilter of which these are the `functions`; some of one give that part of it."""
+    """Return the spec of the BGPFilter with these functions. If some functions are missing, so are their lists."""
     return {f"{one.direction}V{one.family}": [_document(rule) for rule in one.rules] for one in found}
 
 

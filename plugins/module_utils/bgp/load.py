@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What BGP costs one node: sessions, routes and announcements, and the memory that they take."""
+"""The cost of BGP for one node: sessions, routes and announcements, and the memory that they take."""
 
 from __future__ import annotations
 
@@ -10,34 +10,37 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """What a node has when nothing changes any more.
+    """The BGP load of a node once routing has converged.
 
-    `sent` and `received` are routes that are announced at a start from nothing, where each side tells the other one all
-    of its own. They are a least: a reflector that hears of a block by another one first tells the others twice.
+    `sent` and `received` count the routes announced when all sessions start from nothing and each side sends all its
+    routes. They are lower bounds: a reflector that learns a block from another reflector first announces it twice.
     """
 
     sessions: int = 0
-    paths: int = 0  # routes that peers told it and that it believes (Adj-RIB-In); of each block it uses the best
-    routes: int = 0  # different blocks of others: its kernel has as many, if it has workloads
+    paths: int = 0  # routes that it received and accepted (Adj-RIB-In); the best one for each block is used
+    routes: int = 0  # distinct blocks of other nodes: the routes in its kernel, if it has workloads
     sent: int = 0
     received: int = 0
 
     def __add__(self, other: Load) -> Load:
-        """Of one node, the other IP version."""
+        """Return the sum of two loads, field by field: those of one node's two IP versions."""
         mine, theirs = dataclasses.astuple(self), dataclasses.astuple(other)
         return Load(*(one + another for one, another in zip(mine, theirs)))
 
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """KiB that a BIRD has resident: without any session, for each session, and for each path. docs/scaling.md has how
-    they were measured (BIRD 2.0.12). Socket buffers are the kernel's, and not in it."""
+    """Resident memory of a BIRD process in KiB: without any session, for each session, and for each path.
+
+    docs/scaling.md describes the measurement (BIRD 2.0.12). Socket buffers belong to the kernel and are not included.
+    """
 
     base: float
     session: float
     path: float
 
     def of(self, load: Load) -> int:
+        """Return the resident memory of a BIRD with this load, in KiB."""
         return round(self.base + self.session * load.sessions + self.path * load.paths)
 
 

@@ -1,12 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Passwords of BGP sessions (TCP MD5 signatures, RFC 2385): how they are named, what they may be, and the one file that
-holds them.
+"""Passwords of BGP sessions (TCP MD5 signatures, RFC 2385): their names, their limits, and the one file that has them.
 
-A secret is known by `name:key`, as a secretKeyRef has them. That is all that a Bird, and so bird.cfg and whatever is
-stored or printed, has of it: bird.cfg says `password 'calico_secret_tor-a:password';` and includes a file that defines
-this symbol. No text of this module holds a value.
+A secret is known by `name:key`, as in a secretKeyRef. A Bird has only that name, and so have bird.cfg and all that is
+stored or printed: bird.cfg says `password 'calico_secret_tor-a:password';` and includes a file that defines this
+symbol. No message of this module contains a password.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ import typing as t
 
 from ..base.not_encodable import NotEncodable
 
-#: bytes: what the kernel takes as a key (TCP_MD5SIG_MAXKEYLEN of linux/tcp.h)
+#: The longest key that the kernel accepts, in bytes (TCP_MD5SIG_MAXKEYLEN of linux/tcp.h).
 LONGEST = 80
 
 _SYMBOL = "calico_secret_"
-#: BIRD's symbols have at most 64 characters; in quotes, letters, digits and `_-.:` may stand in them.
+#: BIRD's symbols have at most 64 characters. Quoted ones may contain letters, digits and `_-.:`.
 LONGEST_NAME = 64 - len(_SYMBOL)
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)  # as Kubernetes has it: a DNS subdomain
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)  # a DNS subdomain, as in Kubernetes
 _KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
 _SECRET_NAME = re.compile(r"[-._a-zA-Z0-9]+(:[-._a-zA-Z0-9]+)?", re.ASCII)
 _DEFINITION = re.compile(rf"define '{_SYMBOL}([^']+)' = \"([^\"]*)\";", re.ASCII)
@@ -34,7 +33,10 @@ _HEAD = """\
 
 
 class Passwords(t.Mapping[str, str]):
-    """{`name:key`: password}. Printed it has the names alone, so that no message or traceback tells more."""
+    """A mapping from `name:key` to the password.
+
+    Its repr has only the names, so that no message or traceback shows more.
+    """
 
     def __init__(self, values: t.Optional[t.Mapping[str, str]] = None) -> None:
         self._values = dict(values or {})
@@ -53,19 +55,19 @@ class Passwords(t.Mapping[str, str]):
 
 
 class SecretProblem(t.NamedTuple):
-    """What is wrong with a name or a password, and how to go on; never what it is."""
+    """A problem with a secret's name or password, and how to go on. Its texts never contain the password."""
 
     rule: str
     remedy: str
 
 
 def secret_name(name: str, key: str) -> str:
-    """How a secret is known everywhere."""
+    """Return the name by which a secret is known everywhere, `name:key`."""
     return f"{name}:{key}"
 
 
 def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[SecretProblem]:
-    """Why a secret cannot be known by these two, None if it can."""
+    """Return why these two texts cannot name a secret, or None if they can."""
     for word, value, form in (("name", name, _NAME), ("key", key, _KEY)):
         if not isinstance(value, str) or not form.fullmatch(value):
             letters = "small letters, digits, '-' and '.'" if word == "name" else "letters, digits, '-', '_' and '.'"
@@ -79,7 +81,10 @@ def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[SecretProblem]:
 
 
 def problem_of_password(value: t.Any) -> t.Optional[SecretProblem]:
-    """Why BIRD or the kernel would not take `value` as a password, None if they do."""
+    """Return why BIRD or the kernel would not accept `value` as a password, or None if they do.
+
+    `value` may have any type.
+    """
     if not isinstance(value, str):
         return SecretProblem("is not text.", "Write the password in quotes.")
     if not value:
@@ -95,7 +100,10 @@ def problem_of_password(value: t.Any) -> t.Optional[SecretProblem]:
 
 
 def to_text(passwords: t.Mapping[str, str]) -> str:
-    """The file that BIRD includes. Raises NotEncodable, which does not have a password."""
+    """Return the text of the file that BIRD includes, with one definition per password.
+
+    Raise NotEncodable, whose text contains no password, if a name or a password cannot be written.
+    """
     return _HEAD + "".join(_definition(name, passwords[name]) for name in sorted(passwords))
 
 
@@ -114,23 +122,29 @@ def _definition(name: str, password: str) -> str:
 
 
 def from_text(text: str) -> Passwords:
-    """What such a file holds; other lines mean nothing."""
+    """Return the passwords in the text of such a file. Other lines are ignored."""
     return Passwords(dict(_DEFINITION.findall(text)))
 
 
 def placeholders(names: t.Iterable[str]) -> Passwords:
-    """For a check of bird.cfg, which goes by what is defined and not by what it is."""
+    """Return a dummy password for each name. A parse check of bird.cfg needs the definitions, but not their values."""
     return Passwords(dict.fromkeys(names, "placeholder"))
 
 
 def pack(passwords: t.Mapping[str, str]) -> str:
-    """As a module gets them. One opaque text, for Ansible takes what it must not log out of all that a module says: a
-    password that is a word would take that word."""
+    """Return the passwords as one opaque base64 text, in which a module receives them.
+
+    Ansible removes every `no_log` text from a module's output. If a password were a common word, that word would
+    disappear from the output.
+    """
     return base64.b64encode(json.dumps({name: passwords[name] for name in sorted(passwords)}).encode()).decode()
 
 
 def unpack(packed: t.Optional[str]) -> Passwords:
-    """The reverse; nothing in, nothing out. Raises ValueError, which does not say what it was given."""
+    """Return the passwords that `pack` packed; none for None or "".
+
+    Raise ValueError, whose text does not contain `packed`, if it cannot be decoded.
+    """
     if not packed:
         return Passwords()
     try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an inventory says of sessions: BGPPeers with what else is known of them, and what holds without a BGPPeer."""
+"""The inventory's settings for BGP sessions: BGPPeers with extensions, and options of sessions without a BGPPeer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NONE = PeerExtensions()
 
 
 class PeerAddress(t.NamedTuple):
-    """A peerIP: the address as IPv4 and IPv6 write it (RFC 5952), `port` 0 where none is given, `family` 4 or 6."""
+    """A parsed peerIP: the address in canonical form (RFC 5952), `port` (0 if none is given), and `family` 4 or 6."""
 
     address: str
     port: int
@@ -27,8 +27,11 @@ class PeerAddress(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class PeerDefinition:
-    """A BGPPeer with what else is known of it: `members` are the nodes that it is written for (None: it says itself
-    for which), `where` the variable that it stands in, `password` the name of its secret."""
+    """A BGPPeer and what the inventory says beyond it.
+
+    `members` are the nodes for which it is written; None if the BGPPeer itself selects its nodes. `where` is the
+    variable that contains it. `password` is the name of its secret, or "".
+    """
 
     peer: BGPPeer
     extensions: PeerExtensions = _NONE
@@ -38,7 +41,7 @@ class PeerDefinition:
 
     @functools.cached_property
     def address(self) -> t.Optional[PeerAddress]:
-        """Its peerIP; None where it chooses its peers by a selector."""
+        """The parsed peerIP, or None if the BGPPeer selects its peers by a selector."""
         split = split_peer_ip(self.peer.peerIP) if self.peer.peerIP else None
         if split is None:
             return None
@@ -47,12 +50,13 @@ class PeerDefinition:
 
     @property
     def is_global(self) -> bool:
+        """Whether it applies to every node: nothing restricts it to some."""
         return self.members is None and not self.peer.node and not self.peer.nodeSelector
 
 
 @dataclasses.dataclass(frozen=True)
 class Unasked:
-    """What holds for sessions that are there without a BGPPeer: the mesh, and those of the group of reflectors."""
+    """The options of sessions that exist without a BGPPeer: those of the mesh and of the inventory's reflectors."""
 
     mesh: bool = True
     password: str = ""

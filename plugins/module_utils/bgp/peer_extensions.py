@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a BGPPeer may say here beyond Calico v3: timers, BFD, its own listening port and a source address of its own.
+"""The fields of a BGPPeer beyond Calico v3: timers, BFD, its own listening port and a source address of its own.
 
-These fields stand beside Calico's in the lists of peers of an inventory. A document that is to be given to Calico as
-well must do without them.
+These fields are written beside Calico's in an inventory's lists of peers. A document that Calico must read as well
+cannot have them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .bird_state import Bfd
 #: seconds. RFC 4271, section 4.2: a hold time has two octets, and is at least three seconds.
 HOLD_TIME = (3, 65535)
 KEEPALIVE_TIME = (1, 65535)
-#: seconds. RFC 4271, section 8.2.1.1: a time that is not zero; BIRD's own is 120.
+#: seconds. RFC 4271, section 8.2.1.1: a time that is not zero; BIRD's default is 120.
 CONNECT_RETRY_TIME = (1, 65535)
 #: seconds. RFC 4724, section 3: twelve bits; RFC 9494, section 3: 24 bits.
 RESTART_TIME = (0, 4095)
@@ -33,12 +33,19 @@ Document = dict[str, t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class Seconds:
-    """A length of time in whole seconds: a number, or as Calico writes it (90s, 1m30s). Read as a number."""
+    """The field type of a time in whole seconds: a number, or text as Calico writes it (90s, 1m30s).
+
+    It is read as a number.
+    """
 
     minimum: int
     maximum: int
 
     def read(self, value: t.Any) -> int:
+        """Return the time in seconds.
+
+        Raise Refused if it is no time, not a whole number of seconds, or out of range.
+        """
         seconds = parse_duration(value) if isinstance(value, str) else value
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
             raise Refused(value, "is not a length of time.", "Write a number and a unit, as 90s.")
@@ -57,7 +64,7 @@ class Seconds:
 
 @dataclasses.dataclass(frozen=True)
 class _BfdFields:
-    """Intervals in milliseconds; 0 leaves the default."""
+    """The fields of a mapping `bfd`. Intervals are in milliseconds; 0 leaves the default."""
 
     minRx: int = field(Integer(10, 60000, Bfd.min_rx), Bfd.min_rx)
     minTx: int = field(Integer(10, 60000, Bfd.min_tx), Bfd.min_tx)
@@ -65,9 +72,13 @@ class _BfdFields:
 
 
 class BfdSwitch:
-    """true (the default intervals), false, or a mapping of them. Read as a Bfd, or None."""
+    """The field type of `bfd`: true (default intervals), false, or a mapping of intervals.
+
+    It is read as a Bfd, or None.
+    """
 
     def read(self, value: t.Any) -> t.Optional[Bfd]:
+        """Return the intervals, or None for false. Raise Refused if the value is no boolean and no valid mapping."""
         if isinstance(value, bool):
             return Bfd() if value else None
         if not isinstance(value, t.Mapping):
@@ -87,9 +98,10 @@ class BfdSwitch:
 
 
 class SourceAddress:
-    """An address of the node, with its prefix length where the peer is on its subnet."""
+    """The field type of an address of the node, with its prefix length if the peer is on its subnet."""
 
     def read(self, value: t.Any) -> str:
+        """Return the text unchanged. Raise Refused if it is not an address or CIDR."""
         cidr = parse_cidr_or_address(value) if isinstance(value, str) else None
         if cidr is None:
             raise Refused(
@@ -108,7 +120,7 @@ class SourceAddress:
 
 @dataclasses.dataclass(frozen=True)
 class PeerExtensions:
-    """Times in seconds; None where what holds for all sessions holds."""
+    """The extensions of one BGPPeer. Times are in seconds; None means the default for all sessions."""
 
     holdTime: t.Optional[int] = field(Seconds(*HOLD_TIME))
     keepaliveTime: t.Optional[int] = field(Seconds(*KEEPALIVE_TIME))
@@ -120,7 +132,7 @@ class PeerExtensions:
 
     @property
     def source(self) -> str:
-        """The source address without its prefix length."""
+        """The source address without its prefix length, "" if none is given."""
         return self.sourceAddress.partition("/")[0]
 
 
@@ -128,7 +140,10 @@ NAMES = tuple(types_of(PeerExtensions))
 
 
 def split(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], PeerExtensions]:
-    """The fields of a BGPPeer, flat or as a document, that are Calico's, and ours. Raises Refused."""
+    """Return (Calico's fields, the extensions) of a BGPPeer, which is written flat or as a document with a `spec`.
+
+    Raise Refused if an extension has an invalid value. Calico's fields are not checked.
+    """
     spec = entry.get("spec")
     if isinstance(spec, t.Mapping):
         theirs, ours = _divide(spec)
@@ -141,5 +156,5 @@ def _divide(fields: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, 
     ours = {name: fields[name] for name in NAMES if name in fields}
     source = ours.get("sourceAddress")
     if source is None or not isinstance(source, str) or not re.search(r"[.:]", source):
-        ours.pop("sourceAddress", None)  # Calico's words, or what it refuses
+        ours.pop("sourceAddress", None)  # UseNodeIP, None or an invalid value: Calico's rules decide
     return {name: value for name, value in fields.items() if name not in ours}, ours

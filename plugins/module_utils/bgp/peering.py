@@ -1,20 +1,20 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who speaks BGP with whom in a fleet: out of its nodes, its BGPPeers and its mesh, each node's sessions.
+"""The BGP sessions of each node, computed from a fleet's nodes, its BGPPeers and its mesh.
 
 The rules are Calico's (confd/pkg/backends/calico/client.go, updatePeersV1, and bgp_processor.go):
 
 - The mesh joins all nodes that have no cluster id. A session carries the routes of one family.
-- A BGPPeer is global, or for some nodes. What is global is there on every node, and wins over what is for some; of two
-  that mean the same address and port, the first one wins.
-- A BGPPeer that means nodes of the fleet is in force on their side too, with the ends swapped, unless reversePeering
-  is Manual or that side says something of its own.
+- A BGPPeer is global, or for some nodes. A global one exists on every node, and takes precedence over one for some
+  nodes. If two have the same address and port, the first one is used.
+- A BGPPeer whose peers are nodes of the fleet also applies on these nodes, with the ends swapped, unless reversePeering
+  is Manual or such a node has a definition of its own.
 - A node with a cluster id reflects for every peer of its own AS that has none, or another one.
 
-Ours beside them: reflectors of the inventory's group find their clients without a BGPPeer (`Speaker.reflector`); one
-end of every session within the fleet waits for the other (`waits`); and a BGPPeer takes the place of a session that
-would be there without it. Of nodes and BGPPeers, each is looked at once: what grows is the number of sessions only.
+Three rules are ours. Reflectors of the inventory's group find their clients without a BGPPeer (`Speaker.reflector`).
+One end of every session within the fleet is passive (`waits`). A BGPPeer replaces a session that would exist without
+it. Each node and each BGPPeer is looked at once; only the number of sessions grows faster.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ _NEXT_HOP = {"Self": "self", "Keep": "keep"}
 
 @dataclasses.dataclass(frozen=True)
 class _Definition:
-    """A BGPPeer and the nodes that it means: `local` have the session as it says, `remote` are their peers in the
-    fleet."""
+    """A BGPPeer and its nodes: `local` have the session as it is written, `remote` are their peers in the fleet."""
 
     given: PeerDefinition
     local: tuple[Speaker, ...]
@@ -47,11 +46,12 @@ class _Definition:
     options: dict[str, t.Any]
 
     def families(self) -> tuple[int, ...]:
+        """Return the family of the peer's address, or (4, 6) if peers are chosen by a selector."""
         return (self.given.address.family,) if self.given.address else (4, 6)
 
 
 class Peering:
-    """The sessions of every node of a fleet. Sooner definitions win over later ones."""
+    """The sessions of every node of a fleet. Earlier definitions take precedence over later ones."""
 
     def __init__(
         self, speakers: t.Iterable[Speaker], definitions: t.Iterable[PeerDefinition], unasked: Unasked = PLAIN_MESH
@@ -76,7 +76,10 @@ class Peering:
             self._index(definition)
 
     def sessions(self, name: str) -> tuple[BirdPeer, ...]:
-        """Those of node `name`: mesh and reflectors first, then the others in the order in which they are defined."""
+        """Return the sessions of node `name`: mesh and reflectors first, then BGPPeers in the order of definition.
+
+        Raise KeyError if `name` is not a node of the fleet.
+        """
         own = self._speakers[name]
         defined = self._defined(own)
         taken = {address for address, dummy in defined}
@@ -84,10 +87,10 @@ class Peering:
         return (*unasked, *defined.values())
 
     def meant(self) -> t.Iterator[tuple[PeerDefinition, tuple[Speaker, ...], tuple[Speaker, ...]]]:
-        """Each BGPPeer with the nodes that it is for, and those of the fleet that are their peers by it."""
+        """Yield (BGPPeer, its nodes, their peers in the fleet) for each BGPPeer, in the order of definition."""
         return ((one.given, one.local, one.remote) for one in self._definitions)
 
-    # --- without a BGPPeer ------------------------------------------------------------------------------------------
+    # --- sessions without a BGPPeer ---------------------------------------------------------------------------------
 
     def _of_themselves(self, own: Speaker) -> t.Iterator[BirdPeer]:
         options: dict[str, t.Any] = {
@@ -129,7 +132,7 @@ class Peering:
                     **options,
                 )
 
-    # --- by BGPPeers ------------------------------------------------------------------------------------------------
+    # --- sessions of BGPPeers ---------------------------------------------------------------------------------------
 
     def _matching(self, selector: str) -> tuple[Speaker, ...]:
         found = self._selected.get(selector)
@@ -167,7 +170,10 @@ class Peering:
                 self._reverse.setdefault(speaker.name, []).append(definition)
 
     def _defined(self, own: Speaker) -> dict[tuple[str, int], BirdPeer]:
-        """By address and port, as Calico tells peers apart."""
+        """Return the sessions that BGPPeers give `own`, by (address, port), as Calico tells peers apart.
+
+        Port 0 is the default.
+        """
         found: dict[tuple[str, int], BirdPeer] = {}
         for prefix, definitions in (("Global", self._globals), ("Node", self._forward.get(own.name, ()))):
             for definition in definitions:
@@ -179,7 +185,7 @@ class Peering:
         return found
 
     def _ahead(self, own: Speaker, definition: _Definition, prefix: str) -> t.Iterator[_Keyed]:
-        """The sessions that a BGPPeer says `own` has."""
+        """Yield the sessions that a BGPPeer gives to `own`, one of the nodes that it is for."""
         peer, extensions = definition.given.peer, definition.given.extensions
         ahead = {
             "local_as": peer.localASNumber or None,
@@ -202,7 +208,7 @@ class Peering:
             yield _outside(own, far, prefix, definition, ahead)
 
     def _back(self, own: Speaker, definition: _Definition) -> t.Iterator[_Keyed]:
-        """The same from the other end: `own` is one of those that the BGPPeer means as peers."""
+        """Yield the sessions that a BGPPeer gives to `own`, one of the peers that it names: the ends are swapped."""
         peer, extensions = definition.given.peer, definition.given.extensions
         back: dict[str, t.Any] = {"source_address": "" if peer.sourceAddress == "None" else None}
         for speaker in definition.local:
@@ -251,7 +257,11 @@ def _session(
     fields: t.Mapping[str, t.Any],
     as_number: t.Optional[int] = None,
 ) -> _Keyed:
-    """With a node of the fleet, by `address`. `port` 0: the one that it listens on."""
+    """Return the session of `own` with the node `speaker` at `address`, and its key (address, port).
+
+    `port` 0 is the port on which that node listens. `as_number` is the peer's; None takes it from the BGPPeer or the
+    node.
+    """
     if as_number is None:
         far = definition.given.address
         as_number = (definition.given.peer.asNumber if far and far.address == address else None) or speaker.as_number
@@ -280,7 +290,7 @@ def _session(
 def _outside(
     own: Speaker, far: PeerAddress, prefix: str, definition: _Definition, fields: t.Mapping[str, t.Any]
 ) -> _Keyed:
-    """With a router that is no node of the fleet."""
+    """Return the session of `own` with a router outside of the fleet, and its key (address, port)."""
     given = definition.given.peer
     as_number = given.asNumber or own.as_number
     same_as = as_number == (fields["local_as"] or own.as_number)
@@ -305,7 +315,7 @@ def _outside(
 
 
 def _options(given: PeerDefinition) -> dict[str, t.Any]:
-    """What both ends of a session have alike, as fields of a BirdPeer."""
+    """Return the fields of a BirdPeer that are the same at both ends of a session."""
     peer, extensions = given.peer, given.extensions
     restart = parse_duration(peer.maxRestartTime) if peer.maxRestartTime else None
     return {
@@ -323,14 +333,17 @@ def _options(given: PeerDefinition) -> dict[str, t.Any]:
 
 
 def _next_hop(peer: BGPPeer, same_as: bool) -> str:
-    """keepOriginalNextHop means sessions between two ASes only; nextHopMode means all of them."""
+    """Return the BirdPeer's `next_hop`: auto, self or keep.
+
+    keepOriginalNextHop applies only to sessions between two ASes, nextHopMode to all.
+    """
     if peer.keepOriginalNextHop:
         return "auto" if same_as else "keep"
     return _NEXT_HOP.get(peer.nextHopMode or "", "auto")
 
 
 def _is_meant(speaker: Speaker, as_number: t.Optional[int], far: t.Optional[PeerAddress]) -> bool:
-    """Whether a BGPPeer by address means this node, and not somebody else who uses its address."""
+    """Return whether a BGPPeer for `far` means the node `speaker`, and not another router with its address."""
     return far is not None and as_number in (None, 0, speaker.as_number) and far.port in (0, speaker.listen_port)
 
 
@@ -347,13 +360,13 @@ def _number(address: str) -> int:
 
 
 def waits(own: Speaker, peer: Speaker, own_number: int, number: int) -> bool:
-    """Whether this side of a pair of nodes is the passive one; the numbers are the addresses of both.
+    """Return whether `own` is the passive side of the session with `peer`. The numbers are the addresses of both.
 
-    One side always is, so that sessions never collide. BIRD's queue for connections holds 8 (`listen(fd, 8)` in
-    sysdep/unix/io.c of every BIRD 2), and who finds it full waits seconds until TCP tries again: nobody may have to
-    take the calls of many at once. A node with a cluster id therefore calls those without, which hear from few. Among
-    others it goes by the parity of the bits of both addresses, so that each takes half, also where all addresses are
-    even. Third nodes have no say: their coming and going resets no session.
+    Exactly one side is passive, so that sessions never collide. BIRD's queue for connections has 8 places (`listen(fd,
+    8)` in sysdep/unix/io.c of every BIRD 2). A client that finds it full waits seconds until TCP retries. So no node
+    should receive many connections at once: a node with a cluster id connects to the nodes without one, which have few
+    sessions. Between others, the parity of the bits of both addresses decides, so that each side is passive for half of
+    its sessions, also if all addresses are even. Other nodes do not matter: adding or removing one resets no session.
     """
     if bool(own.cluster_id) != bool(peer.cluster_id):
         return not own.cluster_id

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who can bring a node the route to another node's block: sessions within the fleet, or routers outside of it.
+"""The sources of a route to another node's block: sessions within the fleet, or routers outside of it.
 
-A router that speaks eBGP names itself as the next hop (RFC 4271, section 5.1.3), so the route is via the router, where
-one of the fleet's own sessions would have brought it via the block's node.
+A router that speaks eBGP sends itself as the next hop (RFC 4271, section 5.1.3). So such a route leads via the router,
+while a session of the fleet would bring one via the block's node.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from .bird_state import Bird, BirdRoute
 
 
 def routers(bird: Bird, route: BirdRoute) -> tuple[str, ...]:
-    """Addresses of peers outside the fleet that may bring it; none where a tunnel leads to the node itself."""
+    """Return the addresses of the peers outside of the fleet that may advertise the route.
+
+    The result is () if the route uses a tunnel, which leads to the node itself.
+    """
     if route.device:
         return ()
     family = family_of(route.destination)
@@ -22,13 +25,14 @@ def routers(bird: Bird, route: BirdRoute) -> tuple[str, ...]:
 
 
 def by_routers_alone(bird: Bird, route: BirdRoute) -> bool:
-    """Whether nobody but a router outside the fleet can bring it, so that packets go where that one says."""
+    """Return whether only routers outside of the fleet can advertise the route: they then decide where packets go."""
     return not route.gateway and bool(routers(bird, route)) and not within_fleet(bird, route)
 
 
 def within_fleet(bird: Bird, route: BirdRoute) -> bool:
-    """Whether a session of the fleet brings it: one with its node, or with somebody who reflects."""
+    """Return whether a session of the fleet advertises the route: one with its own node, or with a route reflector."""
     family = family_of(route.destination)
     peers = [peer for peer in bird.peers if peer.family == family]
-    reflects = any(peer.cluster_id for peer in peers)  # then the other reflectors pass on what they have, too
+    # If a peer reflects, other reflectors advertise their routes to this node, too.
+    reflects = any(peer.cluster_id for peer in peers)
     return any(peer.kind == "reflector" or (peer.node and (reflects or peer.node == route.node)) for peer in peers)

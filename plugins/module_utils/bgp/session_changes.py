@@ -1,12 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `birdc configure` does to BGP sessions, told from what BIRD does now and what it is to do.
+"""The effect of `birdc configure` on BGP sessions, derived from BIRD's present and its next configuration.
 
-BIRD keeps a session whose options did not change, and takes over some options while it runs. Any other one has it send
-Cease and begin anew; both sides forget at once what they learned, graceful restart or not, and it takes a second or
-more until it is there again. Which is which was measured with BIRD 2.0.12, 2.17.5 and 3.4.0, and here stands what any
-of them restarts for (tests/integration/bird/sessions/test_session_changes.py asks them again).
+BIRD keeps a session whose options did not change, and changes some options while the session runs. For any other change
+it sends Cease and starts the session again. Both sides then forget at once what they learned, graceful restart or not,
+and it takes a second or more until the session is up. Which options restart a session was measured with BIRD 2.0.12,
+2.17.5 and 3.4.0. RESTARTING has those that restart it in any of these versions
+(tests/integration/bird/sessions/test_session_changes.py repeats the measurement).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import typing as t
 
 from .bird_state import Bird, BirdPeer
 
-#: Fields of a BirdPeer for which a session restarts, and how people call them.
+#: Fields of a BirdPeer whose change restarts a session, and their names for people.
 RESTARTING: dict[str, str] = {
     "address": "address",
     "as_number": "AS number",
@@ -37,36 +38,40 @@ RESTARTING: dict[str, str] = {
     "long_lived_stale_time": "long-lived stale time",
     "allow_local_as": "allowed own AS numbers",
 }
-#: Fields that a running session takes over, or that say nothing to BIRD. `kind` counts by what it means for the others.
+#: Fields that change without a restart, or that BIRD does not see. `kind` matters only through the other fields.
 QUIET = ("name", "kind", "node", "bfd", "next_hop", "reachable_by", "filters")
 
 
 @dataclasses.dataclass(frozen=True)
 class SessionChange:
-    """`what` is restarts, ends or begins; `because` what differs in a session that restarts."""
+    """A change of one session. `what` is restarts, ends or begins; `because` names the changes that restart it."""
 
     name: str  # BIRD protocol name
     what: str
     node: str = ""  # of the peer, "" for one outside the fleet
     address: str = ""
-    kind: str = ""  # as BirdPeer has it: of a session that begins the new one, else the one that was
+    kind: str = ""  # the `kind` of the BirdPeer: the new one if the session begins, else the old one
     because: tuple[str, ...] = ()
 
     @property
     def external(self) -> bool:
+        """Whether the peer is a router outside of the fleet."""
         return not self.node
 
     @property
     def text(self) -> str:
-        """`restarts: cluster id`."""
+        """The change in words, as in `restarts: cluster id` or `ends`."""
         return f"{self.what}: {', '.join(self.because)}" if self.because else self.what
 
 
 def changes(
     before: t.Optional[Bird], after: t.Optional[Bird], passwords: t.Collection[str] = ()
 ) -> tuple[SessionChange, ...]:
-    """All sessions that do not simply stay, in the order of what there was, then new ones. None: no BIRD at all.
-    `passwords` are the secrets that are to have another value under the same name."""
+    """Return the sessions that restart, end or begin: first the old ones in their order, then the new ones in theirs.
+
+    `before` or `after` is None if there is no BIRD. `passwords` are names of secrets whose value changes under the same
+    name. The result is () if no session changes.
+    """
     old = {peer.name: peer for peer in before.peers} if before else {}
     new = {peer.name: peer for peer in after.peers} if after else {}
     found = []
@@ -74,7 +79,7 @@ def changes(
     for name, peer in old.items():
         other = new.get(name)
         if alike and peer == other and peer.password not in passwords:
-            continue  # most of them, in a fleet of thousands
+            continue  # the usual case, without the costlier comparison
         if other is None:
             found.append(_change(peer, "ends"))
         elif before is not None and after is not None:
@@ -90,14 +95,15 @@ def changes(
 def resets(
     before: t.Optional[Bird], after: t.Optional[Bird], passwords: t.Collection[str] = ()
 ) -> tuple[SessionChange, ...]:
-    """Those of `changes` that interrupt something: the sessions that end or restart."""
+    """Return the changes that interrupt a session: it ends or restarts. The parameters are those of `changes`."""
     return tuple(change for change in changes(before, after, passwords) if change.what != "begins")
 
 
 def endangers(change: SessionChange, staying: t.Container[str]) -> bool:
-    """Whether routes that are needed may be missing for a while, or for good. `staying`: the nodes that will be there.
+    """Return whether routes that nodes still need may be missing because of the change.
 
-    A session with a node that leaves takes along that node's routes alone, unless it reflected those of others.
+    `staying` are the nodes that remain. A session that ends with a leaving node removes only that node's routes, unless
+    the node reflected routes of others.
     """
     if change.what == "begins":
         return False
@@ -119,7 +125,7 @@ def _differing(before: Bird, old: BirdPeer, after: Bird, new: BirdPeer) -> tuple
 
 
 def _of_all_sessions(bird: Bird) -> tuple[t.Any, ...]:
-    """All that counts for a session and does not stand in its BirdPeer."""
+    """Return all settings that matter to sessions and are not in their BirdPeer."""
     return (
         bird.router_id,
         bird.strict_bind,
@@ -136,10 +142,10 @@ def _of_all_sessions(bird: Bird) -> tuple[t.Any, ...]:
 
 
 def _resolved(bird: Bird, peer: BirdPeer) -> dict[str, t.Any]:
-    """The fields of RESTARTING, with what holds for all sessions in the place of None."""
+    """Return the fields of RESTARTING by name, with the defaults for all sessions in place of None."""
     whole = bird.with_defaults(peer)
     values = {field: getattr(whole, field) for field in RESTARTING}
-    # States of former versions name a client's cluster only once, for all; a peer of another AS is none.
+    # Stored states of earlier releases have a client's cluster id only in the Bird. A peer of another AS has none.
     if peer.kind == "client" and peer.cluster_id is None and peer.as_number == whole.local_as:
         values["cluster_id"] = bird.cluster_id
     return values

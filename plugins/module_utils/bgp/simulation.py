@@ -1,15 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What BGP costs in a fleet, before there is one: sessions, routes, announcements and memory of each node.
+"""The cost of BGP in a fleet before it exists: sessions, routes, announcements and memory of each node.
 
-Counted, not estimated: sessions are those of `Peering`, and every block is followed over all of them as BIRD passes it
-on (best paths, RFC 4271; reflection, RFC 4456; the role's filters). Only nodes with a cluster id pass anything on, and
-blocks that come to the same of them in the same way go the same ways ever after: such a group is followed once. The
-mesh is not looked at in pairs. So 5,000 nodes take a second.
+The numbers are counted, not estimated. Sessions are those of `Peering`. Every block is followed over all sessions as
+BIRD passes it on (best paths, RFC 4271; reflection, RFC 4456; the role's filters). Only nodes with a cluster id pass
+routes on. Blocks that reach these nodes in the same way take the same paths from there, so such a group is followed
+once. The mesh is not examined pair by pair. So 5,000 nodes take a second.
 
-What is not known: of routers outside the fleet it is assumed that each tells all blocks that any node tells any of
-them, but by eBGP none of a node's own AS; and BGPFilters may refuse what is counted here.
+Two things are unknown. Each router outside of the fleet is assumed to advertise all blocks that any node sends to any
+of them, but by eBGP none of a node's own AS. And BGPFilters may reject routes that are counted here.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ from .speaker import Speaker
 
 @dataclasses.dataclass(frozen=True)
 class _Path:
-    """The way of a group's blocks to a node that reflects. `by` is the neighbour that told it, "" the owner itself;
-    `client` and `external` (eBGP) say of which kind that session is, `arrived` its cluster id."""
+    """The path of a group's blocks to a node that reflects.
+
+    `by` is the neighbour that sent it, "" for the owner of the blocks. `client` and `external` (eBGP) describe that
+    session, `arrived` is the receiver's cluster id in it. `number` decides between paths that are otherwise equal.
+    """
 
     by: str
     as_path: tuple[int, ...] = ()
@@ -42,29 +45,32 @@ class _Path:
 
     @property
     def rank(self) -> tuple[int, bool, int, int]:
-        """The least wins. What BIRD compares besides is the same for all paths of a block here."""
+        """The sort key of the path: the lowest one is best.
+
+        Whatever else BIRD compares is the same for all paths of a block here.
+        """
         return len(self.as_path), not self.external, len(self.clusters), self.number
 
 
 @dataclasses.dataclass(frozen=True)
 class _Way:
-    """What matters of one direction of a session to what goes over it: the sender's end, then the receiver's."""
+    """One direction of a session, as far as routes depend on it: first the sender's end, then the receiver's."""
 
     sender: str
     client: bool  # the sender reflects for the receiver
     external: bool
-    cluster: str  # of the sender's end: BIRD takes the router id where none is set
+    cluster: str  # the cluster id of the sender's end; BIRD uses the router id if none is set
     own_as: int
     passes_on: bool
     received_as: int
     received_cluster: str
     from_client: bool  # the receiver reflects for the sender
-    allowed: int  # of the receiver's own AS number in the path
+    allowed: int  # how often the receiver accepts its own AS number in the path
 
 
 @dataclasses.dataclass(frozen=True)
 class _Group:
-    """Owners whose blocks go the same ways, and the best path to them of each node that reflects."""
+    """Owners whose blocks take the same paths, and the best path to them by the name of each node that reflects."""
 
     members: frozenset[str]
     blocks: int
@@ -73,15 +79,22 @@ class _Group:
 
 @dataclasses.dataclass(frozen=True)
 class _Told:
-    """What goes over one direction of a session of that which the sender heard from others."""
+    """The blocks of other nodes that are sent over one direction of a session.
+
+    `told` counts the blocks sent, `believed` those that the receiver accepts. `groups` are the groups of the accepted
+    ones.
+    """
 
     told: int
     believed: int
-    groups: frozenset[int]  # believed ones
+    groups: frozenset[int]
 
 
 class Simulation:
-    """All of one family, 4 or 6. `blocks` is {node: how many it announces}."""
+    """The BGP sessions and routes of a whole fleet in one family, 4 or 6.
+
+    `blocks` maps a node's name to the number of blocks that it advertises; 0 for a node that is missing in it.
+    """
 
     def __init__(
         self,
@@ -107,13 +120,13 @@ class Simulation:
         self._covered: dict[t.Any, tuple[frozenset[str], int]] = {}
 
     def sessions(self) -> int:
-        """Of the whole fleet, each once."""
+        """Return the number of sessions of the whole fleet. Each session is counted once."""
         outside = sum(not peer.node for own in self._sessions.values() for peer in own)
         within = sum(len(own) + self._meshed(name) for name, own in self._sessions.items())
         return (within + outside) // 2
 
     def load(self, name: str) -> Load:
-        """Of node `name`; nothing at all where it has no address of this family."""
+        """Return the load of node `name`; all fields are 0 if the node has no address of this family."""
         if name not in self._speakers:
             return Load()
         own, blocks = self._sessions[name], self._blocks[name]
@@ -147,7 +160,10 @@ class Simulation:
         return Load(len(own) + meshed, paths, routes, sent, received)
 
     def announcements(self, name: str) -> int:
-        """How often, in the whole fleet, a new block of node `name` is told: each is an UPDATE of its own."""
+        """Return how often a new block of node `name` is announced in the whole fleet: the number of UPDATE messages.
+
+        Raise KeyError if the node has no address of this family.
+        """
         count = len(self._sessions[name]) + self._meshed(name)
         group = self._groups[self._group_of[name]]
         for reflector, best in group.best.items():
@@ -159,12 +175,12 @@ class Simulation:
     # --- sessions ---------------------------------------------------------------------------------------------------
 
     def _back(self, name: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
-        """The other end of a session with a node; None where that one has none."""
+        """Return the other end of the session of `name` with the node `peer`, or None if that node has none."""
         own = peer.source_address or self._speakers[name].end(self._family)
         return self._ends.get((peer.node, own))
 
     def _taken(self, name: str) -> frozenset[str]:
-        """Members of the mesh with whom a BGPPeer takes the place of the mesh's session."""
+        """Return the members of the mesh with which a BGPPeer of `name` replaces the mesh's session."""
         if name not in self._mesh:
             return frozenset()
         ends = ((peer.node, peer.address) for peer in self._sessions[name] if peer.node in self._mesh)
@@ -178,7 +194,7 @@ class Simulation:
         return sum(self._blocks[name] for name in self._mesh)
 
     def _way(self, name: str, peer: BirdPeer) -> _Way:
-        """From `name` to its `peer`."""
+        """Return the direction from `name` to its `peer`."""
         own = self._speakers[name]
         own_as = own.as_towards(peer)
         back = self._back(name, peer) if peer.node else None
@@ -190,16 +206,17 @@ class Simulation:
             external=peer.as_number != own_as,
             cluster=peer.cluster_id or f"router {name}",
             own_as=own_as,
-            # templates/bird/peer_policy.j2: other routers would send packets to a reflector that passed blocks on
+            # As in templates/bird/peer_policy.j2: if a reflector passed blocks on to an outside router, that router
+            # would send the packets to the reflector.
             passes_on=bool(own.cluster_id) and bool(peer.node or peer.cluster_id or peer.next_hop == "keep"),
             received_as=peer.as_number,
-            # of others no session ever has it in a path
+            # "" for a peer that does not reflect: no path contains its cluster id
             received_cluster=((back and back.cluster_id) or f"router {peer.node}") if reflects else "",
             from_client=back is not None and back.cluster_id is not None,
             allowed=(back.allow_local_as or 0) if back is not None else 0,
         )
 
-    # --- ways of blocks ---------------------------------------------------------------------------------------------
+    # --- paths of blocks --------------------------------------------------------------------------------------------
 
     def _grouped(self) -> t.Iterator[_Group]:
         entering: dict[t.Any, list[str]] = {}
@@ -212,11 +229,12 @@ class Simulation:
                 if peer.node in reflecting and self._back(name, peer) is not None
             ]
             entry = tuple(sorted((at, _without_sender(way)) for at, way in ways))
-            # Of two paths by eBGP the lower router id decides: alike are owners between the same two reflectors.
+            # Between two paths by eBGP the lower router id decides. So owners belong to one group only if the same
+            # reflectors have lower router ids than they.
             between = (
                 bisect.bisect(numbers, self._number(name, True)) if any(way.external for dummy, way in ways) else 0
             )
-            # What a reflector owns goes to it by no way: nobody else is in its group.
+            # A reflector has its own blocks without a session, so it is the only member of its group.
             entering.setdefault((entry, between, name if name in reflecting else ""), []).append(name)
         for index, ((entry, dummy, owner), members) in enumerate(entering.items()):
             self._group_of.update((name, index) for name in members)
@@ -225,8 +243,11 @@ class Simulation:
             yield _Group(frozenset(members), blocks, self._followed(ways_in, owner, self._number(members[0], True)))
 
     def _followed(self, entry: t.Sequence[tuple[str, _Way]], owner: str, number: int) -> dict[str, _Path]:
-        """The best path of each node that reflects, to blocks that come in by `entry`. `owner` is "" where that is
-        none that reflects itself, `number` its router id."""
+        """Return the best path to a group's blocks by the name of each node that reflects and receives them.
+
+        `entry` has the sessions by which the owners advertise the blocks: (reflecting node, direction). `owner` is the
+        owner's name if it reflects itself, else "". `number` is the router id of a member of the group.
+        """
         heard: dict[str, dict[str, _Path]] = {name: {} for name in self._reflecting}
         for at, way in entry:
             path = self._import(_Path("", (way.own_as,) if way.external else (), number=number), way)
@@ -262,8 +283,11 @@ class Simulation:
         )
 
     def _number(self, name: str, external: bool) -> int:
-        """By which BIRD decides between paths that are alike: by eBGP the router id; behind reflectors that is the
-        owner's for all of them, and the neighbour's address decides."""
+        """Return the number by which BIRD decides between equal paths from `name`; the lowest is best.
+
+        By eBGP it is the router id. By iBGP it is the neighbour's address, because behind reflectors the router id is
+        the owner's in all paths.
+        """
         own = self._speakers[name]
         if external and (own.router_id or own.address):
             return int(ipaddress.ip_address(own.router_id or own.address))
@@ -271,7 +295,10 @@ class Simulation:
 
     @staticmethod
     def _export(path: _Path, way: _Way) -> t.Optional[_Path]:
-        """What the sender makes of its best path for the receiver, as BIRD's bgp_preexport and bgp_update_attrs."""
+        """Return the path as the sender announces its best path to the receiver, or None if it does not.
+
+        The rules are those of BIRD's bgp_preexport and bgp_update_attrs.
+        """
         if not way.passes_on:
             return None
         if way.external:
@@ -285,13 +312,13 @@ class Simulation:
 
     @staticmethod
     def _import(path: _Path, way: _Way) -> t.Optional[_Path]:
-        """What the receiver believes of it."""
+        """Return the path as the receiver stores an announced one, or None if it rejects it because of a loop."""
         if path.as_path.count(way.received_as) > way.allowed or way.received_cluster in path.clusters:
             return None
         return dataclasses.replace(path, client=way.from_client, external=way.external, arrived=way.received_cluster)
 
     def _told_to(self, name: str, peer: BirdPeer) -> _Told:
-        """Of what `name` heard from others."""
+        """Return the blocks of other nodes that `name` sends to `peer`. There are none if `name` does not reflect."""
         if not self._speakers[name].cluster_id:
             return _NOTHING
         way = self._way(name, peer)
@@ -302,7 +329,7 @@ class Simulation:
         index = self._group_of.get(peer.node)
         if shared or index is None or not self._blocks[peer.node]:
             return found
-        # One of a group: its own blocks are in the sums, and come back by nobody.
+        # The peer is a member of a group: the sums contain its own blocks, which it never receives back.
         best = self._groups[index].best.get(name)
         sent = self._export(best, way) if best is not None else None
         own = self._blocks[peer.node]
@@ -329,10 +356,14 @@ class Simulation:
                 groups.add(index)
         return _Told(told, believed, frozenset(groups))
 
-    # --- what is known in the end -----------------------------------------------------------------------------------
+    # --- known blocks -----------------------------------------------------------------------------------------------
 
     def _cover(self, groups: frozenset[int], meshed: bool, outside: t.Optional[int]) -> tuple[frozenset[str], int]:
-        """The owners whose blocks are known that way, and how many blocks those are."""
+        """Return (the owners whose blocks a node knows, the number of these blocks).
+
+        The node knows those of `groups`, those of the mesh if it is `meshed`, and, unless `outside` is None, those of
+        routers outside of the fleet except the owners in AS `outside`.
+        """
         key = (groups, meshed, outside)
         found = self._covered.get(key)
         if found is None:
@@ -345,7 +376,7 @@ class Simulation:
 
     @functools.cached_property
     def _outside(self) -> frozenset[str]:
-        """Owners of whom routers outside hear."""
+        """The owners whose blocks routers outside of the fleet receive."""
         found: set[str] = set()
         for name, own in self._sessions.items():
             for peer in own:
@@ -355,7 +386,7 @@ class Simulation:
         return frozenset(found)
 
     def _own_as_outside(self, name: str, peer: BirdPeer) -> int:
-        """The AS whose blocks a router outside brings in vain, 0 for none."""
+        """Return the AS whose blocks `name` rejects from the outside router `peer`, 0 for none."""
         own_as = self._speakers[name].as_towards(peer)
         return 0 if peer.as_number == own_as or peer.allow_local_as else own_as
 
@@ -368,5 +399,5 @@ _NOTHING = _Told(0, 0, frozenset())
 
 
 def _without_sender(way: _Way) -> tuple[t.Any, ...]:
-    """All of it but who sends, and what only its own cluster id says: alike for all that enter alike."""
+    """Return the fields of the direction without the sender's name and cluster id: equal for owners of one group."""
     return dataclasses.astuple(dataclasses.replace(way, cluster=""))[1:]

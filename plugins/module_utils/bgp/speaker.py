@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node of a fleet as BGP knows it."""
+"""Nodes of a fleet as BGP knows them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from .bird_state import BirdPeer
 
 @dataclasses.dataclass(frozen=True)
 class Speaker:
-    """A node of the fleet, as BGP knows it. An address is "" where it has none of that family; subnets are CIDRs.
+    """A node of the fleet as BGP knows it.
 
-    `reflector`: it is of the group of reflectors, and speaks with those in it and with all nodes that `clients`
-    selects. What has a `cluster_id` and is not in that group reflects where a BGPPeer gives it clients.
+    An address is "" if the node has none of that family. Subnets are CIDRs. `reflector` is whether the node belongs to
+    the inventory's group of reflectors: it then has sessions with the others in it, and with all nodes that the
+    selector `clients` selects. A node with a `cluster_id` outside of that group reflects if a BGPPeer gives it clients.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Speaker:
 
     @functools.cached_property
     def ends(self) -> tuple[tuple[int, str, int], ...]:
-        """(family, address, address as a number) for each family that it has."""
+        """The tuple of (family, address, address as a number) for each family that the node has."""
         return tuple(
             (family, address, int(ipaddress.ip_address(address)))
             for family, address in ((4, self.address), (6, self.address6))
@@ -46,24 +47,28 @@ class Speaker:
         )
 
     def end(self, family: int) -> str:
-        """Its address of that family, "" without one."""
+        """Return the node's address of that family, "" if it has none."""
         return self.address if family == 4 else self.address6
 
     def subnet_of(self, family: int) -> str:
+        """Return the node's subnet of that family as a CIDR, "" if it has none."""
         return self.subnet if family == 4 else self.subnet6
 
     def as_towards(self, peer: BirdPeer) -> int:
-        """Its AS number in one of its sessions."""
+        """Return the node's own AS number in the session with `peer`."""
         return peer.local_as or self.as_number
 
     @functools.cached_property
     def symbols(self) -> dict[int, str]:
-        """What a session with it is named by after its kind: 10_10_1_12."""
+        """The node's part of BIRD protocol names by family, as in {4: "10_10_1_12"}."""
         return {family: naming.bird_peer_name("", address)[1:] for family, address, dummy in self.ends}
 
 
 def lies_in(address: str, subnet: str) -> bool:
-    """Whether a CIDR, with or without host bits, holds the address; "" holds none, nor does one of the other family."""
+    """Return whether the subnet contains the address. False for the subnet "", and for one of the other family.
+
+    The subnet is a CIDR, with or without host bits. Raise ValueError if a text is not an address or CIDR.
+    """
     return bool(subnet) and ipaddress.ip_address(address) in _network(subnet)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What BGP costs in a fleet as its inventory has it: its own sessions, peers and blocks, simulated."""
+"""A simulation of the sessions, routes and memory that BGP needs in a fleet with its own peers and blocks."""
 
 from __future__ import annotations
 
@@ -19,36 +19,39 @@ NODE, REFLECTING_NODE, REFLECTOR = "node", "node that reflects", "reflector"
 
 @dataclasses.dataclass(frozen=True)
 class Alike:
-    """Nodes that BGP costs the same, of both IP versions together."""
+    """Nodes with the same role and the same BGP load, which is that of both IP versions together."""
 
     nodes: tuple[str, ...]  # in order of names
     role: str  # NODE, REFLECTING_NODE or REFLECTOR
     load: Load
-    told_of_a_block: t.Optional[int]  # UPDATEs in the whole fleet for one more block of one of them; a REFLECTOR's None
+    told_of_a_block: t.Optional[int]  # UPDATEs in the fleet for one new IPv4 block of one of them; REFLECTOR: None
 
     @property
     def memory(self) -> int:
-        """KiB."""
+        """The memory in KiB that BIRD needs on each of these nodes."""
         return MEASURED.of(self.load)
 
 
 @dataclasses.dataclass(frozen=True)
 class FleetLoad:
-    """`sessions` of the whole fleet, each counted once, those with routers outside among them; `blocks` are those that
-    nodes tell each other of, IPv4's and then IPv6's."""
+    """The BGP load of a fleet.
 
-    alike: tuple[Alike, ...]  # what takes the most memory first
+    `sessions` is the number of all sessions, each counted once, including those with routers outside the fleet.
+    `blocks` are the numbers of IPv4 blocks and of IPv6 blocks that nodes advertise to each other.
+    """
+
+    alike: tuple[Alike, ...]  # by memory, the most first
     sessions: int
     blocks: tuple[int, int]
 
     @property
     def told_at_start(self) -> int:
-        """Routes that the fleet announces when all of it starts from nothing. A least, see Load."""
+        """The number of routes that all nodes advertise when the fleet starts from nothing, a minimum (see Load)."""
         return sum(len(group.nodes) * group.load.sent for group in self.alike)
 
 
 def of_fleet(fleet: Fleet) -> FleetLoad:
-    """Raises FleetError where the fleet speaks no BGP."""
+    """Return the BGP load of `fleet`. Raise FleetError if BGP is disabled."""
     if not fleet.settings.bgp_enabled:
         raise FleetError("calico_bgp_enabled", False, "has no sessions to count.", "Nothing has to be done.")
     blocks = {family: _announced(fleet, family) for family in (4, 6)}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One NodeState per node, out of a Fleet. Pure, and linear in the number of nodes."""
+"""The compiler from a Fleet to one NodeState per node. It is pure; its work is linear in the number of nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _VXLAN4, _VXLAN6 = TUNNEL_DEVICE["vxlan"], TUNNEL_DEVICE["vxlan6"]
 
 
 def node_state(fleet: Fleet, name: str) -> NodeState:
-    """All that node `name` must have. Raises KeyError for a node that is not in the fleet."""
+    """Return all that node `name` must have. Raise KeyError if the fleet has no such node."""
     node = fleet.nodes[name]
     settings = fleet.settings
     pools = _pools(fleet)
@@ -83,7 +83,11 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
 
 
 def bird(fleet: Fleet, name: str) -> t.Optional[Bird]:
-    """The part of `node_state` that BIRD is told, by itself: it takes no time for each other node, sessions apart."""
+    """Return the data for the bird.cfg of node `name`, None if BGP is disabled in the fleet.
+
+    It equals `node_state(fleet, name).bird`, but takes time only for the node's sessions, not for each other node.
+    Raise KeyError if BGP is enabled and the fleet has no such node.
+    """
     if not fleet.settings.bgp_enabled:
         return None
     return _bird(fleet, fleet.nodes[name], fleet.ipam_of(name), _pools(fleet))
@@ -109,7 +113,10 @@ def _pools(fleet: Fleet) -> tuple[Pool, ...]:
 
 
 def _devices(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool]) -> tuple[TunnelDevice, ...]:
-    """Every pool's device stands on every node: also one that holds none of its blocks reaches them through it."""
+    """Return the tunnel devices of a node: one for each kind of tunnel in `pools` whose IP version the node has.
+
+    A node that owns no block of a pool has its device, too, to reach the blocks of other nodes through it.
+    """
     settings = fleet.settings
     used = {tunnel_device(pool) for pool in pools}
     devices = []
@@ -136,7 +143,7 @@ def _devices(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Po
 def _packet_filter(
     fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]
 ) -> tuple[tuple[IpSet, ...], tuple[IptablesTable, ...]]:
-    """Return a node's sets and tables without policy; () for one that has no workloads."""
+    """Return the IP sets and iptables tables that a node has without policy, both () if it is not a workload node."""
     if not node.workload_node:
         return (), ()
     settings = fleet.settings
@@ -157,12 +164,12 @@ def _packet_filter(
 
 
 def _of_families(node: FleetNode, pools: t.Iterable[Pool]) -> list[Pool]:
-    """Without those of a family that the node has no address of."""
+    """Return the pools whose IP version `node` has an address of."""
     return [pool for pool in pools if node.address_of(family_of(pool.cidr))]
 
 
 def _has_ipv6(node: FleetNode, pools: t.Sequence[Pool]) -> bool:
-    """Whether there is anything of IPv6 that the node routes."""
+    """Return whether the node routes IPv6: it has an IPv6 address, and the fleet an IPv6 pool."""
     return bool(node.address6) and any(family_of(pool.cidr) == 6 for pool in pools)
 
 
@@ -191,9 +198,10 @@ def _workloads(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Mapping[s
 
 
 class _Way(t.NamedTuple):
-    """By which a node reaches a block of a peer: `device` is that of a tunnel, or "" for the underlay itself.
+    """The path on which a node reaches a block of another node, its peer.
 
-    `gateway` is "" across subnets without a tunnel: the underlay's router is it then, and only the node knows which.
+    `device` is a tunnel device, "" for the underlay itself. `gateway` is "" if the peer is in another subnet and there
+    is no tunnel: then a router of the underlay is the gateway, and only the node knows which.
     """
 
     device: str
@@ -207,13 +215,13 @@ def _way(node: FleetNode, peer: FleetNode, pool: Pool) -> _Way:
     near = peer.subnet6 == node.subnet6 if version6 else peer.subnet == node.subnet
     device = "" if near and pool.encapsulation.endswith("CrossSubnet") else tunnel_device(pool)
     if device == _VXLAN6:
-        # The kernel takes no global address as a gateway that is on-link by way of another device.
+        # The kernel refuses a global address as gateway if that address is on-link through another device.
         return _Way(device, naming.vtep_link_local(peer.name), next_hop)
     return _Way(device, next_hop if device or near else "", next_hop)
 
 
 def _reachable(node: FleetNode, blocks: t.Iterable[Block]) -> t.Iterator[Block]:
-    """Without those of a family that the node has no address of."""
+    """Yield the blocks whose IP version `node` has an address of."""
     if node.address and node.address6:
         return iter(blocks)
     return (block for block in blocks if (family_of(block.cidr) == 6) == bool(node.address6))
@@ -233,7 +241,11 @@ def _bird_routes(
 def _routes_from_plan(
     node: FleetNode, remote: t.Sequence[tuple[FleetNode, NodeIpam]], pools: t.Mapping[str, Pool]
 ) -> t.Iterator[Route]:
-    """Without BGP: the remote blocks as the Calico documents show them, via the remote VTEP's address."""
+    """Yield the routes to the blocks of other nodes that a node has without BGP.
+
+    They lead into a tunnel, with the address of the other node's VTEP as gateway. A pool with VXLANCrossSubnet has
+    direct routes to the nodes in the same subnet.
+    """
     for peer, ipam in remote:
         for block in _reachable(node, ipam.blocks + ipam.spare_blocks):
             way = _way(node, peer, pools[block.pool])
@@ -255,8 +267,11 @@ def _fdb(vxlan: t.Sequence[str], remote: t.Sequence[FleetNode]) -> t.Iterator[Fd
 def _neighbors(
     vxlan: t.Sequence[str], remote: t.Sequence[tuple[FleetNode, NodeIpam]], bgp: bool
 ) -> t.Iterator[Neighbor]:
-    """The gateway of a route into vxlan.calico is the BGP next hop, or the VTEP's address where there is no BGP; into
-    vxlan-v6.calico it is the VTEP's link-local address."""
+    """Yield a neighbour entry with the MAC address of the VTEP for each gateway of routes into the `vxlan` devices.
+
+    The gateway into vxlan.calico is the BGP next hop, or the VTEP's address without BGP. The gateway into
+    vxlan-v6.calico is the VTEP's link-local address.
+    """
     for device in vxlan:
         for peer, ipam in remote:
             gateway: t.Optional[str]
@@ -276,10 +291,10 @@ def _sysctls(
     if ipv6:
         yield Sysctl("net/ipv6/conf/all/forwarding", "1")
     if node.address:
-        # Otherwise datagrams to a connected socket of the host get to it past rp_filter, by any interface.
+        # With early demux, datagrams to a connected socket of the host bypass rp_filter on any interface.
         yield Sysctl("net/ipv4/udp_early_demux", "0")
-        # Loose: during a change of mode packets of one flow come over both ways. The kernel takes max(all, interface).
-        # What comes over them with the source of a workload of this node is dropped by a rule in table raw.
+        # The filter is loose because packets of one flow arrive on both paths during a change of mode. The kernel uses
+        # max(all, interface). A rule in table raw drops packets from there whose source is a workload of this node.
         for name in (UNDERLAY, *(device.name for device in devices if device.name != _VXLAN6)):
             yield Sysctl(f"net/ipv4/conf/{name}/rp_filter", LOOSE)
     for device in devices:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each node is told of the others, out of what they all told. Pure; runs on the controller."""
+"""The synchronization of workloads between nodes: what to send to each node, from the answers of all nodes.
+
+It is pure and runs on the controller.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,17 @@ from ..state.answers.left_out import LeftOut, shown
 from ..state.policy_json import to_plain
 from ..state.remote_endpoints import Collected
 
-#: What the module remote_endpoints_info answers: `node`, `endpoints`, and `known` {node: {digest}}.
+#: The answer of the module remote_endpoints_info: `node`, `endpoints`, and `known`, which maps node names to {digest}.
 Answer = t.Mapping[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Teller:
-    """A node that answered: its workloads that others may know, its blocks by the lockfile, and by the name of another
-    node the digest of what it knows of that one's."""
+    """A node that answered.
+
+    `endpoints` are its workloads that other nodes may receive, `blocks` (CIDRs) its blocks in the lockfile. `known`
+    maps the name of another node to the digest of the workloads that this node has stored for it.
+    """
 
     endpoints: tuple[Endpoint, ...]
     blocks: tuple[str, ...] = ()
@@ -30,7 +36,7 @@ class Teller:
 
 
 def refusal(host: str, answer: Answer) -> str:
-    """Return why nothing of a host's answer can be used, "" if something can."""
+    """Return why a host's answer is unusable as a whole (a clause without a full stop), "" if it is usable."""
     node, endpoints = answer.get("node"), answer.get("endpoints")
     if not isinstance(endpoints, (list, tuple)):
         return f"it answered no list of its workloads, but {shown(endpoints)}"
@@ -40,9 +46,10 @@ def refusal(host: str, answer: Answer) -> str:
 
 
 def teller(host: str, answer: Answer, blocks: t.Iterable[str]) -> tuple[Teller, tuple[LeftOut, ...]]:
-    """Return what is passed on of a host's answer, which has no `refusal`, and what is left out of it.
+    """Return the usable part of a host's answer, and the parts that are left out.
 
-    `blocks` are those that the lockfile gives to the host, spare ones included.
+    The answer must be one that `refusal` accepts. `blocks` (CIDRs) are the host's blocks in the lockfile, including
+    spare blocks. Raise ValueError if one of them is not a block's CIDR.
     """
     own = OwnBlocks(blocks)
     endpoints, left_out = read_endpoints(host, answer["endpoints"], own)
@@ -51,7 +58,10 @@ def teller(host: str, answer: Answer, blocks: t.Iterable[str]) -> tuple[Teller, 
 
 
 def _digests(known: t.Any) -> dict[str, str]:
-    """Return {node: digest}. A node that says something else here is sent more than it needs, and no more."""
+    """Return a mapping from node name to digest, from the untrusted `known` of an answer.
+
+    Invalid entries are left out without an error. Such a node only receives more than it needs.
+    """
     if not isinstance(known, t.Mapping) or len(known) > limits.ENTRIES:
         return {}
     found = {}
@@ -63,11 +73,11 @@ def _digests(known: t.Any) -> dict[str, str]:
 
 
 def parts(tellers: t.Mapping[str, Teller], nodes: t.Collection[str], when: str) -> dict[str, dict[str, t.Any]]:
-    """Return {node that answered: what it is told, in the words of node.endpoint_sync.take}.
+    """Return what to send to each node that answered: a mapping from node name to the arguments of its update.
 
-    `nodes` are all of the fleet, `when` the answers were asked for. Of a node whose endpoints it knows already a node
-    is told no more than that they are as they were, and the node's blocks. Of a node that did not answer no node is
-    told anything.
+    The arguments are `nodes`, the sorted names of all nodes, and `told`, a mapping from the name of each other node
+    that answered to {collected, blocks, endpoints}. `endpoints` is left out if the receiving node has the same ones
+    already. `when` is the time at which the answers were requested. Nothing is sent about nodes that did not answer.
     """
     same = {name: {"collected": when, "blocks": list(one.blocks)} for name, one in tellers.items()}
     fresh = {name: {**same[name], "endpoints": to_plain(one.endpoints)} for name, one in tellers.items()}

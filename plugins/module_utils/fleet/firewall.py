@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The iptables rules and sets that every node needs without any policy: encapsulation, outgoing NAT, forged sources.
+"""The iptables rules and IP sets that a node needs without policy: encapsulation, outgoing NAT, forged sources.
 
-Encapsulated packets are accepted from the fleet's nodes and from nobody else: whoever can send IPIP or VXLAN to a node
-could otherwise put packets with any source address behind its policy (Felix renders the same in its cali-INPUT).
-The table raw has the checks on sources that a node has with policy, too (`policy/chains/source_checks.py`).
+A node accepts encapsulated packets from the fleet's nodes only. Otherwise any sender of IPIP or VXLAN could inject
+packets with any source address past the node's policy. Felix has the same rules in its chain cali-INPUT. The table raw
+checks sources as it does with policy (`policy/chains/source_checks.py`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from ..policy.chains.settings import ChainSettings
 from ..policy.chains.tables import RAW
 from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
-#: IP version -> the set of the addresses of all nodes.
+#: A mapping from IP version to the name of the set with the addresses of all nodes.
 ALL_HOSTS = {4: "cali40all-hosts-net", 6: "cali60all-hosts-net"}
 
-#: Host ends of workloads, as iptables writes them.
+#: Patterns of the host-side interfaces of workloads, in the syntax of iptables.
 _WORKLOADS = tuple(f"{prefix}+" for prefix in ChainSettings().interface_prefixes)
 
 
 class Addressed(t.Protocol):
+    """A node with an IPv4 and an IPv6 address, "" for one that it does not have."""
+
     @property
     def address(self) -> str: ...
 
@@ -39,7 +41,10 @@ class Addressed(t.Protocol):
 
 
 def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Addressed]) -> tuple[IpSet, ...]:
-    """`nodes`: all of the fleet. A set for each IP version that a tunnel crosses."""
+    """Return the IP sets with the addresses of all `nodes`: one for each IP version of the underlay that tunnels cross.
+
+    `nodes` are all nodes of the fleet. The result is () if `devices` has no tunnel.
+    """
     versions = {_version(device) for device in devices}
     if not versions:
         return ()
@@ -52,9 +57,9 @@ def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Addressed]) -> t
 
 
 def sources(settings: ChainSettings) -> tuple[IptablesTable, ...]:
-    """Return the table raw without policy: nothing is logged.
+    """Return the table raw for IPv4 and for IPv6, which checks the sources of packets and logs nothing.
 
-    It stands for both IP versions, whichever the node's pools have: a workload may send either.
+    Both are needed whichever IP versions the node's pools have, because a workload may send either.
     """
     settings = dataclasses.replace(settings, nflog_group=0)
     found = []
@@ -68,6 +73,7 @@ def sources(settings: ChainSettings) -> tuple[IptablesTable, ...]:
 
 
 def tables(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]) -> tuple[IptablesTable, ...]:
+    """Return the tables filter and nat of both IP versions, without those that would be empty."""
     found = []
     for version in (4, 6):
         here = [device for device in devices if _version(device) == version]
@@ -77,7 +83,7 @@ def tables(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]) -> tuple[
 
 
 def _version(device: TunnelDevice) -> int:
-    """That of the packets in which others travel."""
+    """Return the IP version (4 or 6) of the packets that `device` sends on the underlay."""
     return family_of(device.local)
 
 
@@ -104,8 +110,8 @@ def _nat(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice], version: in
         jumps.append("-j cali-nat-outgoing")
     for device in devices:
         if device.address:
-            # The host picked another of its addresses before the route sent the packet into the tunnel: answers to that
-            # address would come back outside of it.
+            # The host may choose another source address before the route selects the tunnel. Replies to that address
+            # would not take the tunnel.
             jumps.append(
                 f"-o {encoding.interface(device.name)} -m addrtype ! --src-type LOCAL --limit-iface-out"
                 " -m addrtype --src-type LOCAL -j MASQUERADE --random-fully"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Fleet: an inventory together with the plan of its blocks. What the compiler makes NodeStates from."""
+"""The Fleet: an inventory together with the plan of its blocks, from which the compiler makes NodeStates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .inventory.workload_inventory import InventoryWorkload
 from .policy_parts import PolicyParts, divide
 
 _TUNNEL_KINDS = {"IPIP": "ipip", "IPIPCrossSubnet": "ipip", "VXLAN": "vxlan", "VXLANCrossSubnet": "vxlan"}
-#: Kind of tunnel -> its device.
+#: A mapping from the kind of a tunnel to the name of its device.
 TUNNEL_DEVICE = {"ipip": "tunl0", "vxlan": "vxlan.calico", "vxlan6": "vxlan-v6.calico"}
 
 
@@ -39,20 +39,23 @@ class _Encapsulated(t.Protocol):
 
 
 def tunnel_kind(pool: _Encapsulated) -> t.Optional[str]:
-    """The kind of tunnel that the pool needs an address for: ipip, vxlan or vxlan6; None without a tunnel."""
+    """Return the kind of tunnel that the pool uses: "ipip", "vxlan", "vxlan6", or None without a tunnel."""
     kind = _TUNNEL_KINDS.get(pool.encapsulation)
     return f"{kind}6" if kind is not None and family_of(pool.cidr) == 6 else kind
 
 
 def tunnel_device(pool: _Encapsulated) -> str:
-    """The device that the pool's packets go through, "" without a tunnel."""
+    """Return the name of the tunnel device that the pool's packets go through, "" without a tunnel."""
     kind = tunnel_kind(pool)
     return "" if kind is None else TUNNEL_DEVICE[kind]
 
 
 @dataclasses.dataclass(frozen=True)
 class Fleet:
-    """Made by `build`. `digest` is the hash that names a plan (12 hex digits)."""
+    """An inventory with the blocks and addresses of its nodes, made by `build`.
+
+    `digest` is a hash of all of it (12 hex digits), which names the plan.
+    """
 
     settings: FleetSettings
     pools: tuple[resources.IPPool, ...]
@@ -72,8 +75,11 @@ class Fleet:
         previous: t.Optional[AllocationPlan],
         allocated: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
     ) -> Fleet:
-        """Plans the blocks on from `previous` (None: a new fleet). `allocated`: the addresses that each node gave away
-        by itself. Raises FleetError."""
+        """Return the fleet of `inventory`, with a plan of its blocks that continues `previous`.
+
+        `previous` is None for a new fleet. `allocated` has the addresses that each node's agent assigned, by node name.
+        Raise FleetError if no plan exists, for example because a pool has no free block.
+        """
         try:
             allocation = planner.plan(
                 [_range(pool) for pool in inventory.pools],
@@ -116,6 +122,7 @@ class Fleet:
         )
 
     def ipam_of(self, node: str) -> NodeIpam:
+        """Return the blocks and addresses of a node, empty if the plan does not have the node."""
         part = self.allocation.nodes.get(node, NodeAllocations())
         return NodeIpam(
             self.allocation.generation,
@@ -129,14 +136,14 @@ class Fleet:
 
     @property
     def announced(self) -> frozenset[str]:
-        """The blocks (CIDR) that nodes tell each other of, spare ones among them."""
+        """The CIDRs of all blocks that nodes advertise to each other, including spare blocks."""
         hidden = {pool.name for pool in self.pools if pool.disableBGPExport and self.settings.bgp_enabled}
         parts = (self.allocation.nodes.get(name, NodeAllocations()) for name in self.nodes)
         grants = (grant for part in parts for grant in (*part.blocks, *part.spare_blocks))
         return frozenset(grant.cidr for grant in grants if grant.pool not in hidden)
 
     def pool_of_address(self, address: str) -> str:
-        """Name of the pool; raises KeyError when the address lies in none."""
+        """Return the name of the pool that contains the IPv4 or IPv6 address. Raise KeyError if none does."""
         wanted = number(address)
         version = family_of(address)
         for family, first, last, name in self.pool_ranges:
@@ -146,7 +153,10 @@ class Fleet:
 
 
 def _where(error: IpamError, inventory: Inventory) -> str:
-    """The variable that holds the workload or pool which an error of the planner names."""
+    """Return where in the inventory the workload or pool is written that an error of the planner names.
+
+    If it names neither, or one that the inventory does not have, return the variable of the error.
+    """
     if error.variable == "calico_workloads":
         return next((w.where for w in inventory.workloads if w.name == error.value), error.variable)
     if error.variable == "calico_ip_pools":
@@ -175,15 +185,18 @@ def _requests(workload: InventoryWorkload) -> t.Iterator[WorkloadRequest]:
 
 
 def _tunnels(inventory: Inventory) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Every node that holds blocks needs an address on each kind of device that the fleet uses: the host's own packets
-    into the tunnel carry it. A node has no tunnel across a family that it has no address of."""
+    """Return the tunnels that need an address: a mapping from node name and kind of tunnel to the names of its pools.
+
+    Each workload node needs an address on each kind of tunnel device that the fleet uses, as the source of the host's
+    own packets into the tunnel. It has no tunnel across an IP version that it has no address of.
+    """
     kinds: dict[str, list[str]] = {}
     for pool in inventory.pools:
         kind = tunnel_kind(pool)
         if kind is not None:
             kinds.setdefault(kind, []).append(pool.name)
     needs = {kind: tuple(names) for kind, names in kinds.items()}
-    # Nodes share what they need: there are thousands.
+    # Nodes share these mappings, because there may be thousands of nodes.
     of_families: dict[tuple[int, ...], dict[str, tuple[str, ...]]] = {
         versions: {kind: names for kind, names in needs.items() if TUNNEL_KINDS[kind] in versions}
         for versions in ((4,), (6,), (4, 6))
@@ -207,13 +220,16 @@ def _policy(inventory: Inventory, allocation: AllocationPlan) -> t.Optional[Poli
 
 
 def _without_defaults(settings: dict[str, t.Any]) -> dict[str, t.Any]:
-    """Return `settings` without those that came later, where they are as before: a plan keeps its name."""
+    """Return `settings` without the two that permit tunnels from workloads, as far as they are False.
+
+    Earlier releases did not have these two settings, and the name of a plan is not to change with the release.
+    """
     later = ("allow_vxlan_from_workloads", "allow_ipip_from_workloads")
     return {name: value for name, value in settings.items() if value or name not in later}
 
 
 def _digest(inventory: Inventory, allocation: AllocationPlan, policy: t.Optional[PolicyParts]) -> str:
-    # What leaves quarantine is said for one run, and counts by the blocks that come of it.
+    # `release_blocks` is set for one run only. Its effect is in the digest through the blocks that are planned.
     content = {
         "settings": _without_defaults(dataclasses.asdict(dataclasses.replace(inventory.settings, release_blocks=()))),
         "pools": [pool.to_document() for pool in inventory.pools],

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host of the inventory, and the place where the inventory says something about it."""
+"""A host of the inventory, and the files and lines in which its variables are set."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import typing as t
 class Host:
     """A host as the inventory gives it.
 
-    `origins` maps variables, and what is in them (`calico_ip_pools[0].cidr`), to the file and line they stand in.
-    `ssh_port` is the port by which it is reached, None for the usual one. `groups` are all that it is in.
+    `workload_node` and `reflector` say whether it is in the groups calico_nodes and calico_rr. `origins` maps variables
+    and fields in them (`calico_ip_pools[0].cidr`) to the file and line in which they are written. `ssh_port` is the
+    port of Ansible's connection, None for the default. `groups` are all groups that it is in.
     """
 
     name: str
@@ -27,9 +28,10 @@ class Host:
 
 
 def origin(variable: str, hosts: t.Sequence[Host]) -> str:
-    """Return file and line of the field that an error names, or of the nearest thing around it; "" if unknown.
+    """Return the file and line of the field that an error names, or of the closest entry around it; "" if unknown.
 
-    `variable` is the name in the error: `calico_ip_pools[0].cidr`, or `calico_node_address of node1`.
+    `variable` is the name in the error: `calico_ip_pools[0].cidr`, or `calico_node_address of node1`. The first host
+    that has a place for it determines the result.
     """
     path, dummy, owner = variable.partition(" of ")
     while path:

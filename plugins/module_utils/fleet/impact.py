@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run would interrupt in the fleet as a whole, told from the nodes' states, and whether that is allowed."""
+"""The sessions and routes that a run would interrupt in the whole fleet, and the limits on them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from ..bgp.session_changes import SessionChange
 from ..state.node_state import NodeState
 from . import transition
 
-_NAMED = 3  # as many of a kind are named, and how many more there are
+_NAMED = 3  # the number of items that a text names; it counts the others
 
 
 @dataclasses.dataclass(frozen=True)
 class Reset:
-    """A session that ends or restarts, once for both of its ends: `ends` are two nodes, or a node and an address."""
+    """A BGP session that ends or restarts, counted once for both of its ends.
+
+    `ends` are the names of two nodes, or the name of a node and the address of a router outside the fleet.
+    """
 
     ends: tuple[str, str]
     external: bool
@@ -34,10 +37,13 @@ class Reset:
 
 @dataclasses.dataclass(frozen=True)
 class Impact:
-    """`hold`: backup routes hold traffic meanwhile, in the phases of a change. They hold what nodes of the fleet send;
-    what routers outside send to it goes by their sessions alone, so those of `resets` are bare. `withdrawn`: blocks
-    (CIDR) that are announced and will not be. `hosts`: those whose state changes. `divert`: packets take backup routes
-    into tunnels before sessions change."""
+    """The interruptions that a run would cause in the fleet.
+
+    `withdrawn` has the CIDRs of blocks that are advertised and will not be. `hosts` are the hosts whose state changes.
+    With `hold` the change has phases in which backup routes carry the traffic that nodes of the fleet send. Traffic
+    from routers outside the fleet depends on their sessions alone. With `divert` packets take backup routes into
+    tunnels before sessions change.
+    """
 
     resets: tuple[Reset, ...] = ()
     withdrawn: tuple[str, ...] = ()
@@ -47,16 +53,20 @@ class Impact:
 
     @property
     def bare(self) -> tuple[Reset, ...]:
+        """The sessions in `resets` with routers outside the fleet, which backup routes cannot replace."""
         return tuple(reset for reset in self.resets if reset.external)
 
     def digest(self, plan: str) -> str:
-        """Names this impact of the plan: another of either has another name."""
+        """Return a hash (12 hex digits) of this impact and of `plan`, the name of the plan.
+
+        `hold` and `divert` are not in it.
+        """
         content = [plan, [str(reset) for reset in self.resets], self.withdrawn, self.hosts]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
     @property
     def lines(self) -> list[str]:
-        """Nothing where no session and no route is concerned."""
+        """The lines that describe the interrupted sessions and withdrawn routes; empty if there are none."""
         found = []
         if self.resets:
             reasons: dict[str, int] = {}
@@ -77,7 +87,7 @@ class Impact:
 
 @dataclasses.dataclass(frozen=True)
 class ImpactLimits:
-    """How much a run may do without being asked again; a negative number is no limit."""
+    """The largest impact that a run may have without confirmation. A negative number means no limit."""
 
     session_resets: int = -1
     external_resets: int = -1
@@ -85,7 +95,7 @@ class ImpactLimits:
     routes_withdrawn: int = -1
 
     def exceeded(self, impact: Impact) -> list[str]:
-        """In words, with the variable of the role that says so."""
+        """Return a clause for each limit that `impact` exceeds, with the role variable that sets it; [] if none."""
         kinds: list[tuple[str, str, str, tuple[t.Any, ...], int]] = [
             ("reset", "session", "max_session_resets", impact.resets, self.session_resets),
             ("reset", "session", "max_external_resets", impact.bare, self.external_resets),
@@ -114,8 +124,13 @@ def of_run(
     staying: t.Container[str],
     passwords: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
 ) -> Impact:
-    """`before` and `after` by node, of the nodes that take part. `announced`: the blocks that the fleet will have;
-    `staying`: all nodes that will be there; `passwords`: the names of those that change, by node."""
+    """Return the impact of a run on sessions and routes, with an empty `hosts`.
+
+    `before` has the stored states and `after` the new data for BIRD of the nodes in this run, by node name. None stands
+    for a node without a state or without BGP. `announced` has the CIDRs of the blocks that the fleet will advertise,
+    `staying` the names of all nodes that remain. `passwords` maps node names to the names of the passwords whose values
+    change.
+    """
     resets: dict[tuple[tuple[str, str], int], Reset] = {}
     hold = divert = False
     for node, state in before.items():
@@ -137,7 +152,11 @@ def of_run(
 
 
 def changing(before: t.Mapping[str, t.Optional[NodeState]], after: t.Mapping[str, NodeState]) -> tuple[str, ...]:
-    """The hosts of `after` whose state differs, for Impact.hosts: the dearest part of it."""
+    """Return the names of the nodes in both mappings whose state changes, for `Impact.hosts`.
+
+    A node without a state counts as changed. The policy is not compared. This is the most expensive part of an impact,
+    so `of_run` leaves it out.
+    """
     return tuple(node for node, state in before.items() if node in after and _changes(state, after[node]))
 
 
@@ -149,7 +168,7 @@ def _reset(node: str, change: SessionChange) -> Reset:
 
 
 def announced_by(state: t.Optional[NodeState]) -> t.Iterator[str]:
-    """Blocks that the node announces or is to hear of."""
+    """Yield the CIDRs of the blocks that a node with this state advertises or has routes to; none for None."""
     if state is None:
         return
     if state.bird is not None:
@@ -164,7 +183,10 @@ def _changes(before: t.Optional[NodeState], after: NodeState) -> bool:
 
 
 def _written(state: NodeState) -> NodeState:
-    """What is written to a node, policy aside: as NodeState.digest, at a tenth of its cost."""
+    """Return `state` with only the parts that are written to a node, without its policy.
+
+    Two results are equal if the digests of the states are, apart from policy. Comparing takes a tenth of the time.
+    """
     ipam = dataclasses.replace(state.ipam, generation=0)
     return dataclasses.replace(state, plan="", nodes=(), bird_routes=(), policy=None, ipam=ipam)
 

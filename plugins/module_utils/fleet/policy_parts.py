@@ -1,10 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fleet's policy, divided among its nodes: all policies for each, and of endpoints and sets what its rules can mean.
+"""A fleet's policy, divided among its nodes.
 
-Which endpoints that is does not depend on the node, for a workload with any labels may come to any of them: it is asked
-once for the fleet. So the work is linear in the number of endpoints, and in what each node is told.
+Each node gets all policies, its own endpoints, and the endpoints and network sets that rules can select. The latter are
+the same for all nodes, because a workload with any labels may be attached to any node. They are computed once for the
+fleet, so the work is linear in the number of endpoints and in the amount of data sent to the nodes.
 """
 
 from __future__ import annotations
@@ -27,14 +28,21 @@ Owner = t.Union[Endpoint, PolicyNetworkSet]
 
 @dataclasses.dataclass(frozen=True)
 class PolicyWire:
-    """Made by `PolicyParts.wire`: a text, and by node its own endpoints and settings as plain data."""
+    """A fleet's policy in the form in which it is sent to nodes, made by `PolicyParts.wire`.
+
+    `shared` is the packed text that all nodes get. `own` and `settings` map node names to the node's own endpoints and
+    settings as plain data.
+    """
 
     shared: str
     own: t.Mapping[str, t.Any]
     settings: t.Mapping[str, t.Any]
 
     def of(self, node: str) -> t.Optional[dict[str, t.Any]]:
-        """What `NodeState.from_dict` reads as the policy of a node, None for one that has none."""
+        """Return the policy of a node in the form that `NodeState.from_dict` reads, None if the node has none.
+
+        It is {"shared", "own", "settings"}.
+        """
         if node not in self.settings:
             return None
         return {"shared": self.shared, "own": self.own[node], "settings": self.settings[node]}
@@ -42,7 +50,11 @@ class PolicyWire:
 
 @dataclasses.dataclass(frozen=True)
 class PolicyParts:
-    """Made by `divide`. `own` {node: its endpoints}; `meant` are those of all nodes that rules can mean."""
+    """A fleet's policy, divided by `divide`.
+
+    `own` maps node names to the node's endpoints. `meant` are the endpoints of all nodes that some rule can select.
+    `policy_set` has only the network sets that some rule can select.
+    """
 
     policy: FleetPolicy
     policy_set: PolicySet
@@ -50,12 +62,12 @@ class PolicyParts:
     meant: tuple[Endpoint, ...]
 
     def of(self, node: str) -> PolicyState:
-        """The part of one node."""
+        """Return the policy of one node: all policies, its own endpoints, and other nodes' that rules can select."""
         elsewhere = tuple(one for one in self.meant if one.node != node)
         return PolicyState(self.policy_set, (*self.own.get(node, ()), *elsewhere), self.policy.settings_of(node))
 
     def wire(self) -> PolicyWire:
-        """For NodeStates on their way to nodes: what is the same for all of them is made a text once."""
+        """Return the policy in the form in which it is sent to nodes; the part that all share is packed only once."""
         shared = PolicyState(self.policy_set, self.meant).to_dict()
         del shared["settings"]
         nodes = sorted({*self.own, *self.policy.ssh_ports})
@@ -66,12 +78,12 @@ class PolicyParts:
         )
 
     def bare(self) -> PolicyParts:
-        """The settings alone: that there is policy, without what it says."""
+        """Return a copy with the settings alone, without policies and endpoints."""
         policy = dataclasses.replace(self.policy, policy_set=NO_POLICY, host_endpoints=())
         return PolicyParts(policy, NO_POLICY, {}, ())
 
     def content(self) -> t.Any:
-        """All of it as plain data, for the hash of the plan."""
+        """Return all policies, endpoints and settings as plain data, for the hash that names the plan."""
         whole = PolicyState(self.policy_set, tuple(one for own in self.own.values() for one in own))
         return [
             whole.to_dict(),
@@ -82,7 +94,10 @@ class PolicyParts:
 def divide(
     policy: FleetPolicy, workloads: t.Iterable[InventoryWorkload], addresses: t.Mapping[str, tuple[str, ...]]
 ) -> PolicyParts:
-    """`addresses` {workload: its addresses}."""
+    """Return `policy` divided among its nodes.
+
+    `addresses` maps workload names to the workload's addresses. Raise KeyError if a workload is missing there.
+    """
     endpoints = [
         *(_endpoint(workload, addresses[workload.name], policy) for workload in workloads),
         *policy.host_endpoints,
@@ -107,7 +122,7 @@ def _endpoint(workload: InventoryWorkload, addresses: tuple[str, ...], policy: F
 
 
 def _meant(policy_set: PolicySet, owners: t.Sequence[Owner]) -> list[Owner]:
-    """Those of `owners` that some rule means, by a selector or by the name of a port; in their order."""
+    """Return those of `owners` that some rule selects by a selector or by the name of a port, in their order."""
     keys = {key for policy in policy_set.policies for key in of_rules(policy)}
     keys |= {key for profile in policy_set.profiles for key in of_rules(profile)}
     index: LabelIndex[int] = LabelIndex()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which addresses a node probes to prove its paths to the others."""
+"""The addresses that a node probes to test its paths to the other nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = {device: kind for kind, device in TUNNEL_DEVICE.items()}
 
 @dataclasses.dataclass(frozen=True)
 class ProbePath:
-    """`size` is that of the whole IP packet in bytes: the largest that the path has to carry."""
+    """An address of another node to probe. `size` is the size of the largest IP packet on this path, in bytes."""
 
     node: str
     address: str
@@ -26,31 +26,31 @@ class ProbePath:
 
 
 def paths(state: NodeState, others: t.Mapping[str, NodeIpam], sample: int = 0, proof: bool = False) -> list[ProbePath]:
-    """One path to each pool of each other node (`others`: name -> what it owns) in which something answers.
+    """Return the paths that a node probes: one for each other node and each pool in which that node answers.
 
-    A node itself answers at the addresses of its tunnels and at nothing else in its blocks; where it has none in a pool
-    a workload's address stands in, unless there is policy, which may keep it from answering. `sample` > 0 keeps that
-    many paths, spread over the fleet and different from node to node. A pure reflector has no way to any block, so none
-    to probe.
+    `others` maps node names to what they own. In its blocks a node answers at the addresses of its tunnels only. In a
+    pool without such an address the address of a workload is used, unless there is policy, which may deny the probe.
+    Pools that are not advertised are left out. `sample` > 0 keeps at most that many paths, spread over the fleet and
+    different from node to node; 0 keeps all. The list is empty for a pure reflector, which has no route to any block.
 
-    `proof`: as it is before the flip. What only routers outside the fleet will forward goes the old way until they have
-    said how, and takes what that takes.
+    `proof` is True for probes before the phase `flip`. Then packets that only routers outside the fleet will forward
+    still take the old path, so `size` is at most the MTU that fits both modes.
     """
     if state.bird is not None and not state.bird.workload_node:
         return []
-    # During a change the tunnels of both modes stand, on all nodes alike.
+    # During a change all nodes have the tunnels of both modes.
     kinds = {tunnel_kind(pool) for pool in state.pools} | {_KINDS.get(device.name) for device in state.devices}
     found = []
     for name, ipam in sorted(others.items()):
         if name == state.node:
             continue
-        # A tunnel address outlives its tunnel: it is kept for the case that the mode comes back.
+        # A node keeps a tunnel's address after the tunnel is removed, for a later change back to that mode.
         tunnels = sorted(address for kind, address in ipam.tunnels.items() if kind in kinds)
         workloads = [*sorted(ipam.workloads.values()), *sorted(ipam.workloads6.values())]
         answering = [*tunnels, *(workloads if state.policy is None else ())]
         for pool in state.pools:
             if not (state.address6 if family_of(pool.cidr) == 6 else state.address):
-                continue  # no way to it from here
+                continue  # this node has no address of the pool's IP version
             address = next((address for address in answering if contains(pool.cidr, address)), None)
             hidden = pool.disable_bgp_export and state.bird is not None
             if address is not None and not hidden:

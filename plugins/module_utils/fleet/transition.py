@@ -1,30 +1,31 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The states between two states: how a node gets from what it is to what it shall be while traffic flows.
+"""The states of a node between its present state and its target, such that traffic flows during the change.
 
 Goals, in this order:
- 1. Every state forwards everything, beside any neighbour that is one phase ahead or behind. So the receive paths of
-    both modes stand on all nodes before the first packet takes the new one, and until after the last one took the
-    old one.
- 2. No packet is ever larger than what any link on its way takes. A veth drops silently what its other end's MTU does
-    not take. So packets are held at the smaller MTU where they begin: by the routes inside the workloads' namespaces
-    from `prepare` until `retire`, by the node's routes to other nodes from `prepare` until `flip`. Links and tunnel
-    devices change in between, in `links`. The routes from a node to its own workloads never hold: packets of nodes
-    that are one phase behind would hit them.
- 3. The new mode is proven before live packets use it: its routes stand in a table of their own, chosen by a mark.
- 4. Any state can be the start: of a run that was stopped half-way the next one makes a whole one, in either direction.
- 5. No BGP session restarts that routes depend upon: where sessions change, every node first gets static backup routes
-    to the others' blocks, in `prepare`, with all its sessions as they were. Sessions change in `flip`. The backups go
-    in `retire`, when BGP has brought everything again.
- 6. What routers outside the fleet forward depends on their sessions, which no backup route of a node replaces. So where
-    one of two modes is direct and the other one has a tunnel, backups take the tunnel. On the way to direct they hold
-    until the routers have said how; on the way back all packets take them from `divert` on, which comes when the tunnel
-    is proven and before the first session with a router ends. In `flip` BIRD may place a route of a session that it is
-    about to end by the new filter: so what is not said by those who will say it in the end goes like a backup.
+ 1. A node forwards all traffic in each state, also beside a neighbour that is one phase ahead or behind. So all nodes
+    have the receive paths of both modes before the first packet takes the new mode, and until after the last packet
+    took the old one.
+ 2. No packet is larger than the MTU of any link on its path. A veth silently drops packets larger than its other end's
+    MTU. So packets are limited to the smaller MTU at their source. The routes inside the workloads' namespaces limit
+    them from `prepare` until `retire`, the node's routes to other nodes from `prepare` until `flip`. Links and tunnel
+    devices change in between, in `links`. The routes from a node to its own workloads never have a limit, because it
+    would also apply to packets from nodes that are one phase behind.
+ 3. The new mode is tested before live packets use it. Its routes are in a table of their own, which a mark selects.
+ 4. Any state can be the start. The run after an interrupted one completes the change, in either direction.
+ 5. No BGP session restarts while routes depend on it. If sessions change, `prepare` gives each node static backup
+    routes to the other nodes' blocks and keeps its sessions. Sessions change in `flip`. `retire` removes the backup
+    routes, after BGP has advertised all routes again.
+ 6. Traffic that routers outside the fleet forward depends on their sessions, which a backup route on a node cannot
+    replace. So if one mode is direct and the other has a tunnel, backup routes use the tunnel. In a change to direct
+    routing they are in use until the routers have advertised the routes. In a change to a tunnel all packets use them
+    from `divert` on, that is, after the tunnel is tested and before the first session with a router ends. In `flip`
+    BIRD may still have a route from a session that is about to end, and place it by the new filter. So a route stays
+    placed like a backup route until a peer that will advertise it in the end does so.
 
-All of it is derived from two NodeStates, whatever differs between them; so a switch of mode, a new MTU, another
-topology, a rollback and the completion of an interrupted run are one thing.
+All states are derived from two NodeStates, whatever differs between them. So one code serves a switch of mode, a new
+MTU, another topology, a rollback and the completion of an interrupted run.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from ..state.node_state import (
 )
 from ..state.phase import AT_REST, Phase
 
-#: {kind of a tunnel device: an encapsulation of pools that go through it}
+#: A mapping from the kind of a tunnel device to an encapsulation of pools that use such a device.
 _ENCAPSULATION = {"ipip": "IPIP", "vxlan": "VXLAN"}
 
 T = t.TypeVar("T")
@@ -74,8 +75,12 @@ class _HasEncapsulation(t.Protocol):
 
 
 def needed(current: t.Optional[NodeState], pools: t.Iterable[_HasEncapsulation], underlay_mtu: int) -> bool:
-    """Whether a node may get from `current` to these pools only through the phases: packets could be lost on the
-    direct way. True as well for a node that was left in the middle of an earlier change."""
+    """Return whether a change from `current` to `pools` needs phases, because packets could be lost without them.
+
+    That is so if a pool's encapsulation, the underlay's MTU or the largest overhead of the IPv6 pools changes, and if
+    an earlier change was interrupted (`current` is in a phase that is not at rest). It is False for a node without a
+    state. `underlay_mtu` is the new one in bytes.
+    """
     if current is None:
         return False
     if current.phase not in AT_REST or current.underlay_mtu != underlay_mtu:
@@ -84,7 +89,7 @@ def needed(current: t.Optional[NodeState], pools: t.Iterable[_HasEncapsulation],
     before = {pool.name: pool.encapsulation for pool in current.pools}
     if any(before.get(pool.name, pool.encapsulation) != pool.encapsulation for pool in target):
         return True
-    # Workloads with an address of each family have one MTU: an IPv6 pool that comes or goes may change it.
+    # A workload with an address of each family has one MTU: an added or removed IPv6 pool may change it.
     return _overhead6(current.pools) != _overhead6(target)
 
 
@@ -99,9 +104,12 @@ def endangered(
     staying: t.Container[str],
     passwords: t.Collection[str] = (),
 ) -> bool:
-    """Whether a node's way to `target` interrupts BGP sessions that routes may depend upon, its own or those of others.
-    True as well where backup routes stand because of an earlier change. `staying`: the nodes that will be there;
-    `passwords`: names of those that get another value."""
+    """Return whether a change to `target` interrupts BGP sessions of a node that routes of any node may depend on.
+
+    It is also True if `current` has backup routes from an earlier change, and False if `current` is None or has no
+    BIRD. `target` is None if BIRD is removed. `staying` has the names of the nodes that remain in the fleet,
+    `passwords` the names of the passwords whose values change.
+    """
     if current is None or current.bird is None:
         return False
     if current.bird.backups:
@@ -111,7 +119,10 @@ def endangered(
 
 
 def diverts(current: t.Optional[NodeState], target: t.Optional[Bird]) -> bool:
-    """Whether a node leaves routes that routers outside the fleet may forward for tunnels to the other nodes."""
+    """Return whether any pool changes from direct routing to a tunnel; False if either state or its BIRD is None.
+
+    Packets that routers outside the fleet forwarded then go through tunnels to the other nodes.
+    """
     if current is None or current.bird is None or target is None:
         return False
     return _into_tunnels(current.bird, target)
@@ -123,10 +134,12 @@ def _into_tunnels(old: Bird, new: Bird) -> bool:
 
 
 def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase, hold: bool = False) -> NodeState:
-    """The state of `phase` on the way from `current` (None: a node that has nothing yet) to `target`. `hold`: sessions
-    of the fleet are endangered, so backup routes hold its traffic.
+    """Return the state that a node has in `phase` of a change from `current` to `target`.
 
-    Retiring is converging: a node at its target is at rest, whichever way it came.
+    With `hold` backup routes carry the traffic between nodes until the change is complete: BGP sessions that routes
+    depend on are interrupted. In the phases `converge` and `retire` the result is `target`, with `converge` as its
+    phase. If `current` is None (a node without a state), the result is `target` with this phase, and with backup routes
+    if `hold`.
     """
     if phase in AT_REST:
         return dataclasses.replace(target, phase=Phase.CONVERGE)
@@ -155,7 +168,11 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
 
 
 def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeState:
-    """The target with the BGP sessions that a node had `before`: where a change of them is returned from."""
+    """Return `target` with the BGP sessions of `before`, to revert a change of sessions.
+
+    Pools and blocks are those of `target`, and there are no backup routes. If either state has no BIRD, return `target`
+    itself.
+    """
     if before is None or before.bird is None or target.bird is None:
         return target
     bird = dataclasses.replace(
@@ -172,14 +189,15 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
 
 
 def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
-    """pool name -> the MTU that fits both modes, for the pools whose MTU differs or is held by an unfinished change.
+    """Return the MTUs in bytes that fit both modes, by pool name.
 
-    Where the underlay's MTU changes as well, a tunnel takes its new one while the old mode still uses it: so the larger
-    overhead counts with the smaller underlay.
+    It has only the pools whose MTU changes, whose workloads' MTU changes, or that an unfinished change limits. If the
+    underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead
+    is subtracted from the smaller underlay MTU.
     """
     held: dict[str, int] = {}
     for workload in current.workloads:
-        # With two pools it is not known which one it was held for; the pools themselves say it.
+        # The limit of a workload with two pools may be due to either. The pools' own `route_mtu` has it then.
         if workload.route_mtu is not None and not workload.address6:
             held[workload.pool] = min(workload.route_mtu, held.get(workload.pool, workload.route_mtu))
     for pool in current.pools:
@@ -200,7 +218,10 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
 
 
 def _changing(current: NodeState, target: NodeState) -> dict[str, int]:
-    """{pool: the overhead that it had} of the pools of both whose packets change their size."""
+    """Return the present overhead in bytes of each pool whose packets change their size, by pool name.
+
+    Pools that only one of the two states has are left out.
+    """
     before = {
         pool.name: max(overhead(pool.encapsulation, pool.cidr), _live_overhead(current, pool.cidr))
         for pool in current.pools
@@ -214,9 +235,9 @@ def _changing(current: NodeState, target: NodeState) -> dict[str, int]:
 
 
 def _live_overhead(state: NodeState, cidr: str) -> int:
-    """Return the bytes that the routes of a pool add to a packet.
+    """Return the most bytes that the tunnels in use for the pool `cidr` add to a packet, 0 if it uses none.
 
-    In the middle of a change that is more than the pool's encapsulation says, which is the mode that was to come.
+    During a change that can be more than the overhead of the pool's encapsulation, which is that of the new mode.
     """
     used = {route.device for route in _live(state) if inside(route.destination, cidr)}
     used |= {pool.device for pool in (state.bird.pools if state.bird else ()) if pool.cidr == cidr}
@@ -225,15 +246,21 @@ def _live_overhead(state: NodeState, cidr: str) -> int:
 
 
 def _limits_of_routes(current: NodeState, target: NodeState, limits: t.Mapping[str, int]) -> dict[str, int]:
-    """Without the pools that only share their workloads' links with one that changes: at rest, too, the node's own
-    routes of a pool may take more than such a link (and BIRD 3.4 brings no new MTU of a route that is otherwise the
-    same to the kernel)."""
+    """Return those of `limits` (pool name to MTU in bytes) that the node's own routes need.
+
+    It leaves out pools that only share workloads' links with a changing pool. Their routes may have a larger MTU than
+    such a link at rest, too. BIRD 3.4 also does not write a route to the kernel if only its MTU has changed.
+    """
     names = {*_changing(current, target), *(name for name, dummy in _held_by_routes(current))}
     return {name: mtu for name, mtu in limits.items() if name in names}
 
 
 def _shared(current: NodeState, target: NodeState) -> t.Iterator[tuple[str, int]]:
-    """(pool, MTU) of workloads that have another MTU because an address of the other family comes or goes."""
+    """Yield a pool's name and an MTU in bytes for each pool of a workload whose link's MTU changes.
+
+    It looks at workloads that have or had an IPv6 address only: an address that is added or removed changes their MTU.
+    The MTU is the smaller of both, and a pool may occur several times.
+    """
     before = {workload.interface: workload for workload in current.workloads}
     for workload in target.workloads:
         old = before.get(workload.interface)
@@ -252,7 +279,7 @@ def _rules(probes: t.Iterable[Route]) -> t.Iterator[RoutingRule]:
 
 
 def _held_by_routes(state: NodeState) -> t.Iterator[tuple[str, int]]:
-    """(pool, MTU) of all routes that an unfinished change holds down."""
+    """Yield a pool's name and the MTU in bytes for each route or pool of BIRD that an unfinished change limits."""
     held = [(pool.cidr, pool.mtu) for pool in (state.bird.pools if state.bird else ())]
     held += [(route.destination, route.mtu) for route in state.routes]
     for cidr, mtu in held:
@@ -263,7 +290,7 @@ def _held_by_routes(state: NodeState) -> t.Iterator[tuple[str, int]]:
 
 
 def _union(first: t.Sequence[T], second: t.Sequence[T], key: t.Callable[[T], t.Any]) -> tuple[T, ...]:
-    """All of `first`, then what only `second` has."""
+    """Return the items of `first`, then those of `second` whose `key` no item of `first` has."""
     known = {key(item) for item in first}
     return tuple(first) + tuple(item for item in second if key(item) not in known)
 
@@ -273,7 +300,10 @@ def _sysctl_key(sysctl: Sysctl) -> str:
 
 
 def _devices(current: NodeState, target: NodeState, changed: bool) -> tuple[TunnelDevice, ...]:
-    """Those of both. What has to change its MTU does so with the links."""
+    """Return the tunnel devices of `target`, then those that only `current` has.
+
+    Unless `changed`, a device that both have keeps its present MTU: devices change in the phase `links`.
+    """
     before = {device.name: device.mtu for device in current.devices}
     devices = [
         device if changed else dataclasses.replace(device, mtu=before.get(device.name, device.mtu))
@@ -283,7 +313,10 @@ def _devices(current: NodeState, target: NodeState, changed: bool) -> tuple[Tunn
 
 
 def _pools(current: NodeState, target: NodeState, limits: t.Mapping[str, int], changed: bool) -> tuple[Pool, ...]:
-    """What workloads that come and go between runs get meanwhile: the same as those of the inventory."""
+    """Return the pools of `target` with the MTUs for workloads that agents attach during the change.
+
+    They are those that workloads of the inventory get: the old link MTU unless `changed`, and the limit in `limits`.
+    """
     before = {pool.name: pool.workload_mtu for pool in current.pools}
     return tuple(
         dataclasses.replace(
@@ -308,11 +341,11 @@ def _workloads(
         if limit is not None:
             mtu = old.mtu if old is not None and not changed else workload.mtu
             if workload.address6:
-                # That of the one pool may be more than the other one leaves.
+                # The limit of one pool may be more than the link's MTU, which both pools determine.
                 limit = min(limit, workload.mtu if old is None else min(old.mtu, workload.mtu))
             workload = dataclasses.replace(workload, mtu=mtu, route_mtu=limit)
         workloads.append(workload)
-    # Those that go keep their links, but send nothing larger than the others.
+    # Workloads that are removed keep their links until `retire`, and are limited like the others.
     going = [
         dataclasses.replace(workload, route_mtu=_least_limit(workload, limits) or workload.route_mtu)
         for workload in current.workloads
@@ -342,10 +375,10 @@ def _live(state: NodeState) -> tuple[Route, ...]:
 
 
 def _probe_routes(target: NodeState) -> tuple[Route, ...]:
-    """The routes that the target will have to the other nodes' blocks, in the table of the marked probes.
+    """Return the routes to other nodes' blocks that `target` has, in the routing table for marked probes.
 
-    Not those that only a router outside the fleet can bring: which one, and when, is not known before it does. Marked
-    packets go where live ones do then, which says that a way is there, before the flip and after it.
+    Routes that only a router outside the fleet can advertise are left out, because their gateway is not known before.
+    Probes to them take the path of live packets, which shows that a path exists before and after the flip.
     """
     routes = [
         Route(
@@ -375,7 +408,11 @@ def _ipsets(current: NodeState, target: NodeState) -> tuple[IpSet, ...]:
 
 
 def _iptables(current: NodeState, target: NodeState) -> tuple[IptablesTable, ...]:
-    """The target's rules first: what they exempt from NAT stays exempt from the rules that go."""
+    """Return the iptables tables of both states, with the rules of both in each chain.
+
+    A rule that both have is there once. The rules of `target` come first, so that their exemptions from NAT precede the
+    old rules.
+    """
     tables: dict[tuple[str, int], IptablesTable] = {}
     for table in (*target.iptables, *current.iptables):
         key = table.name, table.family
@@ -405,7 +442,7 @@ def _bird(
     )
     blocks = _union(target.bird.blocks, old.blocks if old else (), key=lambda block: block)
     speaker = old if old is not None and hold and not flipped else target.bird
-    # The device of the one mode has its neighbours as long as it may be used.
+    # A device has its neighbours as long as packets may use it.
     vteps6 = _union(target.bird.vteps6, old.vteps6 if old else (), key=lambda vtep: vtep.next_hop)
     backups = _backups(target) if hold else ()
     backup_pools = _backup_pools(pools, old, target.bird) if backups else ()
@@ -424,14 +461,17 @@ def _bird(
         routers_alone=routers_alone,
     )
     routes = target.bird_routes
-    if hold and not flipped:  # what the old sessions bring from nodes that go
+    if hold and not flipped:  # the old sessions still advertise routes of nodes that are removed
         routes = _union(routes, current.bird_routes, key=lambda route: route.destination)
     return {"bird": bird, "bird_routes": tuple(_placed(route, bird) for route in routes)}
 
 
 def _backup_pools(pools: tuple[BirdPool, ...], old: t.Optional[Bird], new: Bird) -> tuple[BirdPool, ...]:
-    """`pools` as backup routes see them: with a tunnel where either mode has one, or an unfinished change had. The
-    receive paths of both stand on all nodes. () where that is no other way."""
+    """Return `pools` as BIRD uses them to place backup routes, () if that makes no difference.
+
+    A pool without a tunnel gets the tunnel that it has in the other mode or had in an unfinished change. All nodes have
+    the receive paths of both modes.
+    """
     ways: dict[str, BirdPool] = {}
     for way in (*(old.backup_pools if old else ()), *(old.pools if old else ()), *new.pools):
         if way.device:
@@ -445,7 +485,10 @@ def _backup_pools(pools: tuple[BirdPool, ...], old: t.Optional[Bird], new: Bird)
 
 
 def _backups(target: NodeState) -> tuple[BackupRoute, ...]:
-    """To what BGP is to bring in the end. What nodes have that go is not held: it goes with their sessions."""
+    """Return a backup route for each route that BGP is to advertise to `target`.
+
+    Blocks of nodes that are removed have none: their routes end with the nodes' sessions.
+    """
     return tuple(BackupRoute(route.destination, route.next_hop) for route in target.bird_routes if route.next_hop)
 
 
@@ -459,7 +502,10 @@ def _by_routers_alone(target: NodeState) -> tuple[str, ...]:
 
 
 def _placed(route: BirdRoute, bird: Bird) -> BirdRoute:
-    """The route as the kernel filter made from `bird` places it, when those have said it who are to."""
+    """Return `route` with the gateway, device and MTU that BIRD's kernel filter gives it under `bird`.
+
+    That assumes that the peers which are to advertise it have done so. A route outside all pools is returned unchanged.
+    """
     pools = bird.backup_pools if bird.backups_lead and not bird.routers_alone and bird.backup_pools else bird.pools
     pool = next((pool for pool in pools if inside(route.destination, pool.cidr)), None)
     if pool is None:

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every variable that a user may set for a fleet: the one place that names, defaults and describes them.
+"""Every variable that a user may set for a fleet, with its type, default and description.
 
-The compiler reads its defaults here and docs/variables.md is generated from here.
+The compiler reads its defaults here, and docs/variables.md is generated from this file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..state.errors import FleetError
 
 FLEET, GROUP, NODE = "fleet", "group", "node"
 
-#: What the names of group lists begin with; the group's name follows, in characters that a variable may have.
+#: The prefixes of the names of group lists. The group's name follows, with - and . replaced by _.
 POLICIES_OF_GROUP = "calico_policies_"
 PEERS_OF_GROUP = "calico_bgp_peers_"
 GROUP_LISTS = (POLICIES_OF_GROUP, PEERS_OF_GROUP)
@@ -25,11 +25,13 @@ GROUP_LISTS = (POLICIES_OF_GROUP, PEERS_OF_GROUP)
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """`scope`: a fleet variable has one value for all nodes, a node variable one per node. That of a group has one for
-    the hosts of the group, whose name is a part of its own: so lists of several groups add up.
+    """A variable that a user may set.
 
-    `type` is str, int, bool, dict, list or "bool or dict". `default` is None where the variable is required or derived
-    (then `default_text` says how). What is `secret` is shown in no error.
+    `scope` is FLEET (one value for all nodes), NODE (one value per node) or GROUP. The name of a group variable has the
+    name of its group in it, so the lists of several groups add up.
+
+    `type` is str, int, bool, dict, list or "bool or dict". `default` is None if the variable is required or its default
+    is derived (`default_text` says how). Errors never show the value of a `secret` variable.
     """
 
     name: str
@@ -90,7 +92,7 @@ VARIABLES: tuple[Variable, ...] = (
         "list",
         "Workloads for the whole fleet: name, node, and optionally namespace, labels, pool, address, pool_ipv6, "
         "address_ipv6, ip_families, endpoint, profiles, ports (each with name, protocol and port). A workload has an "
-        "address of each family of which a pool selects its node; ip_families: [IPv4] or [IPv6] leaves one out.",
+        "address of each family that has a pool which selects its node; ip_families: [IPv4] or [IPv6] leaves one out.",
         default=[],
         example="[{name: web-1, node: node1, labels: {app: web}}]",
     ),
@@ -98,7 +100,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_workloads",
         NODE,
         "list",
-        "Workloads of one node; as calico_workloads without node. Both lists add up.",
+        "Workloads of one node, with the fields of calico_workloads except node. Both lists add up.",
         default=[],
         example="[{name: web-1, labels: {app: web}}]",
     ),
@@ -117,7 +119,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_policies",
         NODE,
         "list",
-        "Such resources beside a node, most of all its own HostEndpoints. All lists and files add up.",
+        "Resources like those of calico_policies for one node, mostly its own HostEndpoints. All lists and files add "
+        "up.",
         default=[],
         example="[{kind: HostEndpoint, interfaceName: eth0, labels: {role: gateway}}]",
     ),
@@ -125,8 +128,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policies_<group>",
         GROUP,
         "list",
-        "Such resources beside a group of nodes, in whose name - and . are written _. A HostEndpoint stands for one on "
-        "each node of the group; its node is left out, and its name may be (node1-eth0). Anything else counts once.",
+        "Resources like those of calico_policies for a group of nodes, in whose name - and . are written _. A "
+        "HostEndpoint stands for one on each node of the group; leave its node out. Its name may be left out, too, and "
+        "is node1-eth0 then. Any other resource counts once.",
         default=[],
         example="calico_policies_gateways: [{kind: HostEndpoint, interfaceName: eth0, labels: {role: gateway}}]",
     ),
@@ -134,8 +138,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policy_files",
         FLEET,
         "list",
-        "Files, folders or patterns of files with such resources, as calicoctl and kubectl take them (YAML, several "
-        "documents a file, or JSON); seen from the inventory's folder. They lie where Ansible reads no inventory.",
+        "Files, folders or patterns of files with resources like those of calico_policies, in the format of calicoctl "
+        "and kubectl (YAML, with several documents a file, or JSON). Paths are relative to the inventory's folder. Put "
+        "the files where Ansible does not read them as inventory.",
         default=[],
         example="[../policy/*.yml]",
     ),
@@ -143,15 +148,15 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policy_enabled",
         FLEET,
         "bool",
-        "Whether policy is in force. False: what the lists and files say is checked and not enforced.",
+        "Whether policy is in force. False: the lists and files are checked, but not enforced.",
         default_text="true with any resource in the lists and files, false without",
     ),
     Variable(
         "calico_staged_policies",
         FLEET,
         "list",
-        "Policies that are only watched: they decide nothing, and what they would deny is logged. A NetworkPolicy is "
-        "named with its namespace.",
+        "Names of policies that are staged: they decide nothing, and packets that they would deny are logged. Write a "
+        "NetworkPolicy with its namespace.",
         default=[],
         example="[default/web, no-telnet]",
     ),
@@ -159,23 +164,23 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_policy_audit",
         NODE,
         "bool",
-        "Whether what policy would drop on this node is only logged, and let through.",
+        "Whether packets that policy would drop on this node are only logged, and let through.",
         default=False,
     ),
     Variable(
         "calico_workload_profiles",
         FLEET,
         "list",
-        "Profiles of workloads that name none: what holds for them where no policy applies. "
-        "projectcalico-default-allow allows everything; with none, nothing is allowed.",
+        "Profiles of workloads that name none. They decide if no policy applies to a workload. "
+        "projectcalico-default-allow allows everything; with an empty list, nothing is allowed.",
         default=["projectcalico-default-allow"],
     ),
     Variable(
         "calico_default_endpoint_to_host_action",
         FLEET,
         "str",
-        "What becomes of packets that a workload's policy lets it send to its own host. Return leaves it to the host's "
-        "own rules.",
+        "What happens to packets that a workload's policy lets it send to its own host. Return leaves them to the "
+        "host's own rules.",
         default="Drop",
         choices=("Drop", "Return", "Accept"),
     ),
@@ -183,38 +188,38 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_disable_conntrack_invalid_check",
         FLEET,
         "bool",
-        "Whether policy is asked about packets too that connection tracking finds invalid, as of connections that take "
-        "another way back. False: they are dropped.",
+        "Whether policy also decides on packets that connection tracking finds invalid, for example of connections "
+        "whose replies take another path. False: they are dropped.",
         default=False,
     ),
     Variable(
         "calico_allow_vxlan_packets_from_workloads",
         FLEET,
         "bool",
-        "Whether workloads may send VXLAN packets. What is inside them is past their policy.",
+        "Whether workloads may send VXLAN packets. Policy does not apply to the packets inside them.",
         default=False,
     ),
     Variable(
         "calico_allow_ipip_packets_from_workloads",
         FLEET,
         "bool",
-        "Whether workloads may send IPIP packets. What is inside them is past their policy.",
+        "Whether workloads may send IPIP packets. Policy does not apply to the packets inside them.",
         default=False,
     ),
     Variable(
         "calico_workload_source_spoofing",
         NODE,
         "bool",
-        "Whether the workloads of this node may send from addresses that are not theirs. For guests that route, as a "
-        "VPN gateway does. False: packets from such addresses are dropped at the workload's own interface. With true "
-        "net.ipv4.conf.all.rp_filter has to be 0.",
+        "Whether the workloads of this node may send from addresses that are not theirs, for guests that route, such "
+        "as a VPN gateway. False: packets from such addresses are dropped at the workload's own interface. True "
+        "requires net.ipv4.conf.all.rp_filter to be 0.",
         default=False,
     ),
     Variable(
         "calico_iptables_filter_allow_action",
         FLEET,
         "str",
-        "What becomes of packets that policy allows. Return leaves them to the host's own rules.",
+        "What happens to packets that policy allows. Return leaves them to the host's own rules.",
         default="Accept",
         choices=("Accept", "Return"),
     ),
@@ -222,7 +227,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_iptables_filter_deny_action",
         FLEET,
         "str",
-        "What becomes of packets that policy denies. With Reject the sender is told.",
+        "What happens to packets that policy denies. With Reject the sender gets an error message.",
         default="Drop",
         choices=("Drop", "Reject"),
     ),
@@ -230,9 +235,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_failsafe_inbound_host_ports",
         FLEET,
         "list",
-        "Ports of the hosts that no policy closes: protocol, port, and optionally net for those in a network only. The "
-        "port by which Ansible reaches a host is among them in any case, unless the list is empty: then there are none "
-        "at all.",
+        "Ports of the hosts that no policy closes: protocol, port, and optionally net to open a port for one network "
+        "only. The port by which Ansible reaches a host is always added, unless the list is empty: then no port is "
+        "exempt.",
         default_text="SSH (tcp 22), BGP (tcp, the ports of all sessions), BFD (udp 3784, 3785; 4784 where any session "
         "has it), DHCP (udp 68)",
         example="[{protocol: tcp, port: 22}, {protocol: tcp, port: 179, net: 10.10.0.0/16}]",
@@ -241,7 +246,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_failsafe_outbound_host_ports",
         FLEET,
         "list",
-        "Ports elsewhere to which no policy closes the hosts' way.",
+        "Ports on other hosts that no policy keeps the fleet's hosts from reaching.",
         default_text="BGP and BFD as above, DNS (udp and tcp 53), DHCP (udp 67), NTP (udp 123)",
         example="[{protocol: udp, port: 53}, {protocol: tcp, port: 179}]",
     ),
@@ -249,7 +254,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policy_log_group",
         FLEET,
         "int",
-        "NFLOG group to which dropped packets and those of the action Log are told; 0 logs nothing.",
+        "NFLOG group that dropped packets and packets of the action Log are sent to; 0 logs nothing.",
         default=179,
         minimum=0,
         maximum=65535,
@@ -258,8 +263,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_policy_cut_denied_flows",
         FLEET,
         "bool",
-        "Whether a new policy ends the connections that it denies, and no others. Else what was allowed when it began "
-        "goes on.",
+        "Whether a new policy ends the connections that it denies, and no others. False: a connection that was allowed "
+        "when it began continues.",
         default=False,
     ),
     Variable(
@@ -275,8 +280,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_enabled",
         FLEET,
         "bool",
-        "Whether BIRD carries the blocks between nodes. False: no BIRD at all, the routes are written from the plan; "
-        "every pool must then use VXLAN.",
+        "Whether BIRD advertises the blocks between nodes. False: there is no BIRD, and routes are written from the "
+        "plan; every pool must then use VXLAN.",
         default=True,
     ),
     Variable(
@@ -292,14 +297,14 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_node_to_node_mesh",
         FLEET,
         "bool",
-        "Whether every node that is no reflector peers with every other one.",
+        "Whether every node that is not a route reflector peers with every other such node.",
         default_text="true without route reflectors, false with them",
     ),
     Variable(
         "calico_bgp_listen_port",
         FLEET,
         "int",
-        "TCP port on which nodes take BGP sessions.",
+        "TCP port on which nodes accept BGP sessions.",
         default=179,
         minimum=1,
         maximum=65535,
@@ -308,7 +313,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_log_severity",
         FLEET,
         "str",
-        "How much BIRD logs, in BGPConfiguration's words.",
+        "How much BIRD logs, with the values of BGPConfiguration.",
         default="Info",
         choices=("Debug", "Info", "Warning", "Error", "Fatal", "None"),
     ),
@@ -326,8 +331,8 @@ VARIABLES: tuple[Variable, ...] = (
         FLEET,
         "list",
         "BGPPeers, flat or whole Calico v3 documents: routers outside the fleet (peerIP, asNumber) and sessions "
-        "between its nodes (peerSelector), for the nodes that node or nodeSelector mean, else for all. docs/bgp.md has "
-        "every field.",
+        "between its nodes (peerSelector). node or nodeSelector chooses the nodes that have the peer; without them all "
+        "nodes have it. docs/bgp.md has every field.",
         default=[],
         example="[{name: tor-a, peerIP: 10.10.1.1, asNumber: 65000, nodeSelector: rack == 'a'}]",
     ),
@@ -351,8 +356,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_mesh_password",
         FLEET,
         "dict",
-        "Password of the sessions that are there without a BGPPeer: of the mesh, and with the reflectors of group "
-        "calico_rr. It refers to calico_bgp_secrets.",
+        "Password of the sessions that exist without a BGPPeer: those of the mesh, and those with the reflectors of "
+        "group calico_rr. It refers to calico_bgp_secrets.",
         default_text="none",
         example="{secretKeyRef: {name: mesh, key: password}}",
     ),
@@ -360,7 +365,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_mesh_max_restart_time",
         FLEET,
         "int",
-        "Seconds that the peers of these sessions keep the routes of a BIRD that restarts.",
+        "Seconds that the peers of sessions without a BGPPeer (mesh, reflectors of group calico_rr) keep the routes of "
+        "a BIRD that restarts.",
         default_text="calico_bgp_graceful_restart_time",
         example="60",
         minimum=1,
@@ -370,8 +376,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_bfd",
         FLEET,
         "bool or dict",
-        "Whether these sessions have BFD, and its intervals in milliseconds (minRx, minTx, multiplier). A dead node is "
-        "noticed within minTx times multiplier. A BGPPeer has its own: bfd.",
+        "Whether sessions without a BGPPeer (mesh, reflectors of group calico_rr) have BFD, and its intervals in "
+        "milliseconds (minRx, minTx, multiplier). A dead node is detected within minTx times multiplier. A BGPPeer has "
+        "its own: bfd.",
         default=False,
         example="{minRx: 100, minTx: 100, multiplier: 5}",
     ),
@@ -379,7 +386,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_hold_time",
         FLEET,
         "int",
-        "Seconds without a word from a peer after which a session ends (RFC 4271). A BGPPeer may have its own: "
+        "Seconds without a message from a peer after which a session ends (RFC 4271). A BGPPeer may have its own: "
         "holdTime.",
         default=90,
         minimum=3,
@@ -389,7 +396,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_keepalive_time",
         FLEET,
         "int",
-        "Seconds between two such words. A BGPPeer may have its own: keepaliveTime.",
+        "Seconds between two keepalive messages. A BGPPeer may have its own: keepaliveTime.",
         default=30,
         minimum=1,
         maximum=65535,
@@ -398,9 +405,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_long_lived_stale_time",
         FLEET,
         "int",
-        "Seconds for which routes of a peer that stays away are kept as a last resort, after the graceful restart time "
-        "(RFC 9494). A BGPPeer may have its own: longLivedStaleTime.",
-        default_text="none: they go when the graceful restart time is over",
+        "Seconds for which the routes of a peer that does not come back are kept as a last resort, after the graceful "
+        "restart time (RFC 9494). A BGPPeer may have its own: longLivedStaleTime.",
+        default_text="none: they are removed when the graceful restart time is over",
         example="3600",
         minimum=1,
         maximum=16777215,
@@ -419,7 +426,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_router_id",
         NODE,
         "str",
-        "BGP router id of a node: an IPv4 address, or hash for one that its name gives.",
+        "BGP router id of a node: an IPv4 address, or hash for one that is derived from its name.",
         default_text="calico_node_address; hash without one",
         example="hash",
     ),
@@ -427,8 +434,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_bind_mode",
         FLEET,
         "str",
-        "Whether BIRD takes sessions on all addresses of a node (None) or on calico_node_address alone (NodeIP), in "
-        "BGPConfiguration's words.",
+        "Whether BIRD accepts sessions on all addresses of a node (None) or on calico_node_address alone (NodeIP), "
+        "with the values of BGPConfiguration.",
         default="None",
         choices=("None", "NodeIP"),
     ),
@@ -436,7 +443,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_bgp_listen_port",
         NODE,
         "int",
-        "TCP port on which a node takes BGP sessions.",
+        "TCP port on which a node accepts BGP sessions.",
         default_text="calico_bgp_listen_port",
         example="1179",
         minimum=1,
@@ -455,7 +462,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_route_reflector_clients",
         NODE,
         "str",
-        "Selector of the nodes that a reflector of group calico_rr reflects for, as those of its rack.",
+        "Selector of the nodes that a reflector of group calico_rr reflects for, for example the nodes of its rack.",
         default="all()",
         example="rack == 'a'",
     ),
@@ -473,8 +480,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_filters",
         FLEET,
         "list",
-        "BGPFilters, flat or whole Calico v3 documents: what the BGPPeers that name them in their filters announce and "
-        "believe.",
+        "BGPFilters, flat or whole Calico v3 documents: which routes the BGPPeers that name them in their filters "
+        "advertise and accept.",
         default=[],
         example="[{name: from-tor, importV4: [{action: Accept, matchOperator: Equal, cidr: 0.0.0.0/0}]}]",
     ),
@@ -490,7 +497,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_prefix_advertisements",
         FLEET,
         "list",
-        "Communities, by name or value, that nodes add to what they announce of a range.",
+        "Communities, by name or value, that nodes add to the routes that they advertise in a range.",
         default=[],
         example="[{cidr: 10.244.0.0/16, communities: [workloads, '64512:1:2']}]",
     ),
@@ -498,7 +505,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_bgp_prefix_advertisements",
         NODE,
         "list",
-        "What a node, or the hosts of a group, add instead of calico_bgp_prefix_advertisements.",
+        "Prefix advertisements of a node, or of the hosts of a group, that replace calico_bgp_prefix_advertisements.",
         default_text="calico_bgp_prefix_advertisements",
         example="[{cidr: 10.244.0.0/16, communities: ['64512:101']}]",
     ),
@@ -506,7 +513,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_bgp_ignored_interfaces",
         FLEET,
         "list",
-        "Patterns of interfaces whose subnets BIRD does not take for a way to anywhere.",
+        "Patterns of interfaces whose subnets BIRD ignores.",
         default=[],
         example="[docker*, cni0]",
     ),
@@ -514,7 +521,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_node_bird_include_dir",
         NODE,
         "str",
-        "Folder on the node whose *.conf are read at the end of bird.cfg, see docs/bgp.md. Empty: none is.",
+        "Folder on the node with *.conf files that are read at the end of bird.cfg, see docs/bgp.md. Empty: no file is "
+        "read.",
         default="/etc/calico/bird.d",
     ),
     Variable(
@@ -528,8 +536,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_underlay_mtu",
         FLEET,
         "int",
-        "MTU in bytes of the network between the nodes. Devices and workloads get 20 less with IPIP, 50 with VXLAN, 70 "
-        "with VXLAN of an IPv6 pool; a workload with both families what the smaller one leaves.",
+        "MTU in bytes of the network between the nodes. Devices and workloads get 20 less with IPIP, 50 less with "
+        "VXLAN, 70 less with VXLAN of an IPv6 pool. A workload with both families gets the smaller MTU.",
         default=1500,
         minimum=1280,
         maximum=65535,
@@ -556,7 +564,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_spare_blocks",
         FLEET,
         "int",
-        "Blocks granted ahead to each node of a pool, so that it can open its next one without asking anyone.",
+        "Blocks granted in advance to each node of a pool, so that its agent can open the next block between runs.",
         default=1,
         minimum=0,
         maximum=64,
@@ -565,9 +573,9 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_ip_reservations",
         FLEET,
         "list",
-        "CIDRs inside the pools, of either family, out of which no address is chosen for a workload or a tunnel, as "
-        "reservedCIDRs of Calico's IPReservation. One who asks for such an address by name gets it, and what has one "
-        "already keeps it.",
+        "CIDRs inside the pools, of either family. No address in them is chosen for a workload or a tunnel, as with "
+        "the reservedCIDRs of Calico's IPReservation. A workload that requests such an address by name gets it, and an "
+        "address that is already in use stays in use.",
         default=[],
         example="[10.244.0.0/28, 10.244.3.7/32]",
     ),
@@ -583,15 +591,16 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_rebuild_lockfile",
         FLEET,
         "bool",
-        "Plan anew although the lockfile is missing and some nodes could not be asked for their copies. Only when you "
-        "know that those nodes hold no blocks.",
+        "Whether to plan anew although the lockfile is missing and some nodes did not report their copies. Set it only "
+        "if you know that those nodes hold no blocks.",
         default=False,
     ),
     Variable(
         "calico_lint_ignore",
         FLEET,
         "list",
-        "Rules of playbooks/validate.yml whose findings are meant in this inventory; docs/validate.md has their names.",
+        "Rules of playbooks/validate.yml whose findings are intended in this inventory; docs/validate.md has their "
+        "names.",
         default=[],
         example="[single-reflector]",
     ),
@@ -599,7 +608,7 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_lockfile",
         FLEET,
         "str",
-        "The file in which the plan of blocks is kept, seen from the inventory's folder; commit it with the inventory.",
+        "The file that holds the plan of blocks, relative to the inventory's folder; commit it with the inventory.",
         default_text=".calico.lock.yml in the inventory's folder",
     ),
 )
@@ -625,7 +634,11 @@ _WORDS = {
 
 
 def check(name: str, value: t.Any, where: str = "") -> t.Any:
-    """The value of variable `name` if it may stand there; raises FleetError. `where` is the node for node variables."""
+    """Return `value` for variable `name`, converted if it is the text of a number or of a boolean.
+
+    `where` is the node for node variables, for the error. Raise FleetError if the type, the range or the choice is
+    wrong, KeyError if there is no such variable.
+    """
     variable = BY_NAME[name]
     label = f"{name} of {where}" if where else name
     if variable.type == "int" and isinstance(value, str) and value.strip().lstrip("-").isdigit():
@@ -659,24 +672,25 @@ def _example(variable: Variable) -> str:
     return f"Write for example {default}, which is the default."
 
 
-#: {name of an older release: name now}, of variables of the fleet and of roles. An old name is refused: a variable that
-#: is ignored in silence can switch off what it was to switch on.
+#: A mapping from names of an older release to present names, of variables of the fleet and of roles. An old name is
+#: refused, because a variable that is silently ignored can leave a function off that the user wants on.
 RENAMED: t.Mapping[str, str] = {
     "calico_node_loss_limit": "calico_node_max_lost_probes",
 }
 
 
 def check_renamed(names: t.Container[str]) -> None:
-    """Raise FleetError if `names`, a host's variables, has one that this release calls otherwise."""
+    """Raise FleetError if `names`, a host's variables, has one that is renamed in this release."""
     for old, new in RENAMED.items():
         if old in names:
             raise FleetError(old, None, f"is called {new} in this release.", "Rename it where it is set.")
 
 
 def misspelt(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
-    """(name, what was probably meant) for each calico_* name that is nearly, but not, one of ours.
+    """Yield each name in `names` that looks like a misspelling, with the variable that is probably meant.
 
-    Names that are like none of ours are left alone: Kubespray's variables may stand in the same inventory.
+    It looks at names that begin with calico_ and are nearly the name of a fleet variable. Other unknown names are
+    permitted: Kubespray's variables may be in the same inventory.
     """
     for name in sorted(names):
         if name.startswith("calico_") and name not in BY_NAME and not name.startswith(GROUP_LISTS):

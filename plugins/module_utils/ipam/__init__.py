@@ -3,25 +3,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """IP address management without a datastore: which node owns which block, planned for the whole inventory at once.
 
-    lockfile.load(text, name) -> AllocationPlan            what was planned the last time
-    rebuild.reconcile(that or None, nodes' copies, ...)    corrected by what the nodes say; never fresh over live blocks
+    lockfile.load(text, name) -> AllocationPlan            the plan of the last run
+    rebuild.reconcile(that or None, nodes' copies, ...)    corrected by the nodes' copies; never new over live blocks
         -> Reconciled(plan or None, notices)
     plan.plan(pools, nodes, previous, workloads=, tunnels=, spare_blocks=, released=) -> AllocationPlan
-    lockfile.dump(plan) -> str                             to be committed, before any host changes
+    lockfile.dump(plan) -> str                             written before any host changes; people commit it
 
 | module | what it does |
 |---|---|
 | `block_walk` | addresses and blocks as whole numbers; the host-seeded walk over a pool's blocks |
 | `allocation_plan` | the plan as a value: AllocationPlan, NodePlan, BlockGrant, QuarantinedBlock, PlannedPool |
-| `inputs` | what is planned for: PoolRange, NodeEntry, WorkloadRequest |
-| `plan` | inputs and the last plan in, the next plan out |
-| `carry_over`, `grants`, `holdings` | parts of `plan`: what stays, what is new, who has what meanwhile |
+| `inputs` | the inputs of a plan: PoolRange, NodeEntry, WorkloadRequest |
+| `plan` | makes the next plan from the inputs and the last plan |
+| `carry_over`, `grants`, `holdings` | parts of `plan`: what stays, what is new, and the planner's working state |
 | `lockfile` | AllocationPlan <-> YAML document and its text |
-| `rebuild` | the last plan from lockfile and nodes' copies |
-| `allocations` | on a node: which of its blocks' addresses are whose, and which one is next |
-| `consistency` | on a node: whether those are the addresses that are used (`calicoctl ipam check`) |
+| `rebuild`, `claims` | the last plan from lockfile and nodes' copies; which claims of a copy are accepted |
+| `allocations` | on a node: who has which address of its blocks, and which address is next |
+| `consistency` | on a node: whether the allocated addresses are those in use (`calicoctl ipam check`) |
 | `errors` | IpamError (variable, value, rule, remedy) and its kinds: PlanError, LockfileError, RebuildError |
 
 Everything is pure and deterministic: the order of the inputs does not matter, planning twice changes nothing, and
-`generation` counts up only when the content does.
+`generation` increases only when the content changes.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of blocks as a value: what the lockfile holds."""
+"""The plan of blocks as a value: the content of the lockfile."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import typing as t
 
 #: Kinds of tunnel address -> IP version of the address.
 TUNNEL_KINDS = {"ipip": 4, "vxlan": 4, "vxlan6": 6}
-#: Calico's names of what packets to a pool's blocks travel in.
+#: Calico's names for the encapsulation of packets to a pool's blocks.
 ENCAPSULATIONS = ("IPIP", "IPIPCrossSubnet", "VXLAN", "VXLANCrossSubnet", "None")
 
 
 @dataclasses.dataclass(frozen=True)
 class PlannedPool:
+    """An IP pool as the plan knows it: its CIDR, and the prefix length of its blocks."""
+
     cidr: str
     block_size: int
 
@@ -30,11 +32,11 @@ class BlockGrant:
 
 @dataclasses.dataclass(frozen=True)
 class NodeAllocations:
-    """What one node owns. Blocks are in the order in which they were granted.
+    """The blocks and addresses of one node. Blocks are in the order in which they were granted.
 
-    `blocks` are open: addresses are taken from them. `spare_blocks` may be opened by the node itself.
-    `tunnels` is {one of TUNNEL_KINDS: address}, `workloads` {name: address} and `workloads6` the same for IPv6; all
-    addresses lie in `blocks`.
+    `blocks` are open: addresses are taken from them. `spare_blocks` may be opened by the node itself. `tunnels` maps a
+    kind of TUNNEL_KINDS to an address, `workloads` a workload's name to its IPv4 address, and `workloads6` a workload's
+    name to its IPv6 address. All addresses lie in `blocks`.
     """
 
     blocks: tuple[BlockGrant, ...] = ()
@@ -44,17 +46,18 @@ class NodeAllocations:
     workloads6: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def addresses(self) -> t.Iterator[tuple[str, str]]:
-        """(name of the workload, address), in order of names, IPv4 first."""
+        """Yield (workload name, address) for all workloads: first IPv4, then IPv6, each in order of names."""
         yield from sorted(self.workloads.items())
         yield from sorted(self.workloads6.items())
 
 
 @dataclasses.dataclass(frozen=True)
 class QuarantinedBlock:
-    """A block that `node` gave up (the node left the inventory, its pool left the node, it had too many spare ones).
+    """A block that `node` lost: it left the inventory, the pool no longer selects it, or it had too many spare blocks.
 
-    Its routes may still be live, so nobody else gets it until the operator releases it; `node` itself gets it back.
-    `generation` is that of the plan that put it here; `spare` that it was never opened as far as is known.
+    Routes to the block may still be live. So no other node gets it until the operator releases it; `node` itself may
+    get it back. `generation` is the generation of the plan that put the block into quarantine. `spare` is True if the
+    node is not known to have opened the block.
     """
 
     cidr: str
@@ -66,9 +69,13 @@ class QuarantinedBlock:
 
 @dataclasses.dataclass(frozen=True)
 class AllocationPlan:
-    """`encapsulations` is {pool: one of ENCAPSULATIONS}, how the fleet ran its pools when that was last seen; a pool of
-    which it is not known is missing. It is no part of what was planned: another mode makes no other plan. `warnings`
-    are sentences about this run; they are not part of the content."""
+    """The plan of all blocks and addresses of a fleet.
+
+    `encapsulations` maps a pool's name to one of ENCAPSULATIONS: how the fleet ran the pool when that was last known. A
+    pool whose encapsulation is not known is missing in it. The encapsulation does not change the plan, so
+    `same_content` ignores it. `warnings` are sentences about the run that made the plan; they are not part of its
+    content.
+    """
 
     generation: int = 0
     pools: t.Mapping[str, PlannedPool] = dataclasses.field(default_factory=dict)
@@ -78,7 +85,10 @@ class AllocationPlan:
     warnings: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     def same_content(self, other: t.Optional[AllocationPlan]) -> bool:
-        """Whether both plan the same, whatever their generations."""
+        """Return whether `other` has the same pools, nodes and quarantine; generations may differ.
+
+        False if `other` is None.
+        """
         return (
             other is not None
             and self.pools == other.pools

@@ -1,15 +1,16 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses of one node's blocks: who has which, and which one is next. In memory; node/ipam/local_ipam.py keeps them.
+"""Addresses of one node's blocks: who has which, and which one is next. In memory; node/ipam/local_ipam.py stores them.
 
 The rules are those of Calico's IPAM (libcalico-go, lib/ipam/ipam_block.go) with strict affinity: a node takes addresses
-from blocks granted to it and never from another's. A block gives the address first that has been free for longest, its
-first one included. A released address rests for a cooldown, because neighbours may remember it. Reservations and the
-cooldown bind the automatic choice; one who asks for an address by name gets it, unless somebody has it.
+only from blocks that were granted to it. A block gives first the address that has been free for longest; its first and
+last addresses are not excluded. A released address rests for a cooldown, because neighbours may still have it in their
+caches. Reservations and the cooldown apply to the automatic choice only. A request for one address by name gets it,
+unless it is in use.
 
-When all open blocks are full the next spare one is opened. What happens is a row of events (Opened, Assigned,
-Released): they can be written down and replayed, or undone from the last one back.
+When all open blocks are full, the next spare block is opened. Each change is an event (Opened, Assigned or Released).
+Events can be stored and replayed, or undone from the last one backwards.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import typing as t
 from ..base.addresses import canonical_address, canonical_cidr, family_of, format_address
 from .errors import names
 
-#: Seconds that a released address rests before it is given to somebody who did not ask for it.
+#: Seconds that a released address rests before the automatic choice takes it again.
 COOLDOWN = 30.0
 
 WORKLOAD = "Workload"
@@ -35,7 +36,10 @@ _Key = tuple[int, int]
 
 
 class Allocation(t.NamedTuple):
-    """`attributes` are {name: text} of its owner, for people; `block` is a CIDR, `pool` a name."""
+    """An address that belongs to a workload, which `handle` identifies.
+
+    `attributes` are texts about the workload, by name, for people. `pool` is a name, `block` a CIDR.
+    """
 
     address: str
     handle: str
@@ -45,18 +49,23 @@ class Allocation(t.NamedTuple):
 
 
 class Opened(t.NamedTuple):
-    """A spare block from which addresses are taken from now on."""
+    """The event that a spare block was opened: addresses are taken from it from then on."""
 
     cidr: str
 
 
 class Assigned(t.NamedTuple):
+    """The event that an address was assigned."""
+
     allocation: Allocation
-    rested: t.Optional[tuple[int, float]] = None  # how it was released before: (number of that release, when)
+    rested: t.Optional[tuple[int, float]] = None  # the release before: (its number, when)
 
 
 class Released(t.NamedTuple):
-    """`at` is in seconds of a clock that never goes back. `allocation` None: it was free already (see `snapshot`)."""
+    """The event that an address was released. `at` is in seconds of a monotonic clock.
+
+    `allocation` is the one that ended. It is None in events of `snapshot`, where the address was free already.
+    """
 
     address: str
     at: float
@@ -67,8 +76,12 @@ Event = t.Union[Opened, Assigned, Released]
 
 
 class Usage(t.NamedTuple):
-    """Addresses of one block. `in_use` counts those of workloads, tunnels and the inventory; `reserved` those in
-    reservations (either may hold some of the other's); `cooling` those that rest; `free` those that are none of it."""
+    """The numbers of addresses of one block, by what they are used for. `size` is the number of all of them.
+
+    `in_use` counts addresses of workloads, of tunnels and of the inventory. `reserved` counts addresses in
+    reservations; an address may count in both. `cooling` counts addresses that rest after their release. `free` counts
+    all others.
+    """
 
     cidr: str
     pool: str
@@ -76,12 +89,16 @@ class Usage(t.NamedTuple):
     in_use: int
     reserved: int
     free: int
-    spare: bool  # granted, and not opened yet
+    spare: bool  # granted as a spare block, and not opened yet
     cooling: int = 0
 
 
 class PoolUse(t.NamedTuple):
-    """What a pool's resource says on taking addresses from it; `assignment_mode` Manual: only who asks for it."""
+    """The settings of an IP pool that decide who gets addresses from it.
+
+    With `assignment_mode` Manual, a pool gives addresses only to workloads that ask for the pool or for an address of
+    it.
+    """
 
     cidr: str = ""
     disabled: bool = False
@@ -90,7 +107,7 @@ class PoolUse(t.NamedTuple):
 
 
 class Granted(t.Protocol):
-    """A block of the fleet's plan."""
+    """A block that the fleet's plan grants to this node: its CIDR and the name of its pool."""
 
     @property
     def cidr(self) -> str: ...
@@ -100,44 +117,48 @@ class Granted(t.Protocol):
 
 
 class AllocationError(Exception):
-    """Why an address cannot be had: a text for people, and a `code` for programs."""
+    """The base of all refusals of an address. Its text is for people, its `code` for programs."""
 
     code = "invalid_params"
 
 
 class NoAddress(AllocationError):
-    """There is none left. Later there may be."""
+    """A refusal because no address is left. A later request may succeed."""
 
     code = "no_address"
 
 
 class AddressTaken(AllocationError):
-    """Somebody else has the address that was asked for."""
+    """A refusal because the requested address belongs to another workload, or to a tunnel."""
 
     code = "conflict"
 
 
 class HandleTaken(AllocationError):
-    """The handle has another address than the one that was asked for."""
+    """A refusal because the handle has another address than the requested one."""
 
     code = "conflict"
 
 
 class NotInBlocks(AllocationError):
-    """The address that was asked for is not this node's to give."""
+    """A refusal because the requested address is invalid or lies in none of this node's blocks."""
 
 
 class NoSuchPool(AllocationError):
-    """A pool that was asked for does not exist or is not for workloads."""
+    """A refusal because a requested pool does not exist, is disabled, or is not for workloads."""
 
 
 class Contradiction(ValueError):
-    """An event that cannot have happened after those before it."""
+    """An event that cannot follow the events before it."""
 
 
 class _Block:
-    """`free`: addresses for the automatic choice, the longest free first. `automatic`: whether its pool wants that.
-    `ahead`: a spare block by the plan, `spare`: and not opened yet."""
+    """One block and its free addresses.
+
+    `free` has the addresses for the automatic choice, the longest free first. `automatic` is whether the pool takes
+    part in the automatic choice. `granted` is False for a block that the plan no longer grants, but that workloads
+    still use. `ahead` is whether the plan has the block as a spare one, `spare` whether it is also not opened yet.
+    """
 
     def __init__(self, cidr: str, pool: str, granted: bool, ahead: bool, opened: bool, automatic: bool) -> None:
         self.cidr = cidr
@@ -153,44 +174,53 @@ class _Block:
 
 
 class Allocations:
-    """`cooldown` is in seconds. Methods that take `now` want it from a clock that never goes back."""
+    """All allocations of one node. `cooldown` is in seconds.
+
+    Methods with a parameter `now` need seconds of a monotonic clock.
+    """
 
     def __init__(self, cooldown: float = COOLDOWN) -> None:
         self._cooldown = cooldown
         self._now = 0.0
         self._held: dict[_Key, Allocation] = {}
         self._handles: dict[str, list[Allocation]] = {}
-        # Addresses that somebody had and nobody has now: (number of the release, when). The lower the longer free.
+        # Addresses that were in use and are free: (number of the release, when). The lowest has been free for longest.
         self._released: dict[_Key, tuple[int, float]] = {}
         self._releases = 0
         self._opened: dict[str, None] = {}  # CIDRs, in order
-        self._grants: t.Optional[tuple[tuple[Granted, bool], ...]] = (
-            None  # blocks and whether spare; None: not told yet
-        )
+        # Blocks, and whether each is a spare one; None before the first call of `grant`.
+        self._grants: t.Optional[tuple[tuple[Granted, bool], ...]] = None
         self._pools: t.Mapping[str, PoolUse] = {}
-        self._fixed: dict[_Key, str] = {}  # addresses of tunnels and of the inventory's workloads -> by whom
+        self._fixed: dict[_Key, str] = {}  # addresses of tunnels and of the inventory's workloads -> whose, in words
         self._reservations = _Ranges(())
         self._events: list[Event] = []
-        # What follows is derived from all of the above by `_derive`, and kept in step with it.
+        # `_derive` computes all below from all above; the methods keep both consistent.
         self._blocks: dict[str, _Block] = {}  # in order of granting
-        self._at: dict[tuple[int, int, int], _Block] = {}  # (IP version, bits behind the prefix, first address)
+        self._at: dict[tuple[int, int, int], _Block] = {}  # by (IP version, number of host bits, first address)
         self._shifts: tuple[tuple[int, int], ...] = ()
         self._cooling: collections.deque[tuple[int, float, _Key]] = collections.deque()
 
-    # --- what is there ---
+    # --- reading ---
 
     def by_handle(self, handle: str) -> t.Optional[Allocation]:
-        """The first one, if there are several."""
+        """Return the first allocation of `handle`, or None if it has none."""
         held = self._handles.get(handle)
         return held[0] if held else None
 
     def of_handle(self, handle: str) -> tuple[Allocation, ...]:
-        """All that it has: one of each IP version at most, unless they were given by another release."""
+        """Return all allocations of `handle`, () if it has none.
+
+        There is at most one of each IP version, unless another release of this collection assigned them.
+        """
         return tuple(self._handles.get(handle, ()))
 
     def versions(self, pools: t.Sequence[str] = ()) -> tuple[int, ...]:
-        """The IP versions that a workload gets which asks for none: those of the `pools`, names or CIDRs, that it asks
-        for, else those of which this node has blocks to choose from. Raises NoSuchPool."""
+        """Return the IP versions of a workload that requests none, sorted: (4,), (6,) or (4, 6).
+
+        They are those of `pools` (names or CIDRs) if it names any. Otherwise they are those of this node's blocks that
+        take part in the automatic choice, or (4,) if there is no such block. Raise NoSuchPool if a named pool does not
+        exist or is disabled, or if none of them is for workloads.
+        """
         if pools:
             found = {self._version_of(name) for name in self._qualified(pools)}
         else:
@@ -198,7 +228,11 @@ class Allocations:
         return tuple(sorted(found)) or (4,)
 
     def of_version(self, pools: t.Sequence[str], version: int) -> list[str]:
-        """The names of those of these pools, names or CIDRs, that are of an IP version. Raises NoSuchPool."""
+        """Return the names of the `pools` (names or CIDRs) that are of IP version `version` and for workloads.
+
+        The list is empty if `pools` is. Raise NoSuchPool if one does not exist or is disabled, or if none is for
+        workloads.
+        """
         return [name for name in self._qualified(pools) if self._version_of(name) == version] if pools else []
 
     def _version_of(self, pool: str) -> int:
@@ -207,26 +241,34 @@ class Allocations:
         return 6 if any(family_of(cidr) == 6 for cidr in cidrs) else 4
 
     def by_address(self, address: str) -> t.Optional[Allocation]:
+        """Return the allocation of an address, None if it is not allocated or the text is not an address."""
         try:
             return self._held.get(canonical_address(address))
         except ValueError:
             return None
 
     def all(self) -> list[Allocation]:
-        """In the order of their addresses."""
+        """Return all allocations in order of their addresses, IPv4 first."""
         return [self._held[key] for key in sorted(self._held)]
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """Spare blocks (CIDRs) from which addresses are taken, in the order in which they were opened."""
+        """The CIDRs of the spare blocks that were opened, in the order of opening.
+
+        Before the first call of `grant` it is not known which blocks are spare. Then these are all opened blocks, and
+        all blocks in which addresses are allocated.
+        """
         if self._grants is None:
-            # Nobody said yet which blocks are spare: all that may have been.
+            # It is not known yet which blocks are spare: all blocks that may be.
             return tuple(dict.fromkeys([*self._opened, *(held.block for held in self._held.values())]))
         ahead = {block.cidr for block in self._blocks.values() if block.ahead}
         return tuple(cidr for cidr in self._opened if cidr in ahead)
 
     def usage(self, now: float) -> list[Usage]:
-        """Of every block, in the order in which they were granted; blocks that were taken away come last."""
+        """Return the usage of every block, in the order of granting.
+
+        Blocks that are no longer granted, but still in use, come last.
+        """
         self._tick(now)
         in_use = collections.Counter(held.block for held in self._held.values())
         for key in self._fixed:
@@ -253,7 +295,7 @@ class Allocations:
             if block.granted or in_use[block.cidr]
         ]
 
-    # --- what the plan says ---
+    # --- grants of the plan ---
 
     def grant(
         self,
@@ -263,11 +305,12 @@ class Allocations:
         reservations: t.Iterable[str] = (),
         pools: t.Optional[t.Mapping[str, PoolUse]] = None,
     ) -> list[str]:
-        """Takes over a new grant in place of the last one. Returns what contradicts it, in sentences for people.
+        """Replace the granted blocks, and return sentences for people about allocations that contradict the new grant.
 
-        `reserved` is {address: whose it is, "this node's ipip tunnel"}; `reservations` are CIDRs, `pools` {name: use};
-        a pool that is not in it has PoolUse's defaults. Nothing that is in use is dropped, whatever the grant says.
-        Raises ValueError for what is no address or CIDR.
+        `reserved` maps an address of a tunnel or of the inventory to words for its owner ("this node's ipip tunnel").
+        `reservations` are CIDRs. `pools` maps a pool's name to its settings; PoolUse's defaults apply to a pool that is
+        missing in it. Allocations stay, whatever the grant says; the list is empty if none contradicts it. Raise
+        ValueError, with nothing changed, if a text is not an address or CIDR.
         """
         fixed = {canonical_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)
@@ -303,7 +346,7 @@ class Allocations:
                     "Delete that workload, or plan another address, then run site.yml."
                 )
 
-    # --- what workloads want ---
+    # --- requests of workloads ---
 
     def assign(
         self,
@@ -315,10 +358,15 @@ class Allocations:
         pools: t.Sequence[str] = (),
         version: int = 4,
     ) -> Allocation:
-        """An address for `handle`; the one that it has, if it has one of that IP version.
+        """Assign an address to `handle` and return it; return its present one if it has one of that IP version.
 
-        `address`: this one and no other. `pools`: names or CIDRs of pools, the first one that has an address left;
-        empty: every pool that gives addresses automatically. Raises AllocationError's kinds; nothing has changed then.
+        With `address`, only this address will do; its IP version replaces `version`. `pools` are names or CIDRs of
+        pools to choose from. Without them, every pool takes part that assigns automatically. Open blocks are used
+        before spare ones, in the order of granting; of spare blocks, the first of `pools` is opened.
+
+        On an error nothing changes. Raise HandleTaken if `handle` has another address than `address`, AddressTaken if
+        `address` is in use, NotInBlocks if it is invalid or not in these blocks, NoSuchPool if a pool is unknown,
+        disabled or not for workloads, and NoAddress if nothing is left to choose.
         """
         self._tick(now)
         wanted = None if address is None else self._parse(address)
@@ -347,7 +395,10 @@ class Allocations:
         return allocation
 
     def release(self, handle: str, now: float) -> list[Allocation]:
-        """Takes back what `handle` has, and returns it: nothing, if it had nothing."""
+        """Release all addresses of `handle` and return their allocations, [] if it has none.
+
+        Their cooldown begins at `now`.
+        """
         self._tick(now)
         released = list(self._handles.get(handle, ()))
         for allocation in released:
@@ -362,12 +413,16 @@ class Allocations:
     # --- events ---
 
     def take_events(self) -> list[Event]:
-        """What happened since this was asked last, in order."""
+        """Return the events since the last call, oldest first, and clear them."""
         events, self._events = self._events, []
         return events
 
     def replay(self, events: t.Iterable[Event]) -> None:
-        """Makes happen what happened before. Raises Contradiction; this value is of no use then."""
+        """Apply stored events, oldest first, without recording them again.
+
+        Raise Contradiction if an event assigns an address that is in use, or if its address is invalid. The object must
+        not be used afterwards.
+        """
         for event in events:
             if isinstance(event, Assigned):
                 key = self._key(event.allocation.address)
@@ -382,7 +437,7 @@ class Allocations:
         self._derive()
 
     def undo(self, events: t.Sequence[Event]) -> None:
-        """Makes unhappen the last events: `events` are the last ones that happened, in their order."""
+        """Revert the last events. `events` must be exactly the last ones, oldest first."""
         for event in reversed(events):
             if isinstance(event, Assigned):
                 key = canonical_address(event.allocation.address)
@@ -400,7 +455,10 @@ class Allocations:
         self._derive()
 
     def snapshot(self) -> list[Event]:
-        """The fewest events that lead to what is there now, seen by the present grant."""
+        """Return the shortest list of events that leads to the present state under the present grant.
+
+        Releases are left out if their cooldown is over and their address lies in no granted block.
+        """
         resting = [
             Released(format_address(*key), at)
             for key, (dummy, at) in sorted(self._released.items(), key=lambda item: item[1][0])
@@ -408,10 +466,13 @@ class Allocations:
         ]
         return [*map(Opened, self._opened), *resting, *map(Assigned, self.all())]
 
-    # --- choosing ---
+    # --- choice of an address ---
 
     def _choose(self, version: int, pools: t.Optional[t.Sequence[str]]) -> tuple[_Block, int]:
-        """The block of the longest free address: the first open one that has any, else the first spare one."""
+        """Return the block to take from, and its longest free address as a number.
+
+        It is the first open block with a free address, else the first spare block. Raise NoAddress if there is neither.
+        """
         candidates = [
             block
             for block in self._blocks.values()
@@ -432,7 +493,7 @@ class Allocations:
 
     @staticmethod
     def _rank(block: _Block, pools: t.Optional[t.Sequence[str]]) -> tuple[int, str]:
-        """Pools in the order asked for, else in that of their names."""
+        """Return a sort key of spare blocks: by the order of `pools`, or by the pools' names if `pools` is None."""
         return (0, block.pool) if pools is None else (pools.index(block.pool), "")
 
     def _exhausted(self, candidates: t.Sequence[_Block], pools: t.Optional[t.Sequence[str]], version: int) -> str:
@@ -471,7 +532,11 @@ class Allocations:
         )
 
     def _claim(self, key: _Key, pools: t.Optional[t.Sequence[str]]) -> _Block:
-        """The block of an address that was asked for by name."""
+        """Return the block of a requested address.
+
+        Raise AddressTaken if it is in use, NotInBlocks if it lies in no granted block (of `pools`), and NoSuchPool if
+        no pools are given and the block's own pool is disabled or not for workloads.
+        """
         address = format_address(*key)
         held = self._held.get(key)
         whose = self._fixed.get(key) if held is None else held.handle
@@ -490,7 +555,10 @@ class Allocations:
         return block
 
     def _qualified(self, asked: t.Sequence[str]) -> list[str]:
-        """The names of pools that were asked for by name or CIDR, without those that are not for workloads."""
+        """Return the names of the `asked` pools (names or CIDRs) that are for workloads; at least one.
+
+        Raise NoSuchPool if one does not exist or is disabled, or if none is for workloads.
+        """
         by_cidr = {use.cidr: name for name, use in self._pools.items()}
         known = {name for name, use in self._pools.items() if not use.disabled}
         if not self._pools:
@@ -519,7 +587,7 @@ class Allocations:
                 f"{address!r} is not an IP address. Ask for one like 10.244.3.7, or for none to get a free one."
             ) from None
 
-    # --- keeping the books ---
+    # --- internal state ---
 
     def _key(self, address: str) -> _Key:
         try:
@@ -528,7 +596,10 @@ class Allocations:
             raise Contradiction(str(error)) from error
 
     def _open(self, block: _Block) -> None:
-        """Takes note of it if the plan says that the block is spare, and nobody did before."""
+        """Mark the block as opened.
+
+        Record an event if the plan has it as a spare block and no event was recorded before.
+        """
         if block.ahead and block.cidr not in self._opened:
             self._opened[block.cidr] = None
             self._events.append(Opened(block.cidr))
@@ -553,12 +624,12 @@ class Allocations:
         self._released[key] = self._releases, at
 
     def _tick(self, now: float) -> None:
-        """Addresses that have rested are free."""
+        """Advance the clock to `now`, and make addresses available again whose cooldown is over."""
         self._now = now
         cooling = self._cooling
         while cooling and cooling[0][1] + self._cooldown <= now:
             number, at, key = cooling.popleft()
-            if self._released.get(key) == (number, at):  # else somebody asked for it by name meanwhile
+            if self._released.get(key) == (number, at):  # otherwise it was assigned by name meanwhile
                 block = self._block_of(key)
                 if block is not None and self._may_choose(key):
                     block.free[key[1]] = None
@@ -567,7 +638,7 @@ class Allocations:
         return key not in self._fixed and not self._reservations.holds(*key)
 
     def _block_of(self, key: _Key) -> t.Optional[_Block]:
-        """The granted block in which an address lies."""
+        """Return the granted block that contains the address, or None."""
         version, value = key
         for family, shift in self._shifts:
             if family == version:
@@ -577,7 +648,7 @@ class Allocations:
         return None
 
     def _derive(self) -> None:
-        """Blocks and their queues, from who has what and from the grant."""
+        """Rebuild the blocks and their free and cooling addresses from the allocations, the releases and the grant."""
         self._blocks, self._at = {}, {}
         default = PoolUse()
         for granted, is_spare in self._grants or ():
@@ -595,7 +666,7 @@ class Allocations:
                     self._blocks[held.block] = _Block(held.block, held.pool, False, False, False, False)
                 continue
             home.spare = False
-            if (held.block, held.pool) != (home.cidr, home.pool):  # blocks were cut anew, or the pool has a new name
+            if (held.block, held.pool) != (home.cidr, home.pool):  # the block size or the pool's name changed
                 self._rehome(key, held, held._replace(block=home.cidr, pool=home.pool))
         resting = sorted((number, at, key) for key, (number, at) in self._released.items())
         for block in self._at.values():
@@ -612,7 +683,7 @@ class Allocations:
 
 
 class _Ranges:
-    """Addresses that lie in any of some CIDRs."""
+    """The addresses of a set of CIDRs, as sorted ranges that do not touch."""
 
     def __init__(self, cidrs: t.Iterable[str]) -> None:
         self._firsts: dict[int, list[int]] = {4: [], 6: []}
@@ -631,7 +702,7 @@ class _Ranges:
         return position >= 0 and value <= self._lasts[version][position]
 
     def count(self, version: int, first: int, last: int) -> int:
-        """How many of the addresses from `first` to `last`."""
+        """Return the number of addresses from `first` to `last` (both included) that lie in the ranges."""
         return sum(
             max(0, min(last, high) - max(first, low) + 1)
             for low, high in zip(self._firsts[version], self._lasts[version])

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The blocks of a pool as whole numbers, and the order in which a host looks for a free block.
 
-The order is Calico's in kind (libcalico-go's randomBlockGenerator): it starts where a hash of the host's name says,
-goes up, wraps around and meets each block once. Two hosts so rarely want the same block first. The start differs from
-Calico's, which depends on Go's random numbers; nothing may rely on it, since what was granted is kept in the lockfile.
+The order resembles Calico's (libcalico-go's randomBlockGenerator). It starts at a block that a hash of the host's name
+gives, goes up, wraps around and visits each block once. So two hosts rarely want the same block first. The start
+differs from Calico's, which depends on Go's random numbers. Nothing may rely on it, because the lockfile keeps what was
+granted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _MASK64 = 2**64 - 1
 
 
 def fnv1_32(data: bytes) -> int:
-    """The 32-bit FNV-1 hash (RFC 9923; not FNV-1a)."""
+    """Return the 32-bit FNV-1 hash of `data` (RFC 9923; not FNV-1a)."""
     value = 0x811C9DC5
     for byte in data:
         value = (value * 0x01000193 & 0xFFFFFFFF) ^ byte
@@ -27,7 +28,10 @@ def fnv1_32(data: bytes) -> int:
 
 
 def _spread(seed: int) -> int:
-    """splitmix64's last step: FNV-1 puts node1, node2... side by side, where they would queue for the same gaps."""
+    """Return `seed` mixed by the last step of splitmix64, as a 64-bit number.
+
+    FNV-1 maps node1, node2... to neighbouring numbers. Without this step these nodes would compete for the same blocks.
+    """
     seed = (seed + 0x9E3779B97F4A7C15) & _MASK64
     seed = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & _MASK64
     seed = (seed ^ seed >> 27) * 0x94D049BB133111EB & _MASK64
@@ -37,8 +41,9 @@ def _spread(seed: int) -> int:
 class BlockSpace:
     """The blocks of one pool, numbered from 0 upwards.
 
-    `base` is the first address, `count` the number of blocks, `size` the addresses in each. Raises ValueError for a bad
-    CIDR and for blocks that are larger than the pool or smaller than an address.
+    `base` is the first address as a number, `count` the number of blocks, and `size` the number of addresses in a
+    block. The constructor raises ValueError if `cidr` is not a CIDR, or if blocks of prefix length `block_size` would
+    be larger than the pool or smaller than an address.
     """
 
     def __init__(self, cidr: str, block_size: int) -> None:
@@ -53,64 +58,68 @@ class BlockSpace:
         self.end = self.base + (self.count << self.shift)  # first address behind the pool
 
     def cidr(self, index: int) -> str:
+        """Return the CIDR of block number `index`."""
         return f"{format_address(self.version, self.first_address(index))}/{self.block_size}"
 
     def first_address(self, index: int) -> int:
+        """Return the first address of block number `index`, as a number."""
         return self.base + (index << self.shift)
 
     def contains(self, version: int, address: int) -> bool:
         return version == self.version and self.base <= address < self.end
 
     def index_at(self, address: int) -> int:
-        """Number of the block that holds `address`, which must lie in the pool."""
+        """Return the number of the block that contains `address` (a number), which must lie in the pool."""
         return address - self.base >> self.shift
 
     def index_of(self, cidr: str) -> int:
-        """Number of the block `cidr`. Raises ValueError when that is no block of this pool."""
+        """Return the number of the block `cidr`. Raise ValueError if it is not a block of this pool."""
         version, address, prefix = canonical_cidr(cidr)
         if prefix != self.block_size or not self.contains(version, address):
             raise ValueError(f"{cidr} is no block of this pool")
         return self.index_at(address)
 
     def start(self, host: str) -> int:
-        """Number of the block at which `host` begins to look."""
+        """Return the number of the block at which `host` begins to look for a free one."""
         return _spread(fnv1_32(host.encode("utf-8"))) % self.count
 
     def walk(self, host: str) -> t.Iterator[int]:
-        """Every block once: from `start(host)` up, then from 0 up to it."""
+        """Yield the number of every block once, from `start(host)` to the last, then from 0 on."""
         start = self.start(host)
         yield from range(start, self.count)
         yield from range(start)
 
 
 class FreeBlocks:
-    """Which blocks of a space nobody has. Blocks can be taken, never given back.
+    """The blocks of a BlockSpace that no node has. A block can be taken, but never returned.
 
-    The search skips runs of taken blocks in nearly constant time (union-find with path compression), so that filling a
-    pool to the last block stays linear; the answers are those of `BlockSpace.walk`.
+    The search skips runs of taken blocks in nearly constant time (union-find with path compression). So filling a pool
+    to its last block takes linear time. The order is that of `BlockSpace.walk`.
     """
 
     def __init__(self, space: BlockSpace) -> None:
         self._space = space
         self._next: dict[int, int] = {}  # taken block -> a block above it that is nearer to a free one
-        self._passed: list[tuple[int, int]] = []  # (first, the one behind the last) of runs that nobody looks into
+        self._passed: list[tuple[int, int]] = []  # (first, end) of runs that the search skips; `end` is exclusive
 
     def __contains__(self, index: int) -> bool:
         return index not in self._next
 
     @property
     def taken(self) -> int:
+        """The number of taken blocks."""
         return len(self._next)
 
     def take(self, index: int) -> None:
+        """Mark block number `index` as taken."""
         self._next[index] = index + 1
 
     def pass_over(self, first: int, end: int) -> None:
-        """`first` of the host's walk does not name the blocks from `first` up to `end` any more; they stay free."""
+        """Exclude the blocks `first` to `end` - 1 from the results of `first()`; they stay free."""
         bisect.insort(self._passed, (first, end))
 
     def first(self, host: str) -> t.Optional[int]:
-        """The first free block of the host's walk, or None when all are taken."""
+        """Return the number of the first free block in the host's order, or None if all are taken or passed over."""
         found = self._at_or_above(self._space.start(host))
         if found >= self._space.count:
             found = self._at_or_above(0)
@@ -129,6 +138,6 @@ class FreeBlocks:
         found = index
         while found in self._next:
             found = self._next[found]
-        while index != found:  # everything on the way now points straight at it
+        while index != found:  # path compression: each visited block points straight at the free one
             self._next[index], index = found, self._next[index]
         return found

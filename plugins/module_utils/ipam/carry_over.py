@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stays of the last plan: blocks and addresses never move while they are valid; what nobody needs is set aside."""
+"""The part of the last plan that stays. Valid blocks and addresses never move; blocks without use go to quarantine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from .errors import PlanError, names
 from .holdings import Key, Ledger, NodeHoldings, PoolState
 from .inputs import TUNNEL, WorkloadKey, WorkloadRequest
 
+#: node -> kind of tunnel -> names of the pools that use this encapsulation.
 Needs = t.Mapping[str, t.Mapping[str, t.Collection[str]]]
-#: A declared address: its pool and its number.
+#: The addresses that workloads declare: the pool of each, and the address as a number.
 Declared = t.Dict[WorkloadKey, t.Tuple[PoolState, int]]
 
 
@@ -28,7 +29,11 @@ def carry_over(
     released: t.Collection[str],
     allocated: t.Mapping[str, t.Collection[str]],
 ) -> None:
-    """Fills the ledger with what stays of `previous`. Raises PlanError."""
+    """Fill the ledger with all of `previous` that stays valid, and add warnings for people to it.
+
+    Nothing is returned. Raise PlanError if a pool in use is missing or changed its CIDR or block size, if a block of
+    `previous` belongs to two nodes, or if a workload declares an address that another one has.
+    """
     quarantine = _quarantine(ledger, previous, released)
     _check_pools(ledger, previous, quarantine)
     for entry in quarantine:
@@ -42,7 +47,10 @@ def carry_over(
 
 
 def _quarantine(ledger: Ledger, previous: AllocationPlan, released: t.Collection[str]) -> list[QuarantinedBlock]:
-    """What is in quarantine from now on: as before, and the blocks of removed nodes; without what is released."""
+    """Return the quarantined blocks of `previous` and the blocks of removed nodes, without those in `released`.
+
+    Warnings about both are added to the ledger.
+    """
     entries = list(previous.quarantine)
     removed = []
     for node, part in sorted(previous.nodes.items()):
@@ -67,7 +75,11 @@ def _quarantine(ledger: Ledger, previous: AllocationPlan, released: t.Collection
 def _release(
     entries: t.Sequence[QuarantinedBlock], released: t.Collection[str], warnings: list[str]
 ) -> tuple[list[QuarantinedBlock], list[QuarantinedBlock]]:
-    """(what stays, what is free again)."""
+    """Return (entries that stay in quarantine, entries that are free again).
+
+    An entry is freed if `released` has its node's name, or a CIDR that contains its block. A warning is added for each
+    item of `released` that matches no entry.
+    """
     by_name: dict[str, bool] = {}
     by_range: dict[tuple[int, int, int], tuple[str, bool]] = {}
     for item in sorted(set(released)):
@@ -101,7 +113,10 @@ def _release(
 
 
 def _check_pools(ledger: Ledger, previous: AllocationPlan, quarantine: t.Iterable[QuarantinedBlock]) -> None:
-    """A pool with blocks in use cannot vanish, and none with blocks of any kind can change its shape."""
+    """Raise PlanError if a pool in use is missing, or if a pool with blocks changed its CIDR or block size.
+
+    Blocks in quarantine count for the second check, but not for the first.
+    """
     using: dict[str, set[str]] = {}
     for node in ledger.nodes:
         part = previous.nodes.get(node)
@@ -140,7 +155,7 @@ def _refuse_change(pool: PoolState, before: str, using: t.Collection[str]) -> t.
 def _block_out(ledger: Ledger, entry: QuarantinedBlock) -> None:
     pool = ledger.pools.get(entry.pool)
     if pool is None:
-        # Its addresses may be those of a pool with another name by now.
+        # Another pool may contain its addresses. The blocks of that pool that overlap it are not granted.
         ledger.foreign.append(entry)
         for touched, index in ledger.index.blocks_touching(entry.cidr):
             if index in touched.free:
@@ -149,7 +164,7 @@ def _block_out(ledger: Ledger, entry: QuarantinedBlock) -> None:
         return
     index = _index(pool, entry.cidr, {entry.node})
     if index in pool.owners or (pool.name, index) in ledger.quarantine:
-        return  # twice in the list: one is enough
+        return  # a second entry for the same block
     if index in pool.free:
         pool.free.take(index)
     pool.quarantined[index] = entry.node
@@ -164,7 +179,7 @@ def _index(pool: PoolState, cidr: str, using: t.Collection[str]) -> int:
 
 
 class _Held(t.NamedTuple):
-    """A node's blocks of the last plan, in their order."""
+    """The open and the spare blocks that a node has by the last plan, in their order."""
 
     open: t.Dict[Key, None]
     spare: t.Dict[Key, None]
@@ -194,7 +209,10 @@ def _held(ledger: Ledger, previous: AllocationPlan, node: str) -> _Held:
 
 
 def _return_blocks(ledger: Ledger, held: dict[str, _Held]) -> None:
-    """A node that is back, or selected again, gets its blocks; its spare ones only wait to be needed."""
+    """Give quarantined blocks back to nodes that are in the inventory again, or that the pool selects again.
+
+    An open block is open again at once. A spare one stays in quarantine, and the node takes it first when it needs one.
+    """
     for (name, index), entry in sorted(ledger.quarantine.items()):
         pool, node = ledger.pools[name], ledger.nodes.get(entry.node)
         if node is None or node.name not in pool.selected:
@@ -209,7 +227,11 @@ def _return_blocks(ledger: Ledger, held: dict[str, _Held]) -> None:
 def _hold_allocated(
     ledger: Ledger, held: t.Mapping[str, _Held], allocated: t.Mapping[str, t.Collection[str]]
 ) -> t.Iterator[Key]:
-    """What agents gave away is a fact: it comes before anything that was only planned. Yields the blocks it lies in."""
+    """Reserve the addresses that agents assigned, and yield the blocks that contain them.
+
+    These addresses are in use, so they take precedence over addresses that were only planned. Addresses outside of the
+    node's open blocks are ignored. Raise ValueError if a text is not an address.
+    """
     for node, addresses in sorted(allocated.items()):
         blocks = held[node].open if node in held else {}
         for text in addresses:
@@ -228,7 +250,11 @@ def _keep_addresses(
     declared: Declared,
     needs: Needs,
 ) -> set[Key]:
-    """Tunnel and workload addresses that stay; returns the blocks that they lie in."""
+    """Keep the valid tunnel and workload addresses of `previous`, and return the blocks that contain them.
+
+    An address that an agent assigned to another workload is not kept; a warning says so. Raise PlanError if a workload
+    declares an address that another workload has.
+    """
     used: set[Key] = set()
     wanted = {(pool.name, address): name for (name, dummy), (pool, address) in declared.items()}
     for name, node in ledger.nodes.items():
@@ -284,7 +310,10 @@ def _moved(what: str, address: str) -> str:
 
 
 def _place(ledger: Ledger, blocks: t.Container[Key], text: str) -> t.Optional[tuple[PoolState, int]]:
-    """Pool and number of an address that lies in one of `blocks`."""
+    """Return the pool of an address and the address as a number, or None if it lies in none of `blocks`.
+
+    Raise ValueError if `text` is not an address.
+    """
     version, address = canonical_address(text)
     pool = ledger.index.at(version, address)
     if pool is None or (pool.name, pool.space.index_at(address)) not in blocks:
@@ -293,8 +322,11 @@ def _place(ledger: Ledger, blocks: t.Container[Key], text: str) -> t.Optional[tu
 
 
 def _tunnel_stays(ledger: Ledger, pool: PoolState, node: str, wanted: t.Optional[t.Collection[str]]) -> bool:
-    """Connections of the host itself use the address, so it stays as long as the pool serves the node. From a pool that
-    no longer does it goes when it is not needed, or when the pool is also disabled and another can give one."""
+    """Return whether a node keeps its tunnel address from `pool`. `wanted` are the pools that use this tunnel, or None.
+
+    Connections of the host itself use the address. So it stays as long as the pool selects the node. Otherwise it goes
+    if the tunnel is not needed, or if the pool is disabled and another pool can supply an address.
+    """
     if node in pool.selected:
         return True
     if not wanted:

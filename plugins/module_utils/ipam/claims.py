@@ -1,13 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the copies of nodes may claim, by the lockfile: nobody's blocks but their own.
+"""The blocks that a node's copy may claim by the lockfile: only the node's own.
 
 Root on a node writes that node's copy. So a claim to a block that the lockfile does not give to the node is left out
-and named, and the rest of the plan goes on. A node that has such a block open is not to be changed meanwhile: either it
-lies, or somebody has to say what becomes of the addresses in use. Where most of the nodes run something newer than the
-lockfile, the lockfile is an old one that was put back; then a node may also have a block that the lockfile has as free,
-and one that its former owner gave up by its own word.
+and named, and the rest of the plan goes on. A node that has such a block open must not be changed meanwhile: its copy
+may be false, or people must decide about addresses in use. If most nodes run something newer than the lockfile, the
+lockfile is an old one that was restored. Then a node may also claim a block that is free in the lockfile, or one whose
+former owner's own copy no longer has it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .errors import RebuildError
 #: A block: IP version, first address, prefix length.
 Key = t.Tuple[int, int, int]
 
-#: Generations by which a node's copy may be ahead of the lockfile. One that was put back is some runs old; a node that
-#: claims more would drive the number up until others' copies look wrong.
+#: Generations by which a node's copy may be ahead of the lockfile. A restored lockfile is a few runs old. A node that
+#: claims more would raise the fleet's generation so far that copies of other nodes look wrong.
 GENERATIONS_AHEAD = 10_000
-#: The largest generation that is believed where there is no lockfile to compare it with.
+#: The largest generation that is accepted if there is no lockfile to compare it with.
 GENERATION = 2**40
-#: Claims of one node that are named; the others are counted.
+#: The number of one node's refused claims that notices name; the others are only counted.
 NAMED = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Copy:
-    """A copy that was read: blocks by key, in their order."""
+    """A node's copy of its part of the plan, parsed. Blocks are by key, in their order."""
 
     generation: int
     blocks: t.Mapping[Key, BlockGrant]
@@ -46,9 +46,10 @@ class Copy:
 
 
 class Base:
-    """The lockfile as `name`, with what it takes to judge a claim: whose each block is, and what blocks there can be.
+    """The lockfile as the base on which claims are judged: the owner of each block, and the blocks that can exist.
 
-    `nodes` are the inventory's; `pools` are the inventory's, for blocks of those that the lockfile does not have yet.
+    `name` is the lockfile's name in messages. `nodes` are the inventory's nodes. `pools` are the inventory's pools;
+    they matter for blocks of pools that the lockfile does not have yet.
     """
 
     def __init__(
@@ -63,14 +64,14 @@ class Base:
         for node, part in plan.nodes.items():
             for grant in (*part.blocks, *part.spare_blocks):
                 self.owners[canonical_cidr(grant.cidr)] = node
-        # One that cannot be is refused by the planner, in words about the inventory.
+        # An invalid pool is skipped here: the planner refuses it with a message about the inventory.
         self._spaces: dict[str, BlockSpace] = {}
         for pool, shape in {**pools, **plan.pools}.items():
             if _is_shape(shape):
                 self._spaces[pool] = BlockSpace(shape.cidr, shape.block_size)
 
     def why_no_block(self, key: Key, grant: BlockGrant) -> str:
-        """Return why no node can have such a block, "" if one can."""
+        """Return why no node can have such a block, as the rest of a sentence, or "" if one can."""
         space = self._spaces.get(grant.pool)
         if space is None:
             return f"there is no pool {grant.pool[:80]!a}."
@@ -89,8 +90,11 @@ def _is_shape(pool: PlannedPool) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """`copies` without what their nodes may not claim. `old`: most of them are newer than the lockfile. `refused`: why
-    a node is not to be changed, by its name."""
+    """The copies without the claims that their nodes may not make.
+
+    `old` is whether most copies are newer than the lockfile. `refused` maps the name of each node that must not be
+    changed to the reason.
+    """
 
     copies: t.Mapping[str, Copy]
     old: bool
@@ -98,8 +102,10 @@ class Checked:
 
 
 def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str]) -> Checked:
-    """Return the copies as far as they are believed; what is left out is added to `notices`. Raises RebuildError where
-    the lockfile is old and two nodes claim what it has as free."""
+    """Return the copies without the claims that are refused, and add a notice for each of these to `notices`.
+
+    Raise RebuildError if the lockfile is old and two nodes claim a block that is free in it.
+    """
     generation = base.plan.generation
     copies = {node: _in_step(node, copy, base, notices) for node, copy in copies.items()}
     newer = {node for node, copy in copies.items() if copy.generation > generation}
@@ -150,7 +156,10 @@ def _not_its_own(node: str, grant: BlockGrant, base: Base) -> RebuildError:
 
 
 def _insisted(copy: Copy, newer: bool) -> dict[Key, BlockGrant]:
-    """Return the blocks that a copy insists on. A node that is down can lose a spare block, but no open one."""
+    """Return the blocks that a copy claims: its open ones, and of a `newer` copy also its spare ones.
+
+    A node that is down may lose a spare block, but never an open one.
+    """
     return {**copy.blocks, **copy.spare} if newer else dict(copy.blocks)
 
 
@@ -166,7 +175,7 @@ def _in_step(node: str, copy: Copy, base: Base, notices: list[str]) -> Copy:
 
 
 def contradiction(grant: BlockGrant, one: str, other: str, copies: t.Mapping[str, Copy]) -> RebuildError:
-    """Return the error that stops a rebuild where two copies claim one block."""
+    """Return the error for a block that the copies of two nodes claim. The caller raises it."""
     return RebuildError(
         "block",
         grant.cidr,
@@ -180,8 +189,10 @@ def contradiction(grant: BlockGrant, one: str, other: str, copies: t.Mapping[str
 def _gave_up(
     base: Base, copies: t.Mapping[str, Copy], newer: t.Container[str], owner: t.Optional[str], key: Key
 ) -> bool:
-    """Return whether the owner by an old lockfile has no use for the block any more, by its own word: it left the
-    inventory, has no copy, or a newer one without it."""
+    """Return whether the owner by an old lockfile no longer uses the block.
+
+    That is so if it left the inventory, has no copy, or has a newer copy without the block.
+    """
     if owner is None or owner not in base.nodes or owner not in copies:
         return True
     copy = copies[owner]

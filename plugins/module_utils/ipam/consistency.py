@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the addresses that one node gave away are those that are used on it: what `calicoctl ipam check` prints.
+"""The check whether the addresses that a node assigned are those in use on it: the result of `calicoctl ipam check`.
 
-The text follows that of Calico's command. What it looks at is one node, which is all that there is to know: no address
-of a block is given by anybody but the block's node.
+The text follows that of Calico's command. The check looks at one node only. That suffices, because only the node that
+owns a block assigns addresses of it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from .allocations import Allocation
 
 
 class Grants(t.NamedTuple):
-    """What the plan says of the node. `pools` are the active ones, {name: CIDR}; `blocks` are (CIDR, pool, whether it
-    is a spare one that is not opened); `planned` is {address: handle} of tunnels and of the inventory's workloads."""
+    """The part of the plan that belongs to the node.
+
+    `pools` maps the names of active pools to CIDRs. `blocks` are (CIDR, pool, whether it is a spare block that is not
+    opened). `planned` maps the addresses of tunnels and of the inventory's workloads to their handles.
+    """
 
     node: str
     pools: t.Mapping[str, str]
@@ -27,14 +30,14 @@ class Grants(t.NamedTuple):
 
 
 class Use(t.NamedTuple):
-    """An address and who has it."""
+    """An address in use, or planned for use, and the handle that has it."""
 
     address: str
     handle: str
 
 
 class Mismatch(t.NamedTuple):
-    """An address that IPAM gave to `handle` and that `user` has."""
+    """An address that IPAM assigned to `handle`, but that `user` has."""
 
     address: str
     handle: str
@@ -43,7 +46,10 @@ class Mismatch(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """`lines` are for people. The lists are in order of addresses; each entry of them is a problem."""
+    """The result of a check.
+
+    `lines` are for people; each entry of the other fields is a problem, in order of addresses.
+    """
 
     lines: tuple[str, ...]
     leaked: tuple[Allocation, ...]  # allocated, not in use
@@ -56,11 +62,12 @@ class Report:
 
     @property
     def problems(self) -> int:
+        """The number of problems that were found."""
         found: tuple[t.Sized, ...] = (self.leaked, self.unused, self.missing, self.outside, self.mismatched)
         return sum(map(len, (*found, self.duplicate, self.invalid)))
 
     def to_dict(self) -> dict[str, t.Any]:
-        """JSON-ready form."""
+        """Return the report as a dict of plain values for JSON."""
         return {
             "lines": list(self.lines),
             "problems": self.problems,
@@ -80,7 +87,11 @@ def check(
     tunnels: t.Mapping[str, str],
     grants: Grants,
 ) -> Report:
-    """`workloads` is {handle: addresses that it has}, those of the inventory included, `tunnels` {handle: address}."""
+    """Compare what IPAM assigned and planned with what is in use, and return a report.
+
+    `workloads` maps a handle to the addresses that the workload has, workloads of the inventory included. `tunnels`
+    maps the handle of a tunnel to its address. Raise ValueError if a text is not an address or CIDR.
+    """
     users: dict[str, list[str]] = {}
     for handle, addresses in [*workloads.items(), *((handle, (address,)) for handle, address in tunnels.items())]:
         for address in addresses:
@@ -196,7 +207,7 @@ def _text(
         yield f"  {address} in use by {', '.join(handles)}"
     yield f"Found {len(report.duplicate)} IPs in use in several places."
     yield ""
-    # Handles are what allocations are kept by: neither can be without the other here.
+    # Allocations are stored by handle here, so these two checks of Calico's cannot find anything.
     yield "Scanning for IPAM handles with no matching IPs..."
     yield f"Found 0 handles with no matching IPs (and {len(set(booked.values()))} handles with matches)."
     yield "Scanning for IPs with missing handle..."

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why blocks cannot be planned: always what, where and how to go on."""
+"""Errors for blocks that cannot be planned. Each one says what is wrong, where, and how to go on."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import typing as t
 
 
 class IpamError(Exception):
-    """`variable` is what to look for, `value` what stands there (None: nothing worth showing), `rule` one sentence on
-    what is wrong, `remedy` one on how to go on."""
+    """The base of this room's errors; its text is `variable`, `value`, `rule` and `remedy` in one line.
+
+    `variable` names the place that is wrong. `value` is its content, or None if there is nothing worth showing. `rule`
+    is the rest of the sentence that says what is wrong. `remedy` is a sentence that says how to go on.
+    """
 
     def __init__(self, variable: str, value: t.Any, rule: str, remedy: str) -> None:
         self.variable = variable
@@ -25,19 +28,19 @@ class IpamError(Exception):
 
 
 class PlanError(IpamError):
-    """The inventory asks for something that cannot be planned."""
+    """An error of the inventory: it requires something that cannot be planned."""
 
 
 class LockfileError(IpamError):
-    """The lockfile cannot be understood or contradicts itself."""
+    """An error of the lockfile: it cannot be parsed, or it contradicts itself."""
 
 
 class RebuildError(IpamError):
-    """Lockfile and nodes disagree, or too little is known to plan safely."""
+    """A contradiction between lockfile and nodes, or too little knowledge to plan safely."""
 
 
 def names(items: t.Iterable[str], limit: int = 8) -> str:
-    """`a, b and 12 more`: sorted, and short enough for a sentence."""
+    """Return `items` sorted and joined by ", "; beyond `limit` items the rest is a count: "a, b and 12 more"."""
     ordered = sorted(items)
     if len(ordered) <= limit:
         return ", ".join(ordered)

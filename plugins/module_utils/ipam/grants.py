@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is granted anew: declared addresses, a block of every pool, tunnels, workloads and, last, spare blocks."""
+"""New grants: declared addresses, a first block of every pool, tunnels, workloads and, last, spare blocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ _VARIABLE = "calico_workloads"
 
 
 def declared_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest]) -> Declared:
-    """Where the addresses lie that workloads declare. Raises PlanError."""
+    """Return the pool and the number of each address that a workload declares, by (workload name, IP version).
+
+    Raise PlanError if a declared address is invalid, lies in no pool or in another one than the workload names, or is
+    declared by two workloads.
+    """
     found: Declared = {}
     holders: dict[tuple[str, int], str] = {}
     for key, request in requests.items():
@@ -59,7 +63,11 @@ def declared_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, Workload
 
 
 def grant_declared(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest], declared: Declared) -> None:
-    """Gives the declared addresses that are not held yet, and opens the free blocks that they lie in."""
+    """Assign the declared addresses that their workloads do not have yet, and open the free blocks that contain them.
+
+    Raise PlanError if the pool is not usable for the workload, the address is in use, or its block belongs to another
+    node or is in quarantine for one.
+    """
     for key, (pool, address) in declared.items():
         request = requests[key]
         name = request.name
@@ -108,7 +116,10 @@ def grant_declared(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequ
 
 
 def grant_first_blocks(ledger: Ledger) -> None:
-    """One open block of every enabled pool for each node that it selects."""
+    """Open one block of every enabled pool with automatic assignment for each node that it selects and that has none.
+
+    Raise PlanError if a pool has too few blocks.
+    """
     for pool in ledger.pools.values():
         if not pool.grants_on_its_own:
             continue
@@ -122,7 +133,11 @@ def grant_first_blocks(ledger: Ledger) -> None:
 
 
 def grant_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest], needs: Needs) -> None:
-    """Tunnel addresses of all nodes, then addresses of workloads that declare none."""
+    """Assign tunnel addresses to all nodes, then addresses to workloads that declare none. Present addresses stay.
+
+    Raise PlanError if no pool fits, or if the pools that do have too few blocks. A node gets no tunnel address, without
+    an error, if no usable pool and none of its blocks has the tunnel's IP version.
+    """
     for node in ledger.nodes.values():
         for kind, pools in sorted(needs.get(node.name, {}).items()):
             if kind not in node.tunnels:
@@ -198,7 +213,10 @@ def _from_open_blocks(node: NodeHoldings, pools: t.Sequence[PoolState]) -> t.Opt
 def _from_new_block(
     ledger: Ledger, node: NodeHoldings, pools: t.Sequence[PoolState]
 ) -> t.Optional[tuple[PoolState, int]]:
-    """From the first of the pools that still has a block; its first address, unless that is reserved."""
+    """Open a new block for `node`. Return (pool, its lowest free address as a number), or None if none is left.
+
+    The pools are tried in their order. A block is skipped, but stays open, if all its addresses are reserved.
+    """
     for pool in pools:
         index = ledger.next_block(pool, node)
         while index is not None:
@@ -230,7 +248,10 @@ def _check_pool(pool: PoolState, request: WorkloadRequest, how: str) -> None:
 
 
 def grant_spare_blocks(ledger: Ledger) -> None:
-    """Best effort, in rounds: nobody gets a second spare block before everybody had the chance of a first."""
+    """Grant spare blocks as far as they go, in rounds: no node gets a second one before every node could have a first.
+
+    A pool with too few blocks for all is no error; the ledger gets a warning.
+    """
     short: dict[str, list[str]] = {}
     for pool in ledger.pools.values():
         if not pool.grants_on_its_own:
@@ -260,7 +281,7 @@ def _too_few(ledger: Ledger, pool: PoolState, need: str) -> PlanError:
     return PlanError(
         "calico_ip_pools",
         pool.name,
-        f"({pool.pool.cidr}, blockSize {pool.pool.block_size}) has too few blocks: {need}. It has {count}, of which "
+        f"({pool.pool.cidr}, blockSize {pool.pool.block_size}) has too few blocks: {need}. It has {count}; "
         f"{len(pool.owners) - spare} are in use, {spare} are spare and {len(pool.quarantined)} are in quarantine.",
         "Add a pool, or choose a larger cidr or smaller blocks while it is new; lower calico_spare_blocks; or release "
         "blocks in quarantine with calico_release_blocks"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the planner keeps in hand while it works: one PoolState per pool, one NodeHoldings per node."""
+"""The planner's working state: one PoolState per pool, one NodeHoldings per node, and the Ledger of both."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .block_walk import BlockSpace, FreeBlocks
 from .errors import PlanError
 from .inputs import WORKLOAD, NodeEntry, PoolRange, WorkloadKey
 
-#: A block: its pool and its number in it.
+#: A block: the name of its pool, and its number in that pool.
 Key = t.Tuple[str, int]
 
 
 class Reservations:
-    """Ranges of addresses that are given to nobody who does not ask for them by name."""
+    """Ranges of addresses that are not chosen automatically; a workload can only declare one of them."""
 
     def __init__(self, cidrs: t.Iterable[str] = (), version: int = 4) -> None:
-        """Raises ValueError for what is no CIDR."""
+        """Parse `cidrs` and keep those of IP version `version`. Raise ValueError if one is not a CIDR."""
         self._starts: list[int] = []
-        self._ends: list[int] = []  # the first address behind each
+        self._ends: list[int] = []  # the first address after each range
         for found, first, prefix in sorted(canonical_cidr(cidr) for cidr in cidrs):
             if found != version:
                 continue
@@ -40,7 +40,7 @@ class Reservations:
         return bool(self._starts)
 
     def __iter__(self) -> t.Iterator[tuple[int, int]]:
-        """(first address, the one behind the last) of each range; no two of them touch."""
+        """Yield (first address, first address after the range) of each range. No two ranges touch."""
         return zip(self._starts, self._ends)
 
     def __contains__(self, address: int) -> bool:
@@ -51,7 +51,10 @@ class Reservations:
 
 
 class PoolState:
-    """A pool, who owns which of its blocks and who has which of its addresses."""
+    """A pool, the owners of its blocks, and the holders of its addresses.
+
+    The constructor raises PlanError if the pool's CIDR and block size do not make blocks.
+    """
 
     def __init__(self, pool: PoolRange) -> None:
         try:
@@ -68,8 +71,8 @@ class PoolState:
         self.free = FreeBlocks(self.space)
         self.owners: dict[int, str] = {}  # block -> node, spare blocks included
         self.quarantined: dict[int, str] = {}  # block -> node that had it
-        self.holders: dict[int, str] = {}  # address -> who has it, in words
-        self.selected: set[str] = set()  # nodes
+        self.holders: dict[int, str] = {}  # address -> its holder, in words
+        self.selected: set[str] = set()  # names of the nodes that the pool selects
         self.reserved = Reservations()
         self._lowest: dict[int, int] = {}  # block -> no address below this one is free
 
@@ -78,24 +81,31 @@ class PoolState:
 
     @property
     def grants_on_its_own(self) -> bool:
+        """Whether nodes get blocks of the pool without a workload or tunnel that asks for it."""
         return self.pool.automatic and not self.pool.disabled
 
     def spare_target(self, spare_blocks: int) -> int:
-        """Spare blocks are opened for workloads, so a pool for tunnels alone needs none."""
+        """Return the number of spare blocks that each selected node should have of this pool.
+
+        It is `spare_blocks`, or 0 for a pool that is not for workloads or has manual assignment: spare blocks are
+        opened for workloads only.
+        """
         return spare_blocks if self.pool.automatic and self.allows(WORKLOAD) else 0
 
     def usable_by(self, node: str, use: str) -> bool:
+        """Return whether the pool is enabled, selects the node, and allows the use (Workload or Tunnel)."""
         return not self.pool.disabled and node in self.selected and self.allows(use)
 
     def text(self, address: int) -> str:
         return format_address(self.space.version, address)
 
     def own(self, index: int, node: str) -> None:
+        """Make `node` the owner of the free block `index`."""
         self.free.take(index)
         self.owners[index] = node
 
     def reserve(self, reservations: Reservations) -> None:
-        """Blocks that are reserved as a whole are of no use to anybody, so nobody is given one."""
+        """Store the reserved ranges, and exclude blocks that are reserved as a whole from new grants."""
         self.reserved = reservations
         for start, end in reservations:
             first = max(start - self.space.base + self.space.size - 1 >> self.space.shift, 0)
@@ -104,9 +114,9 @@ class PoolState:
                 self.free.pass_over(first, behind)
 
     def lowest_free(self, index: int, avoid: t.Container[int]) -> t.Optional[int]:
-        """The lowest address of the block that nobody has and that is neither reserved nor in `avoid`.
+        """Return the block's lowest address (a number) that is not in use, reserved or in `avoid`, or None.
 
-        `avoid` has to be the same in every call: addresses that were passed over are not looked at again.
+        `avoid` must be the same in every call, because the search goes on where the last one ended.
         """
         first = self.space.first_address(index)
         address = self._lowest.get(index, first)
@@ -118,7 +128,7 @@ class PoolState:
 
 
 class NodeHoldings:
-    """What a node has been given so far. Blocks stay in the order in which they were granted."""
+    """The blocks and addresses that a node has been granted so far. Blocks stay in the order of granting."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -126,13 +136,13 @@ class NodeHoldings:
         self.open_in: dict[str, list[int]] = {}  # pool -> blocks
         self.spare: dict[Key, None] = {}
         self.spare_in: dict[str, collections.deque[int]] = {}
-        #: Own spare blocks in quarantine: taken before any other when the node needs one. pool -> blocks, lowest first.
+        #: pool -> own spare blocks in quarantine, lowest first. The node gets them before any free block.
         self.returning: dict[str, collections.deque[int]] = {}
         self.tunnels: dict[str, tuple[str, int]] = {}  # kind -> (pool, address)
         self.workloads: dict[WorkloadKey, tuple[str, int]] = {}  # -> (pool, address)
-        self._freed: dict[str, frozenset[int]] = {}  # pool -> addresses given up in this run
+        self._freed: dict[str, frozenset[int]] = {}  # pool -> addresses that became free in this run
         self._last_resort: dict[str, collections.deque[int]] = {}  # the same, lowest first
-        self._full: dict[str, int] = {}  # pool -> how many of open_in have nothing left
+        self._full: dict[str, int] = {}  # pool -> how many blocks of open_in, from the first on, are full
 
     def add_open(self, pool: str, index: int) -> None:
         self.open.append((pool, index))
@@ -147,12 +157,16 @@ class NodeHoldings:
         self.spare_in[pool].remove(index)
 
     def give_up(self, pool: str, addresses: t.Iterable[int]) -> None:
+        """Record addresses of the pool that became free in this run; they are used again only if no other is left."""
         ordered = sorted(addresses)
         self._freed[pool] = frozenset(ordered)
         self._last_resort[pool] = collections.deque(ordered)
 
     def unused_address(self, pool: PoolState) -> t.Optional[int]:
-        """The lowest address of the first open block that has one which was not given up in this run."""
+        """Return the lowest free address of the first open block that has one, or None.
+
+        Addresses freed in this run are excluded.
+        """
         blocks = self.open_in.get(pool.name, ())
         avoid = self._freed.get(pool.name, frozenset())
         full = self._full.get(pool.name, 0)
@@ -166,7 +180,7 @@ class NodeHoldings:
         return address
 
     def given_up_address(self, pool: PoolState) -> t.Optional[int]:
-        """The lowest address that was given up in this run and that nobody has got since."""
+        """Return the pool's lowest address that became free in this run and is still free, or None."""
         queue = self._last_resort.get(pool.name)
         while queue and queue[0] in pool.holders:
             queue.popleft()
@@ -174,7 +188,11 @@ class NodeHoldings:
 
 
 def pools_by_name(pools: t.Iterable[PoolRange], nodes: t.Iterable[NodeEntry]) -> dict[str, PoolState]:
-    """Raises PlanError for two pools with one name or with addresses in common."""
+    """Return the state of each pool by its name, in order of names, with the nodes that it selects.
+
+    Raise PlanError if two pools have one name or share addresses, or if a pool's CIDR and block size do not make
+    blocks.
+    """
     states: dict[str, PoolState] = {}
     for pool in sorted(pools, key=lambda item: item.name):
         if pool.name in states:
@@ -199,20 +217,24 @@ def pools_by_name(pools: t.Iterable[PoolRange], nodes: t.Iterable[NodeEntry]) ->
 
 
 class PoolIndex:
-    """Finds the pool of an address or the pools that a range touches."""
+    """An index of pools by address."""
 
     def __init__(self, pools: t.Iterable[PoolState]) -> None:
         self._pools = sorted(pools, key=lambda state: (state.space.version, state.space.base))
         self._starts = [(state.space.version, state.space.base) for state in self._pools]
 
     def at(self, version: int, address: int) -> t.Optional[PoolState]:
+        """Return the pool that contains the address (a number), or None."""
         position = bisect.bisect_right(self._starts, (version, address)) - 1
         if position >= 0 and self._pools[position].space.contains(version, address):
             return self._pools[position]
         return None
 
     def blocks_touching(self, cidr: str) -> t.Iterator[tuple[PoolState, int]]:
-        """Every block of every pool that has addresses in common with `cidr`."""
+        """Yield (pool, block number) for every block that shares an address with `cidr`.
+
+        Raise ValueError if it is not a CIDR.
+        """
         version, first, prefix = canonical_cidr(cidr)
         last = first + (1 << ((32 if version == 4 else 128) - prefix)) - 1
         position = max(bisect.bisect_right(self._starts, (version, first)) - 1, 0)
@@ -227,20 +249,20 @@ class PoolIndex:
 
 
 class Ledger:
-    """All that is decided so far. `generation` is that of the plan in the making."""
+    """All decisions of a planning run so far. `generation` is the generation of the plan being made."""
 
     def __init__(self, pools: dict[str, PoolState], nodes: t.Iterable[str], generation: int, spare_blocks: int) -> None:
         self.pools = pools  # in order of names
         self.nodes = {name: NodeHoldings(name) for name in sorted(nodes)}
         self.generation = generation
         self.spare_blocks = spare_blocks
-        self.quarantine: dict[Key, QuarantinedBlock] = {}  # of the pools above
-        self.foreign: list[QuarantinedBlock] = []  # of pools that are gone
+        self.quarantine: dict[Key, QuarantinedBlock] = {}  # blocks of the pools above
+        self.foreign: list[QuarantinedBlock] = []  # blocks of pools that no longer exist
         self.index = PoolIndex(pools.values())
         self.warnings: list[str] = []
 
     def set_aside(self, pool: PoolState, index: int, node: str, spare: bool) -> None:
-        """Into quarantine, from its owner."""
+        """Move a block from its owner `node` into quarantine."""
         del pool.owners[index]
         pool.quarantined[index] = node
         self.quarantine[pool.name, index] = QuarantinedBlock(
@@ -248,13 +270,16 @@ class Ledger:
         )
 
     def take_back(self, pool: PoolState, index: int, node: NodeHoldings) -> None:
-        """Out of quarantine, to the node that had the block."""
+        """Move a block out of quarantine, to the node that had it."""
         del self.quarantine[pool.name, index]
         del pool.quarantined[index]
         pool.owners[index] = node.name
 
     def next_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
-        """A block for the node that is not open yet: its spare one, one it gave up, or the first free of its walk."""
+        """Return the number of a block that `node` owns from then on and may open, or None if none is left.
+
+        The node's own spare blocks come first, then its blocks in quarantine, then the first free block in its order.
+        """
         spares = node.spare_in.get(pool.name)
         if spares:
             index = spares[0]
@@ -263,7 +288,10 @@ class Ledger:
         return self.new_block(pool, node)
 
     def new_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
-        """A block that the node does not own yet, or None."""
+        """Return the number of a block that `node` did not own before and owns from then on, or None if none is left.
+
+        The node's blocks in quarantine come first, then the first free block in its order.
+        """
         returning = node.returning.get(pool.name)
         if returning:
             index = returning.popleft()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What blocks are planned for."""
+"""Inputs of the planner: pools, nodes and workloads of the inventory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ def _every_node(labels: t.Mapping[str, str]) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class PoolRange:
-    """What an IP pool means to the planner. `selects` is its nodeSelector; `automatic` False is assignmentMode Manual:
-    nothing is granted from the pool unless a workload or tunnel asks for it by name or address."""
+    """An IP pool as the planner needs it. `block_size` is the prefix length of its blocks.
+
+    `selects` is the pool's nodeSelector as a function of a node's labels. `automatic` is False for assignmentMode
+    Manual: then nothing is granted from the pool unless a workload or tunnel asks for the pool by name or address.
+    """
 
     name: str
     cidr: str
@@ -34,15 +37,18 @@ class PoolRange:
 
 @dataclasses.dataclass(frozen=True)
 class NodeEntry:
+    """A node of the inventory: its name and its labels."""
+
     name: str
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class WorkloadRequest:
-    """One address of a workload declared in the inventory. `pool` and `address` None: the planner chooses.
+    """One address of a workload that the inventory declares.
 
-    `version` (4 or 6) is that of the address; a pool or address that is named decides by itself.
+    The planner chooses `pool` and `address` where they are None. `version` (4 or 6) is the IP version of the address.
+    It is ignored if a pool or an address is given, because these have a version of their own.
     """
 
     name: str

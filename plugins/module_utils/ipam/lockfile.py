@@ -15,8 +15,8 @@
         workloads6: {<workload>: <IPv6 address>}      only where there are any
     quarantine: [{cidr: <CIDR>, pool: <pool>, node: <node>, generation: <of the plan that set it aside>, spare: true}]
 
-Only version and generation must be there. The text has one line per block and address, in a fixed order, so that a
-commit shows what changed and two branches that give the same block away conflict or fail to load.
+Only version and generation are required. The text has one line per block and address, in a fixed order. So a commit
+shows what changed, and two branches that grant the same block conflict or fail to load.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _RESTORE = (
 
 
 def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
-    """Plain dicts, lists, strings and integers, in the order in which they are written."""
+    """Return the plan as plain dicts, lists, strings, integers and booleans, in the order in which they are written."""
     nodes = {}
     for name, node in sorted(plan.nodes.items()):
         entry: dict[str, t.Any] = {}
@@ -99,7 +99,7 @@ def _grant(grant: BlockGrant) -> dict[str, str]:
 
 
 def dump(plan: AllocationPlan) -> str:
-    """The text of the lockfile: the same plan always gives the same text."""
+    """Return the text of the lockfile. The same plan always gives the same text."""
     document = to_document(plan)
     lines = [f"version: {document['version']}", f"generation: {document['generation']}"]
     lines += _mapping("pools", document["pools"], 0, _flow)
@@ -135,7 +135,7 @@ def _flow(entry: t.Mapping[str, t.Any]) -> str:
     return "{" + ", ".join(f"{key}: {_scalar(value)}" for key, value in entry.items()) + "}"
 
 
-#: What YAML reads as text without quotes, wherever it stands: names, IPv4 addresses and CIDRs.
+#: Text that needs no quotes in YAML, at any place: names, IPv4 addresses and CIDRs.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*|[0-9]{1,3}(\.[0-9]{1,3}){3}(/[0-9]{1,2})?")
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 
@@ -151,11 +151,18 @@ def _scalar(value: t.Union[str, int, bool]) -> str:
 
 
 def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
-    """The plan in the text of a lockfile; `name` is how errors call the file. Raises LockfileError."""
+    """Return the plan in the text of a lockfile. `name` is the file's name in errors.
+
+    Raise LockfileError if the text is too large, is not YAML, has a key twice, or is not a valid plan. PyYAML is
+    needed.
+    """
     import yaml  # on the controller only, where Ansible brings it
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """Refuses a key that stands twice, as a merge by hand leaves it; YAML would take the last."""
+        """A YAML loader that refuses a key that occurs twice, as a manual merge may leave it.
+
+        YAML would use the last one.
+        """
 
         def construct_mapping(self, node: t.Any, deep: bool = False) -> dict[t.Any, t.Any]:
             found: dict[t.Any, t.Any] = super().construct_mapping(node, deep)
@@ -189,7 +196,11 @@ def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
 
 
 def from_document(document: t.Any, name: str = ".calico.lock.yml") -> AllocationPlan:
-    """The plan in a document; `name` is how errors call the file. Raises LockfileError for anything unexpected."""
+    """Return the plan in a document of dicts and lists. `name` is the file's name in errors.
+
+    Raise LockfileError for anything unexpected: unknown fields, wrong types, blocks outside of their pool, addresses
+    outside of their node's blocks, or a block, address or workload that occurs twice.
+    """
     return _Reader(name).plan(document)
 
 
@@ -338,7 +349,10 @@ class _Reader:
         required: t.Mapping[str, type],
         optional: t.Optional[t.Mapping[str, type]] = None,
     ) -> dict[str, t.Any]:
-        """`entry` if it is a mapping of these fields and their types."""
+        """Return `entry` itself if it is a mapping with all `required` and no unknown fields, each of its type.
+
+        Raise LockfileError otherwise.
+        """
         place = f" at {path}" if path else ""
         if not isinstance(entry, dict):
             self._fail(f"has no mapping{place}.")
@@ -358,7 +372,7 @@ _KINDS = {int: "a whole number", str: "text", bool: "true or false", dict: "a ma
 
 
 class _Places:
-    """Whether addresses lie in a node's blocks, in constant time for however many blocks."""
+    """The blocks of a node, with a membership test whose time does not depend on their number."""
 
     def __init__(self, blocks: t.Iterable[tuple[int, int, int]]) -> None:
         self._blocks = set(blocks)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The planner: all nodes of the inventory and the last plan in, the next plan out."""
+"""The planner: it makes the next plan from all nodes of the inventory and the last plan."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ def plan(
     allocated: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
     opened: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
 ) -> AllocationPlan:
-    """The plan that follows `previous` (None: nothing was planned before).
+    """Return the plan that follows `previous`. Raise PlanError if the inventory asks for what cannot be planned.
 
-    `nodes` are ALL nodes of the inventory that may own blocks, never only those of a limited run.
-    `tunnels` is {node: {one of TUNNEL_KINDS: names of the pools that use this encapsulation}}: the address comes from
-    the first of the node's blocks in such a pool, else from any of its blocks of that IP version.
-    A workload with both IP versions stands in `workloads` twice.
-    `released` holds names of removed nodes and CIDRs whose blocks leave quarantine.
-    `reservations` are CIDRs: out of them an address is given only to a workload that declares it.
-    `allocated` is {node: addresses that its agent gave away}, `opened` {node: spare blocks that it opened}: facts,
-    which the plan follows.
+    `previous` is None if nothing was planned before. `nodes` are ALL nodes of the inventory that may own blocks, also
+    in a limited run. `tunnels` maps a node to a mapping from a kind of TUNNEL_KINDS to the names of the pools with this
+    encapsulation. A tunnel's address comes from the node's first block in such a pool, else from any of its blocks of
+    that IP version. A workload with both IP versions is in `workloads` twice.
 
-    What was granted stays: blocks and tunnel addresses while the node is there, a workload's address while the workload
-    stays on its node. Each enabled pool gives one open block to every node that it selects, more where addresses need
-    them, and then spare ones as far as they go. Blocks of removed nodes, and empty ones of nodes that a pool no longer
-    selects, go to quarantine. The result's `warnings` say what people should know. Raises PlanError.
+    `spare_blocks` is the number of spare blocks per node and pool. `released` has names of removed nodes, and CIDRs,
+    whose blocks leave quarantine. `reservations` are CIDRs; an address in them is assigned only to a workload that
+    declares it. `allocated` maps a node to the addresses that its agent assigned, `opened` a node to the spare blocks
+    that it opened. Both are facts that the plan follows.
+
+    Grants stay: blocks and tunnel addresses as long as the node is in the inventory, a workload's address as long as
+    the workload is on its node. Each enabled pool gives one open block to every node that it selects, more where
+    addresses need them, and then spare ones as far as they go. Blocks of removed nodes, and empty blocks of nodes that
+    a pool no longer selects, go to quarantine. The result's `warnings` are sentences for people. Its generation is that
+    of `previous` plus one, or the same if the content is the same.
     """
     entries = list(nodes)
     ledger = Ledger(
@@ -82,7 +84,7 @@ def _reservations(cidrs: t.Collection[str], version: int) -> Reservations:
 
 
 def _with_opened(previous: AllocationPlan, opened: t.Mapping[str, t.Collection[str]]) -> AllocationPlan:
-    """The last plan with those spare blocks open that the nodes opened since."""
+    """Return the last plan with the spare blocks open that nodes opened since. Unknown nodes and blocks are ignored."""
     nodes = dict(previous.nodes)
     for name, cidrs in opened.items():
         part = nodes.get(name, NodeAllocations())
@@ -103,7 +105,10 @@ def _unique(nodes: t.Iterable[NodeEntry]) -> set[str]:
 
 
 def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[WorkloadKey, WorkloadRequest]:
-    """In order of names, IPv4 first. Raises PlanError for a name used twice, an unknown node or an unknown pool."""
+    """Return the requests by (workload name, IP version), in order of names, IPv4 first.
+
+    Raise PlanError if a name is used twice, or if a node or a pool is unknown.
+    """
     found: dict[WorkloadKey, WorkloadRequest] = {}
     for workload in sorted(workloads, key=lambda item: (item.name, item.version, item.node)):
         other = found.setdefault((workload.name, _version(ledger, workload)), workload)

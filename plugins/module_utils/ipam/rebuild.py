@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The last plan, from the lockfile and from the copies that the nodes keep of their own parts.
 
-The lockfile decides as long as no node runs anything newer. Where it is missing, or older than a node's copy (a git
-revert, a checkout thrown away), the copies decide, and they have to be complete: a block that is live on a node nobody
-could ask must never look free. What the plan is made of never depends on which nodes a run is limited to.
+The lockfile decides as long as no node runs anything newer. If it is missing, or older than a node's copy (a git
+revert, a lost checkout), the copies decide. Then they must be complete: a block in use on a node that could not be read
+must never look free. The plan never depends on the nodes to which a run is limited.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _Copy = claims.Copy
 
 
 class BlockCopy(t.Protocol):
+    """A block in a node's copy: its CIDR and the name of its pool."""
+
     @property
     def cidr(self) -> str: ...
 
@@ -33,7 +35,7 @@ class BlockCopy(t.Protocol):
 
 
 class NodeCopy(t.Protocol):
-    """A node's own part of a plan, as the node keeps it (state.node_state.NodeIpam)."""
+    """A node's own part of a plan, as the node stores it (state.node_state.NodeIpam)."""
 
     @property
     def generation(self) -> int: ...
@@ -56,11 +58,13 @@ class NodeCopy(t.Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Reconciled:
-    """`plan` is what to plan from, None for a fleet that never had a plan; `notices` are sentences for people;
-    `refused` says of nodes why nothing is to be changed on them now.
+    """The result of `reconcile`.
+
+    `plan` is the plan to start from, None for a fleet that never had one. `notices` are sentences for people. `refused`
+    maps the name of each node that must not be changed in this run to the reason.
 
     A plan that differs from the lockfile has a generation above the lockfile's and all copies'. Its blocks may name
-    pools that it does not describe, because copies do not: plan() takes those from the inventory.
+    pools that it does not describe, because copies do not describe pools. plan() takes these from the inventory.
     """
 
     plan: t.Optional[AllocationPlan]
@@ -79,15 +83,18 @@ def reconcile(
     lockfile_name: str = ".calico.lock.yml",
     pools: t.Optional[t.Mapping[str, PlannedPool]] = None,
 ) -> Reconciled:
-    """What to plan from. Raises RebuildError.
+    """Return the plan to start from. It comes from the lockfile, or from the nodes' copies where these are newer.
 
-    A node speaks for itself alone. With a lockfile, what its copy claims of others is left out, and a notice names it
-    (see `claims.checked`); without one the run stops where copies contradict each other. `pools` are the inventory's,
-    for blocks of those that the lockfile does not have yet.
+    A node's copy counts for the node's own blocks only. With a lockfile, other claims of it are left out and a notice
+    names them (see `claims.checked`). Without one, contradicting copies are an error. `pools` are the inventory's, for
+    blocks of pools that the lockfile does not have yet. `lockfile_name` is the lockfile's name in messages.
 
-    `unreachable` are inventory nodes that did not answer, `not_asked` those that a limited run left out. A node that
-    answered and has no copy is in neither, and not in `node_copies` (or there with generation 0).
-    `accept_missing` (calico_rebuild_lockfile) goes on although copies are missing that would have to be known.
+    `unreachable` are inventory nodes that did not answer, `not_asked` the nodes that a limited run left out. A node
+    that answered and has no copy is in neither of them, and is missing in `node_copies` or has generation 0 there.
+    `accept_missing` (calico_rebuild_lockfile) continues without copies that would be necessary.
+
+    Raise RebuildError if necessary copies are missing, if two copies claim one block and the lockfile does not decide,
+    or, without a lockfile, if a copy has an invalid block or generation.
     """
     known = set(inventory_nodes)
     notices: list[str] = []
@@ -96,7 +103,7 @@ def reconcile(
         for node, copy in sorted(node_copies.items())
         if node in known and copy.generation > 0
     }
-    old = False  # whether the lockfile is, as most of the nodes say
+    old = False  # whether most of the copies are newer than the lockfile
     refused: t.Mapping[str, RebuildError] = {}
     if lockfile_plan is not None:
         base = claims.Base(lockfile_plan, lockfile_name, known, pools or {})
@@ -175,8 +182,11 @@ def _rebuilt(
 
 
 def _read(node: str, copy: NodeCopy, notices: t.Optional[list[str]]) -> _Copy:
-    """Return the copy. What is no block in it is left out and added to `notices`; without these it raises
-    RebuildError, as a generation does that cannot be."""
+    """Return the copy with its blocks parsed.
+
+    Invalid blocks are left out, and `notices` gets a sentence for each. If `notices` is None, raise RebuildError for an
+    invalid block, and for a generation that is too large.
+    """
     if notices is None and copy.generation > claims.GENERATION:
         rule = f"keeps a copy of its blocks of generation {copy.generation}, which no fleet has come to."
         raise RebuildError(node, None, rule, _forget(node))
@@ -205,7 +215,7 @@ def _forget(loser: str) -> str:
 
 
 def _check_claims(copies: t.Mapping[str, _Copy]) -> None:
-    """Raise RebuildError where two copies claim one block, and nothing says whose it is."""
+    """Raise RebuildError if two copies claim one block."""
     claimed: dict[_Key, str] = {}
     for node, copy in copies.items():
         for key, grant in (*copy.blocks.items(), *copy.spare.items()):
@@ -215,7 +225,7 @@ def _check_claims(copies: t.Mapping[str, _Copy]) -> None:
 
 
 def _owned(plan: AllocationPlan) -> t.Iterator[_Key]:
-    """The blocks that are somebody's, those in quarantine among them."""
+    """Yield the keys of all blocks of the plan that a node owns or that are in quarantine."""
     for part in plan.nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
             yield canonical_cidr(grant.cidr)
@@ -284,8 +294,11 @@ def _learn(
     taken: t.Container[_Key],
     notices: list[str],
 ) -> None:
-    """Open blocks of a copy that the lockfile, as new as it, does not have as open: the node opened a spare one itself,
-    or it is back after its blocks were set aside or even released."""
+    """Add the open blocks of a copy that the lockfile does not have as open to `blocks`, and remove them from `spare`.
+
+    The copy is not newer than the lockfile. Either the node opened a spare block itself, or it is back after its blocks
+    went to quarantine or were released.
+    """
     for key, grant in copy.blocks.items():
         if key in blocks:
             continue
@@ -293,11 +306,11 @@ def _learn(
             del spare[key]
             notices.append(f"{node} has opened its spare block {grant.cidr}.")
         elif key in quarantine:
-            # Set aside while the node was in the inventory: the plan knows why, and decides again.
+            # The block went to quarantine while the node was in the inventory. The planner decides about it again.
             if not returning:
                 continue
         elif key in taken:
-            continue  # taken back by a newer copy of the same node's; claims.checked has left out all others
+            continue  # a newer copy has it; claims.checked has left out all other claims
         else:
             notices.append(f"{node} still has block {grant.cidr}, which the lockfile had as free; it keeps it.")
         blocks[key] = grant
@@ -311,7 +324,10 @@ def _set_aside_lost(
     quarantine: dict[_Key, QuarantinedBlock],
     generation: int,
 ) -> None:
-    """Blocks that an old lockfile gives to a node whose newer copy lacks them. Why is not known: nobody gets them."""
+    """Add the blocks to `quarantine` that an old lockfile gives to a node whose newer copy lacks them.
+
+    It is not known why they are missing, so no node may get them.
+    """
     for node in newer:
         part = base.nodes.get(node)
         for spare, grants in ((False, part.blocks), (True, part.spare_blocks)) if part else ():
@@ -326,7 +342,10 @@ def _keyed(grants: t.Iterable[BlockGrant]) -> dict[_Key, BlockGrant]:
 
 
 def _inside(blocks: t.Mapping[_Key, BlockGrant], addresses: t.Mapping[str, str]) -> dict[str, str]:
-    """The addresses that lie in the blocks."""
+    """Return the entries of `addresses` (name to address) that lie in the blocks.
+
+    Texts that are no addresses are left out.
+    """
     prefixes = {(version, prefix) for version, dummy, prefix in blocks}
     found = {}
     for name, text in sorted(addresses.items()):

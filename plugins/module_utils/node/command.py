@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine on a node without Ansible: `python3 -I /usr/local/lib/calico/current apply|firewall|plan|show|wait`."""
+"""The engine's command line on a node: `python3 -I /usr/local/lib/calico/current apply|firewall|plan|show|wait`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ def main(
     machine: t.Optional[machines.Machine] = None,
     agent: t.Optional[t.Callable[[str], t.Optional[machines.AgentConnection]]] = None,
 ) -> int:
-    """The exit status: 0 done, 1 failed, 2 misunderstood. `agent` is what finds the agent of this node."""
+    """Run one command and return its exit status: 0 for success, 1 for a failure, 2 for wrong arguments.
+
+    Results go to standard output, messages and the usage to standard error. `machine` is for tests. `agent` returns a
+    connection to the agent at a socket, None if no agent runs.
+    """
     mounts = None
     if len(arguments) > 1 and arguments[0] == "--mounts":
         mounts, arguments = arguments[1], arguments[2:]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this node must have: what the fleet planned for it, with what came to it since."""
+"""What this node must have: the fleet's plan for it, with the workloads and blocks that the node has added since."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if t.TYPE_CHECKING:
 
 
 class RecordsUnreadable(Exception):
-    """Records of workloads cannot be read: planned without them, those workloads would be taken away."""
+    """The error for records of workloads that cannot be read: a plan without them would remove those workloads."""
 
 
 def desired(
@@ -35,14 +35,21 @@ def desired(
     interfaces: Interfaces = NO_INTERFACES,
     others: t.Iterable[Endpoint] = (),
 ) -> NodeState:
-    """`endpoints` are the workloads that stand, `opened` the CIDRs of spare blocks that the node opened, `interfaces`
-    those of the host (see `interfaces_of`), `others` what is known of other nodes' workloads beside the inventory's
-    (see remote_endpoints.py). `guard` is that of one who asks again and again."""
+    """Return `state` with the node's own workloads and opened blocks, and with its policy compiled for all workloads.
+
+    `endpoints` are the attached workloads, `opened` the CIDRs of spare blocks that the node uses. `interfaces` are
+    those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have (see
+    `others` below). `guard` compiles the policy; a process that compiles often gives its own, which reuses earlier
+    results.
+    """
     return (guard or NodePolicyTables()).with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 
 
 def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
-    """The host's interfaces that are no workload's, with their addresses, if the state's policy depends on them."""
+    """Return the host's interfaces that are no workload's, as a mapping from name to addresses.
+
+    It is empty if the state's policy does not depend on them. Raise KernelError.
+    """
     if not needs_interfaces(state):
         return NO_INTERFACES
     found: dict[str, list[str]] = {}
@@ -53,9 +60,10 @@ def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
 
 
 def of_machine(machine: Machine, state: NodeState) -> NodeState:
-    """By what lies on the disk, for where no agent runs. Writes nothing.
+    """Return what the node must have for `state`, by what is on its disk; for use without a running agent.
 
-    Raises RecordsUnreadable or IpamUnreadable rather than leave out what is there.
+    Write nothing. Raise RecordsUnreadable or IpamUnreadable rather than leave out a workload or a block, and
+    KernelError.
     """
     workloads, problems = Endpoints(machine.workloads).load()
     if problems:
@@ -66,22 +74,36 @@ def of_machine(machine: Machine, state: NodeState) -> NodeState:
     return desired(state, workloads, ipam.opened, interfaces=interfaces, others=others(machine, state))
 
 
-def before_network(machine: Machine, state: NodeState) -> NodeState:
-    """Return what the firewall must be while the host's interfaces have no addresses yet. Writes nothing.
+def as_readable(machine: Machine, state: NodeState) -> NodeState:
+    """Return what the node must have for `state`, by those of its records and allocations that can be read.
 
-    Records that cannot be read are left out: a workload without a record has no rule that lets it through.
+    Write nothing. The others are left out: a workload without a record has no rule that accepts its packets. Raise
+    KernelError.
     """
+    return _readable(machine, state, interfaces_of(machine.kernel, state))
+
+
+def before_network(machine: Machine, state: NodeState) -> NodeState:
+    """Return what the firewall must be while the host's interfaces have no addresses yet.
+
+    Write nothing. Records and allocations that cannot be read are left out, as in `as_readable`.
+    """
+    return _readable(machine, network_to_come.closed(state), NO_INTERFACES)
+
+
+def _readable(machine: Machine, state: NodeState, interfaces: Interfaces) -> NodeState:
     workloads, dummy = Endpoints(machine.workloads).load()
     ipam = LocalIpam(machine.ipam)
     with contextlib.suppress(IpamUnreadable):
         ipam.load()
-    return desired(network_to_come.closed(state), workloads, ipam.opened, others=others(machine, state))
+    return desired(state, workloads, ipam.opened, interfaces=interfaces, others=others(machine, state))
 
 
 def others(machine: Machine, state: NodeState) -> tuple[Endpoint, ...]:
-    """What is known of other nodes' workloads beside the inventory's.
+    """Return the endpoints of other nodes that the inventory does not have; none if `state` has no policy.
 
-    What cannot be read holds nothing up: calicoctl tells of it, and the next sync mends it."""
+    None are returned also if their file cannot be read: calicoctl reports that, and the next sync replaces the file.
+    """
     with contextlib.suppress(remote_endpoints.RemoteUnreadable):
         if state.policy is not None:
             return remote_endpoints.load(machine.store, state).endpoints

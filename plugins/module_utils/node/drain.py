@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node that takes no new workloads, because it is to leave the fleet.
+"""The drain mark: a node with it accepts no new workloads, because it will leave the fleet.
 
-    /var/lib/calico/drained.json    since when, and by whom; gone with the next run that brings the node to a state
+    /var/lib/calico/drained.json    since when, and by whom; the next run that brings the node to a state removes it
 
-The agent refuses to add workloads while the file is there, also after a restart; those that are there stay.
+The agent refuses to add workloads while the file exists, also after a restart. Attached workloads stay.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = "drained.json"
 
 
 class Drained(t.NamedTuple):
-    """`when` as the store writes times, `who` as runs call themselves."""
+    """The time at which a node was drained, in ISO 8601, and the name of the run that did it."""
 
     when: str
     who: str
@@ -31,12 +31,15 @@ class Drained(t.NamedTuple):
 
 
 def path(folder: str) -> str:
-    """`folder` is Machine.store."""
+    """Return the path of the drain mark in `folder`, which is Machine.store."""
     return os.path.join(folder, _NAME)
 
 
 def load(folder: str) -> t.Optional[Drained]:
-    """None where the node takes workloads. A file that cannot be read counts: better none than one that is lost."""
+    """Return the drain mark in `folder`, None if the node accepts workloads.
+
+    A file that cannot be read counts as a mark, because an ignored mark would lose workloads. Raise nothing.
+    """
     try:
         with open(path(folder), encoding="utf-8") as stream:
             found = json.load(stream)
@@ -48,5 +51,5 @@ def load(folder: str) -> t.Optional[Drained]:
 
 
 def drain(folder: str, who: str) -> None:
-    """Raises FileError."""
+    """Write the drain mark in `folder`, with the current time. Raise FileError on failure."""
     atomic_file.write(path(folder), json.dumps(Drained(now(), who)._asdict()), 0o600)

@@ -18,10 +18,10 @@ from .store.writer import AgentSilent, NotTakenOver
 
 
 class InTheWay(Exception):
-    """Something that is not ours occupies the place of ours. Nothing was changed."""
+    """The error for an object that is not ours in the place of ours, or for a running agent. Nothing was changed."""
 
 
-#: What planning, applying and reading a node can raise. InTheWay is raised by changes alone.
+#: The errors of planning, applying and reading a node. Only changes raise InTheWay in addition.
 ERRORS = (
     AgentRefused,
     AgentSilent,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The machine that modules and the boot unit work on: its kernel and where things lie. The one seam for tests."""
+"""The machine that modules and the boot unit work on: its kernel and its paths. Tests replace it, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,28 +21,31 @@ from .store import endpoints, lock, store, unconfirmed
 
 
 class AgentConnection(t.Protocol):
-    """A connection to the agent that runs on this node, and what the agent said of itself.
+    """A connection to the agent that runs on this node, and what the agent says of itself.
 
-    `engine` is the digest of the engine that it runs, `settings` that of its agent.json, 16 hex digits of the sha256
-    or, without one, "".
+    `engine` is the digest of the engine that it runs. `settings` is the digest of its agent.json, the first 16 hex
+    digits of its sha256, or "" without such a file.
     """
 
     engine: str
     settings: str
 
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
-        """Raises TimeoutError where the answer did not come in time, AgentRefused for all else, with texts for
-        people."""
+        """Return the agent's result for `method`.
+
+        Raise TimeoutError if the answer does not come in time, or AgentRefused for any other failure; both have texts
+        for people.
+        """
 
     def close(self) -> None: ...
 
 
 class AgentRefused(Exception):
-    """What the agent answered instead of doing it."""
+    """The error for a request that the agent answered with a refusal."""
 
 
 def is_bird_answering(socket: str) -> bool:
-    """Return whether BIRD answers at its control socket."""
+    """Return whether BIRD answers at its control socket `socket` within 5 seconds."""
     try:
         with client.BirdClient(socket, timeout=5.0):
             return True
@@ -52,9 +55,11 @@ def is_bird_answering(socket: str) -> bool:
 
 @dataclasses.dataclass
 class Machine:
-    """`agent` connects to the agent at a socket; None where nobody listens there. Without it nobody ever does.
+    """The kernel, paths, programs and waiting times of a node; tests use other ones.
 
-    Paths are those of a node; tests put them elsewhere. `root` is for what the preflight reads and files go to."""
+    `agent` returns a connection to the agent at a socket, or None if no agent listens there; `agent` None means that no
+    agent is looked for. `root` is the folder below which the preflight reads and the node's files are written.
+    """
 
     kernel: Kernel
     agent: t.Optional[t.Callable[[str], t.Optional[AgentConnection]]] = None
@@ -67,17 +72,17 @@ class Machine:
     bird_socket: str = client.SOCKET
     bird_program: str = version.PROGRAM
     netstat: str = dropped_segments.PATH
-    watched: float = dropped_segments.WATCHED  # seconds for which it is looked at
+    watched: float = dropped_segments.WATCHED  # seconds for which the counters in netstat are watched
     systemctl: str = units.PROGRAM
     ipam: str = local_ipam.FOLDER
     cni_deleted: str = "/var/lib/calico/cni/deleted"
     workloads: str = endpoints.FOLDER
     agent_socket: str = "/run/calico/agent.sock"
-    writer_lock: str = "/run/calico/writer.lock"  # held by the agent as long as it lives
-    lock_timeout: float = 60.0  # seconds that a module waits for another one
+    writer_lock: str = "/run/calico/writer.lock"  # the agent holds it as long as it lives
+    lock_timeout: float = 60.0  # seconds that a module waits for the node's lock
     boot_wait: float = 60.0  # seconds that the boot unit waits for the node's address
     agent_patience: float = 10.0  # seconds that an agent which has begun to start may take until it listens
-    # SSH sessions of this host: first the one by which this process came; none if it came otherwise.
+    # SSH sessions of this host: first the one that started this process; none if it was started otherwise.
     sessions: t.Callable[[], t.Sequence[ssh_session.SshSession]] = ssh_session.here
     uptime: t.Callable[[], unconfirmed.Uptime] = unconfirmed.uptime
     start_detached: t.Callable[[t.Sequence[str]], None] = detached_process.start
@@ -85,14 +90,16 @@ class Machine:
     bird_answers: t.Callable[[str], bool] = is_bird_answering
 
     def placed(self, path: str) -> str:
-        """Return where `path` of a node lies on this machine: below `root`."""
+        """Return the path on this machine for `path` of a node: below `root`."""
         return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
 
 
 def here(
     agent: t.Optional[t.Callable[[str], t.Optional[AgentConnection]]] = None, mounts: t.Optional[str] = None
 ) -> Machine:
-    """Return the machine that this process runs on. Whoever brings a node to a state gives agent.agent_start.connect.
+    """Return the machine that this process runs on.
 
-    `mounts` is as in LinuxKernel."""
+    `agent` finds the running agent; a caller that changes the node gives agent.agent_start.connect. `mounts` is the
+    path of the mount namespace in which network namespaces are mounted, None for this process's own.
+    """
     return Machine(LinuxKernel(mounts=mounts), agent)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node has now, as plain data for the info modules. Reads only, with the standard library alone."""
+"""What a node has at this moment, as plain data for the info modules. Reads only, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ PROTOCOL_NAMES = {ROUTE_PROTOCOL: "calico", PROTOCOL_BIRD: "bird"}
 
 
 def devices(kernel: Kernel) -> list[Data]:
-    """Tunnel devices and the host sides of workloads, with their addresses."""
+    """Return the tunnel devices and the host sides of workloads, sorted by name, each as a dict.
+
+    The keys are name, kind, mtu (bytes), mac, up, alias, local, vni, port and addresses (a sorted list, each with its
+    prefix length). Addresses of IPv6 link scope are left out. Raise KernelError.
+    """
     held: dict[str, list[str]] = {}
     for address in (*kernel.addresses(), *kernel.addresses(family=6)):
         if address.scope == SCOPE_LINK and family_of(address.address) == 6:
-            continue  # the kernel's own
+            continue  # the kernel assigned it
         held.setdefault(address.device, []).append(f"{address.address}/{address.prefix_length}")
     return [
         {
@@ -49,7 +53,11 @@ def devices(kernel: Kernel) -> list[Data]:
 
 
 def tunnels(kernel: Kernel) -> list[Data]:
-    """The tunnel devices; `remotes` are the forwarding entries, with the gateway whose neighbour has their MAC."""
+    """Return the tunnel devices as `devices` does, each with `remotes`: its permanent forwarding entries.
+
+    A remote is a dict with address, mac and gateway. `gateway` is the address of the permanent neighbour that has this
+    MAC, None if there is none. Raise KernelError.
+    """
     found = []
     for device in devices(kernel):
         if device["name"] in tunnel.NAMES:
@@ -64,7 +72,12 @@ def tunnels(kernel: Kernel) -> list[Data]:
 
 
 def endpoints(kernel: Kernel) -> list[Data]:
-    """The workload endpoints that the kernel has, known by their interfaces' alias."""
+    """Return the workload endpoints that the kernel has, sorted by interface, each as a dict.
+
+    They are found by their interfaces' alias. The keys are name, namespace, interface, up, mtu (bytes), netns (the name
+    of the network namespace that this collection created, else None) and addresses (a sorted list of routed CIDRs).
+    Raise KernelError.
+    """
     owners = {owner: name for name, owner in kernel.netns_owners().items()}
     routed: dict[str, list[str]] = {}
     for family in (4, 6):
@@ -91,7 +104,10 @@ def endpoints(kernel: Kernel) -> list[Data]:
 
 
 def interface_settings(interface: str) -> dict[str, str]:
-    """{name: path below /proc/sys}, in the order in which they may be written."""
+    """Return a mapping from a setting's name to its path below /proc/sys, in the order in which they may be written.
+
+    `interface` is a device's name or "all", which has no proxy_delay.
+    """
     conf, neigh = f"net/ipv4/conf/{interface}", f"net/ipv4/neigh/{interface}"
     keys = {
         # Answering late with proxy_arp on and a delay set has crashed kernels (felix #1937): the delay goes first.
@@ -109,7 +125,11 @@ def interface_settings(interface: str) -> dict[str, str]:
 
 
 def tables(kernel: Kernel, family: int = 4) -> dict[str, dict[str, list[str]]]:
-    """{table: {chain: rules}} of one IP version: our chains whole, and of others what carries our mark."""
+    """Return a mapping from table to chain to rules, of one IP version (4 or 6).
+
+    Our own chains are complete; of other chains there are only the rules that carry our mark. Rules are texts as
+    iptables-save prints them, with -A. Raise ObserveError or KernelError.
+    """
     found: dict[str, dict[str, list[str]]] = {}
     observed = iptables.observe(kernel, [])
     for place, chains in observed.tables.items():
@@ -123,7 +143,10 @@ def tables(kernel: Kernel, family: int = 4) -> dict[str, dict[str, list[str]]]:
 
 
 def routes(kernel: Kernel, table: int = TABLE_MAIN, protocols: t.Collection[str] = ("calico", "bird")) -> list[Data]:
-    """Ours and BIRD's in one table, as the kernel has them."""
+    """Return the routes of both IP versions in one table, as dicts of `route`.
+
+    `protocols` says whose: "calico" (this collection) or "bird". Raise KernelError.
+    """
     return [
         route(destination, attributes)
         for protocol, name in PROTOCOL_NAMES.items()
@@ -134,6 +157,7 @@ def routes(kernel: Kernel, table: int = TABLE_MAIN, protocols: t.Collection[str]
 
 
 def route(destination: str, attributes: RouteAttributes) -> Data:
+    """Return a route as a dict: destination, type, gateway, device, onlink, mtu (bytes), protocol (name) and table."""
     return {
         "destination": destination,
         "type": attributes.type,
@@ -147,7 +171,10 @@ def route(destination: str, attributes: RouteAttributes) -> Data:
 
 
 def blocks(stored: t.Optional[Stored]) -> list[Data]:
-    """The node's own blocks by the stored state, spare ones included."""
+    """Return the node's own blocks in the stored state, spare ones last, as dicts of cidr, pool and spare.
+
+    It is an empty list if `stored` is None.
+    """
     if stored is None:
         return []
     ipam = stored.state.ipam
@@ -159,7 +186,10 @@ def blocks(stored: t.Optional[Stored]) -> list[Data]:
 
 
 def ipam(machine: Machine) -> Data:
-    """What the node itself gave away, from its disk: also where no agent runs. Raises IpamUnreadable."""
+    """Return what the node itself assigned, read from its disk, so that it works without an agent.
+
+    The result is {"allocated": {address: handle}, "opened": [CIDR of a spare block in use]}. Raise IpamUnreadable.
+    """
     found = LocalIpam(machine.ipam)
     found.load()
     return {
@@ -169,7 +199,11 @@ def ipam(machine: Machine) -> Data:
 
 
 def workloads(kernel: Kernel, state: t.Optional[NodeState]) -> list[Data]:
-    """The stored state's workloads and whether their interfaces are there and up."""
+    """Return the workloads of `state` as dicts, with `up`: whether their interface exists and is up.
+
+    It is an empty list if `state` is None. The other keys are name, namespace, address, address6, interface, netns, mtu
+    (bytes) and pool. Raise KernelError.
+    """
     if state is None:
         return []
     up = {link.name: link.up for link in kernel.links()}
@@ -190,7 +224,11 @@ def workloads(kernel: Kernel, state: t.Optional[NodeState]) -> list[Data]:
 
 
 def bgp(machine: Machine) -> Data:
-    """The BIRD at the control socket and its sessions; `running` is False where nobody answers."""
+    """Return the status of BIRD as a dict: running, version, router_id, error and sessions (a list of dicts).
+
+    `running` is False if BIRD does not answer. If BIRD cannot be read, `error` is a message, version and router_id are
+    None and there are no sessions; else `error` is None. Raise nothing.
+    """
     try:
         found = status.observe(machine.bird_socket)
     except NotAnswering as error:

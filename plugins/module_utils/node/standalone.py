@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes of one kind of object, without a NodeState: drivers, order and lock are those of a whole node."""
+"""Changes of one kind of object, without a NodeState. Drivers, their order and the lock are those of a whole node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from .errors import InTheWay
 from .machine import Machine
 from .store import lock
 
-#: What there is to do, in the order of additions; called under the lock, with what the kernel has then.
+#: A function that compares with the kernel and returns what to change, in the order of additions. It is called while
+#: the lock is held.
 Build = t.Callable[[Kernel], t.Sequence[Part]]
 
 _AGENT_RUNS = (
@@ -27,10 +28,12 @@ _AGENT_RUNS = (
 
 
 def bring_to(machine: Machine, build: Build, *, check: bool, who: str) -> list[Change]:
-    """Make the changes that `build` finds, unless `check`; return them in the order in which people read them.
+    """Make the changes that `build` finds, unless `check`, and return them.
 
-    `who` is for others that wait for the lock. Raises InTheWay before anything is changed, also where an agent runs;
-    LockError, or what drivers raise.
+    Problems come first, then removals, changes and additions. `who` names this process in the lock, for others that
+    wait. With `check` nothing is locked, and problems are returned. Otherwise raise InTheWay, before anything is
+    changed, if there are problems or an agent runs. Raise LockError, or what drivers raise: ObserveError, KernelError,
+    ApplyError or MissingLibrary.
     """
     if check:
         return _shown(build(machine.kernel))

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Taking the node out of service for good: everything of ours goes, and nothing else. Stopping never does this.
+"""The teardown of a node: everything of ours is removed, and nothing else.
 
-First nobody is told any more that the node is ready, and nobody repairs what is about to go. Then BIRD withdraws the
-node's blocks from its peers, the kernel is emptied of what is ours, and last go the files. A teardown that was cut
-short is completed by the next one. The lockfile on the controller still has the node's blocks: they are its own if it
-returns.
+Stopping the services never does this. First the files that announce the node as ready are removed, and the units stop,
+so that no agent repairs what is about to go. BIRD withdraws the node's blocks from its peers. Then the kernel's objects
+are removed, and the files last. The next teardown completes one that was interrupted. The lockfile on the controller
+keeps the node's blocks, so that they are its own if it returns.
 
-Settings of the kernel (ip_forward, rp_filter) stay as they are, for others may need them by now.
+Settings of the kernel (ip_forward, rp_filter) stay as they are, because other software may need them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import ipaddress
 import os
 import shutil
 import typing as t
@@ -40,7 +41,7 @@ _UNITS = (units.AGENT_UNIT, units.BIRD_UNIT, "calico-node-state.service", "calic
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What there is of ours, in the order in which it goes."""
+    """Everything of ours on the node, in the order in which it is removed."""
 
     early_files: tuple[Change, ...]
     units: tuple[Change, ...]
@@ -51,6 +52,7 @@ class Plan:
 
     @property
     def changes(self) -> tuple[Change, ...]:
+        """All removals, in their order."""
         return (
             *self.early_files,
             *self.units,
@@ -62,11 +64,12 @@ class Plan:
 
     @property
     def shown(self) -> tuple[Change, ...]:
+        """The removals, and after them what is kept in the kernel."""
         return (*self.changes, *self.node.kept)
 
 
 def plan(machine: Machine) -> Plan:
-    """Changes nothing. Raises ObserveError or KernelError."""
+    """Return what a teardown removes. Change nothing. Raise ObserveError or KernelError."""
     stored = _stored(machine)
     files = _files(machine, stored)
     last = {machine.placed(entry.path) for entry in (stored.files if stored else None) or () if entry.last}
@@ -82,7 +85,11 @@ def plan(machine: Machine) -> Plan:
 
 
 def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: float = 60.0) -> Plan:
-    """What was there. Raises as `plan`, and LockError, MissingLibrary or ApplyError."""
+    """Remove everything of ours, unless `check`, and return the plan that was made before.
+
+    `who` names this process in the locks, and `lock_timeout` is the seconds to wait for each. Raise ObserveError,
+    KernelError, LockError, MissingLibrary or ApplyError.
+    """
     if check:
         return plan(machine)
     with lock.held(who, lock_timeout, machine.lock):
@@ -104,7 +111,10 @@ def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: 
 
 
 def _stored(machine: Machine) -> t.Optional[Stored]:
-    """What cannot be read is no reason to keep all the rest."""
+    """Return the stored state, None if there is none or it cannot be read.
+
+    An unreadable one is no reason to keep everything else.
+    """
     try:
         return Store(machine.store).load()
     except StoreError:
@@ -112,17 +122,25 @@ def _stored(machine: Machine) -> t.Optional[Stored]:
 
 
 def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
+    """Return a state in which the node has no object of ours.
+
+    Its address is the stored one. If nothing is stored, it is the first IPv4 address of an interface other than lo, or
+    the first IPv6 address that is not link-local. Raise ObserveError if there is none of these, and KernelError.
+    """
     if stored is not None:
         state = stored.state
         return NodeState(state.node, state.address, address6="" if state.address else state.address6)
-    for address in kernel.addresses():
-        if address.device != "lo":
-            return NodeState("", f"{address.address}/{address.prefix_length}")
+    for found in kernel.addresses():
+        if found.device != "lo":
+            return NodeState("", f"{found.address}/{found.prefix_length}")
+    for found in kernel.addresses(family=6):
+        if found.device != "lo" and not ipaddress.ip_address(found.address).is_link_local:
+            return NodeState("", "", address6=f"{found.address}/{found.prefix_length}")
     raise ObserveError("This host has no network interface with an address. Give it one, then run again.")
 
 
 def _bird_routes(kernel: Kernel, stored: t.Optional[Stored]) -> t.Iterator[Change]:
-    """BIRD leaves its routes behind when it stops; those inside the pools are ours."""
+    """Yield the removal of each of BIRD's routes inside the stored pools: BIRD leaves its routes when it stops."""
     pools = [network(pool.cidr) for pool in stored.state.pools] if stored else []
     for family in (4, 6):
         for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD, family=family):
@@ -131,10 +149,11 @@ def _bird_routes(kernel: Kernel, stored: t.Optional[Stored]) -> t.Iterator[Chang
 
 
 def _remove_routes(kernel: Kernel, changes: t.Sequence[Change]) -> None:
+    """Delete these routes; one that is gone already is no failure. Raise ApplyError with those that the kernel kept."""
     failures = Failures()
     operations = [RouteOperation("delete", change.subject, change.old) for change in changes]
     for failure in kernel.route_batch(operations) if operations else []:
-        # A tunnel device took its routes along.
+        # The route disappeared with its tunnel device.
         if failure.error.errno in (errno.ESRCH, errno.ENODEV):
             continue
         change = changes[failure.position]
@@ -150,7 +169,10 @@ def _files(machine: Machine, stored: t.Optional[Stored]) -> list[Change]:
 
 
 def _folders(machine: Machine) -> t.Iterator[Change]:
-    """With all that is in them: states, allocations, records of workloads, the engine."""
+    """Yield the removal of each existing folder of ours with its content.
+
+    These are the stored states, allocations, records of workloads and of CNI deletes, and the engine.
+    """
     for path in (machine.workloads, machine.ipam, machine.cni_deleted, machine.store, machine.engine):
         if os.path.isdir(path):
             count = sum(len(names) for dummy, dummy_, names in os.walk(path))
@@ -169,7 +191,10 @@ def _remove_folders(changes: t.Sequence[Change]) -> None:
 
 
 def _withdraw(machine: Machine, planned: Plan) -> None:
-    """Peers are told at once: a BIRD that is only stopped keeps its routes there for a graceful restart."""
+    """Let BIRD end its sessions, if its unit is to be stopped, so that peers drop its routes at once.
+
+    Peers would keep them for a graceful restart if BIRD were only stopped. A BIRD that does not answer is ignored.
+    """
     if any(change.subject == units.BIRD_UNIT and change.old.started for change in planned.units):
         with contextlib.suppress(BirdError), client.BirdClient(machine.bird_socket) as bird:
             bird.ask("disable all")

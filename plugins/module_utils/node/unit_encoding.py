@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The encoder of what systemctl is told: names of units.
+"""The encoder of unit names for systemctl.
 
-The files of units are shipped as they are (roles/calico_node/files/systemd): nothing is written into them.
+Unit files are shipped as they are (roles/calico_node/files/systemd): no value is written into them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 
 from ..base.not_encodable import NotEncodable
 
-# systemd.unit(5), without what escapes and globs are made of.
+# The names of systemd.unit(5), without the characters of escapes and globs.
 _NAME = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9:_.@-]{0,200}"
     r"\.(?:service|socket|device|mount|automount|swap|target|path|timer|slice|scope)",
@@ -21,7 +21,10 @@ _NAME = re.compile(
 
 
 def unit_name(value: str) -> str:
-    """Return the name of a unit. Raises NotEncodable for what systemctl may take for a pattern, an option or a path."""
+    """Return the name of a unit unchanged.
+
+    Raise NotEncodable if systemctl could read it as a pattern, an option or a path.
+    """
     if not _NAME.fullmatch(value):
         allowed = "Allowed are letters, digits and :_.@- with the unit's type at the end, as in calico-bird.service"
         raise NotEncodable("systemctl", "a unit", value, allowed)

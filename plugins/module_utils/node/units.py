@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The units of systemd that a node needs: enabled, running, or masked. What is not asked for stays as it is."""
+"""The systemd units that a node needs: enabled, running, or masked. Whatever is not asked for stays as it is."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ _RUNNING = ("active", "activating", "reloading", "refreshing")
 
 
 class WantedUnit(t.NamedTuple):
-    """`enabled` and `started` None: however it is. `masked` False: however it is, too; nothing is unmasked. `restart`
-    says why the unit, if it runs, has to be started anew; "": it has not."""
+    """The wanted state of a unit.
+
+    `enabled` and `started` None leave it as it is. `masked` True masks the unit, False leaves it as it is, masked or
+    not. `restart` is the reason to restart the unit if it runs, "" for no restart.
+    """
 
     name: str
     enabled: t.Optional[bool] = None
@@ -32,7 +35,7 @@ class WantedUnit(t.NamedTuple):
 
 
 class ObservedUnit(t.NamedTuple):
-    """`stale`: its file changed since systemd read it."""
+    """The state of a unit. `stale` is True if its file has changed since systemd read it."""
 
     enabled: bool
     started: bool
@@ -41,7 +44,11 @@ class ObservedUnit(t.NamedTuple):
 
 
 def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str, ObservedUnit]:
-    """Also of units that are not there. Raises ObserveError."""
+    """Return a mapping from unit name to its state.
+
+    A unit that does not exist counts as disabled and stopped. Raise ObserveError if a name is not valid, or if
+    systemctl fails or does not answer.
+    """
     if not wanted:
         return {}
     try:
@@ -68,6 +75,10 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
 
 
 def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, ObservedUnit]) -> list[Change]:
+    """Return the changes that bring the observed units to the wanted state.
+
+    There is at most one per unit, in the order of `wanted`.
+    """
     changes = []
     for unit in wanted:
         have = observed[unit.name]
@@ -94,10 +105,14 @@ def _does(words: t.Collection[str]) -> bool:
 
 
 def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> None:
-    """`reload`: systemd is to read all unit files again before. Raises ApplyError."""
+    """Make the changes that `diff` returned, by calling systemctl, and wait for each call.
+
+    With `reload`, or if a unit's file is stale, systemd first reads all unit files again. All changes are tried. Raise
+    ApplyError with those that failed.
+    """
     failures = Failures()
     if reload or any(change.old.stale for change in changes):
-        _run([program, "daemon-reload"])  # what it did not read fails below, with its unit's name
+        _run([program, "daemon-reload"])  # a unit that it did not read fails below, with its name
     for change in changes:
         have, unit = change.old, change.new
         verbs = ["mask"] if unit.masked else []
@@ -120,7 +135,10 @@ def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> 
 
 
 def _run(command: t.Sequence[str]) -> tuple[int, str, str]:
-    """Status, what was printed, and the first line of what was complained about."""
+    """Return a command's exit status, its standard output, and the first line of its standard error.
+
+    The status is 127 if the program cannot be started, and 124 if it ran for longer than 150 seconds. Raise nothing.
+    """
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
     except OSError as error:

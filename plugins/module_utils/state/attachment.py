@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workloads that come and go between runs, and what a NodeState becomes with them. Pure.
+"""Workloads that are attached and detached between runs, and the NodeState with them. Pure.
 
-What a workload needs on its host is said here once, for these and for the inventory's.
+The same rules for what a workload needs on its host hold for these and for the inventory's.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from ..base.addresses import contains, family_of, host
 from . import local_blocks
 from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, NodeIpam, NodeState, Pool, Route, Sysctl, VethEndpoint
 
-#: Values of rp_filter: the source of a packet may be any, leads back to the interface that it came by, or to any one.
+#: Values of rp_filter. The source of a packet is not checked (UNCHECKED), must have its route by the interface at which
+#: the packet arrived (STRICT), or must have any route (LOOSE).
 UNCHECKED, STRICT, LOOSE = "0", "1", "2"
 
 
 @dataclasses.dataclass(frozen=True)
 class AttachedWorkload:
-    """A workload that the API, the CNI plugin or a module attached. `id` is unique on the node: CNI's is
-    "<network>.<containerID>.<ifname>", any other's "<namespace>/<name>". The latter, which marks its link, is
-    unique as well.
+    """A workload that the API, the CNI plugin or a module attached.
+
+    `id` is unique on the node: "<network>.<containerID>.<ifname>" for CNI, "<namespace>/<name>" for all others. The
+    latter marks the link of every workload, and is unique as well.
     """
 
     id: str
@@ -32,39 +34,45 @@ class AttachedWorkload:
     namespace: str = "default"
     interface: str = ""  # host end
     netns: str = ""  # name below /run/netns, or absolute path
-    netns_owned: bool = False  # made by us for it
+    netns_owned: bool = False  # this collection created the namespace for it
     peer_interface: str = "eth0"
     addresses: tuple[str, ...] = ()
     pool: str = ""
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    mac: t.Optional[str] = None  # asked for
-    mtu: t.Optional[int] = None  # asked for; None: the pool's workload_mtu
+    mac: t.Optional[str] = None  # as requested
+    mtu: t.Optional[int] = None  # as requested, in bytes; None: the pool's workload_mtu
     network: str = ""  # CNI: name of the network
     container: str = ""  # CNI: id of the container
     since: str = ""  # ISO 8601, UTC
-    netns_identity: str = ""  # of the namespace that it was attached to, until the next boot; "": not known
-    #: Labels that it was given while it stood, None for one that was taken away; `labels` has them, too.
+    netns_identity: str = ""  # identifies the namespace that it was attached to, until the next boot; "": not known
+    #: Labels that were changed after it was attached, None for a removed one. `labels` contains the changes.
     relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, t.Any]:
-        """JSON-ready form for others, without `netns_identity` and `relabelled`; `from_dict` reads it back."""
+        """Return it as plain data for JSON, without `netns_identity` and `relabelled`; `from_dict` reads it."""
         told = {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
         del told["netns_identity"], told["relabelled"]
         return told
 
     def to_record(self) -> dict[str, t.Any]:
-        """JSON-ready form for its record, but for `netns_identity`; `from_dict` reads it back."""
+        """Return it as plain data for the node's record of it, without `netns_identity`; `from_dict` reads it."""
         told = self.to_dict()
         return {**told, "relabelled": dict(self.relabelled)} if self.relabelled else told
 
     def with_labels(self, given: t.Mapping[str, str]) -> AttachedWorkload:
-        """As it is with the labels `given` to it by whoever adds it; those it was given while it stood win."""
+        """Return it with the labels `given` at its attachment. Labels that were changed afterwards take precedence.
+
+        The same object is returned if no label changes.
+        """
         kept = {**given, **self.relabelled}
         labels = {key: text for key, text in kept.items() if text is not None}
         return self if labels == self.labels else dataclasses.replace(self, labels=labels)
 
     def labelled(self, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
-        """As it is with these labels besides, given while it stands; None takes one away."""
+        """Return it with these labels changed after its attachment; None removes a label.
+
+        The same object is returned if nothing changes.
+        """
         kept = {key: text for key, text in {**self.labels, **labels}.items() if text is not None}
         relabelled = {**self.relabelled, **labels}
         if kept == self.labels and relabelled == self.relabelled:
@@ -73,7 +81,11 @@ class AttachedWorkload:
 
     @classmethod
     def from_dict(cls, data: t.Any) -> AttachedWorkload:
-        """Raises ValueError. Fields that a later release may have added are passed over."""
+        """Return the workload in `data`. Unknown fields, which a later release may add, are ignored.
+
+        Raise ValueError if `data` is not a dict, a value has a wrong type, an address is invalid, or id or name is
+        missing.
+        """
         if not isinstance(data, dict):
             raise ValueError("a workload's record is not a JSON object")
         values = {name: data[name] for name in _READERS if name in data}
@@ -137,10 +149,10 @@ _READERS: dict[str, t.Callable[[t.Any], bool]] = {
 def endpoint(
     workload: AttachedWorkload, pool: Pool, pool6: t.Optional[Pool] = None, *, source_spoofing: bool = False
 ) -> VethEndpoint:
-    """What the drivers make of it. `pool` is that of its IPv4 address, `pool6` that of its IPv6 address if it has both;
-    of one with IPv6 alone `pool` is that one's. What both pools leave room for fits.
+    """Return the veth endpoint of a workload, as the drivers need it. Raise ValueError if the workload has no address.
 
-    Raises ValueError for a workload that has no address.
+    `pool` is the pool of its IPv4 address, and `pool6` the pool of its IPv6 address if it has both. For a workload with
+    IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one.
     """
     address = next((found for found in workload.addresses if family_of(found) == 4), "")
     address6 = next((found for found in workload.addresses if family_of(found) == 6), "")
@@ -170,13 +182,13 @@ def endpoint(
 
 
 def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
-    """Return the settings of its host end, in the order in which they are written.
+    """Return the sysctls of the host end of a workload's link, in the order in which they must be written.
 
-    Answering late with proxy_arp on and a delay set has crashed kernels (felix #1937). The source of each IPv4 packet
-    has to be one that the host would answer by this interface (rp_filter 1), whether the workload has an IPv4 address
-    or not. One that routes for others is not checked: 2 is as strict as 1 on an interface without an address. IPv6 is
-    turned on last, so that its link-local address, the workload's gateway, is the one of its MAC and nobody is asked
-    about it first.
+    With proxy_arp on, a delay of its answers has crashed kernels (felix #1937), so the delay is 0. rp_filter 1 accepts
+    an IPv4 packet only if the route to its source uses this interface, also from a workload without an IPv4 address. A
+    workload that may send from other addresses is not checked: 2 is as strict as 1 on an interface without an address.
+    IPv6 is enabled last. Then the link-local address, which is the workload's gateway, is derived from the MAC, and no
+    duplicate address detection delays it.
     """
     name = workload.interface
     sysctls: tuple[Sysctl, ...] = (
@@ -196,23 +208,29 @@ def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
 
 
 def endpoint_routes(workload: VethEndpoint) -> tuple[Route, ...]:
-    """The ways to it, one for each of its addresses."""
+    """Return one route for each address of the workload, IPv4 first."""
     return tuple(Route(host(address), device=workload.interface) for address in workload.addresses)
 
 
 def own_routes(bgp: bool, ipam: NodeIpam, workloads: t.Sequence[VethEndpoint]) -> tuple[Route, ...]:
-    """A blackhole for each block that the other nodes send here, and the way to each workload."""
+    """Return a blackhole route for each block that other nodes route here, and the routes to all workloads.
+
+    A block without a blackhole is one that has a single address, which is a workload's. Without BGP, spare blocks get
+    blackholes as well.
+    """
     hosts = {route.destination: route for workload in workloads for route in endpoint_routes(workload)}
-    # Without BGP the others route to spare blocks already, so what is not used in them has to end here as well.
+    # Without BGP, other nodes already have routes to spare blocks. Packets to unused addresses in them must end here.
     blocks = ipam.blocks if bgp else ipam.blocks + ipam.spare_blocks
-    # A block of one address is its workload's own route: a blackhole would fight it.
+    # For a block of one address the blackhole would have the same destination as the workload's route.
     blackholes = [Route(block.cidr, "blackhole") for block in blocks if block.cidr not in hosts]
     return (*blackholes, *hosts.values())
 
 
 def with_opened(ipam: NodeIpam, opened: t.Collection[str]) -> NodeIpam:
-    """With those of its spare blocks open that are in `opened`, in the order of `opened`; what else is there counts
-    for nothing."""
+    """Return `ipam` with the spare blocks in `opened` (CIDRs) open, in the order of `opened`.
+
+    Other CIDRs are ignored.
+    """
     if not opened:
         return ipam
     spare = {block.cidr: block for block in ipam.spare_blocks}
@@ -221,14 +239,14 @@ def with_opened(ipam: NodeIpam, opened: t.Collection[str]) -> NodeIpam:
 
 
 class OwnEndpoints:
-    """Makes WorkloadEndpoints again and again: of the same Workload, the same object in the same pool."""
+    """A cache of veth endpoints: one AttachedWorkload object with equal pools gives the same VethEndpoint object."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[AttachedWorkload, tuple[Pool, ...], VethEndpoint]] = {}  # by id
         self._source_spoofing = False
 
     def of(self, state: NodeState, workload: AttachedWorkload) -> VethEndpoint:
-        """See `endpoint`."""
+        """Return the veth endpoint of a workload (see `endpoint`). Raise ValueError if the workload has no address."""
         if state.workload_source_spoofing != self._source_spoofing:
             self._made.clear()
             self._source_spoofing = state.workload_source_spoofing
@@ -243,14 +261,18 @@ class OwnEndpoints:
         return known[2]
 
     def forget(self, id: str) -> None:
+        """Remove the workload with this id from the cache, if it is there."""
         self._made.pop(id, None)
 
 
 def beside_inventory(
     state: NodeState, workloads: t.Iterable[AttachedWorkload], own: t.Optional[OwnEndpoints] = None
 ) -> list[VethEndpoint]:
-    """The node's own workloads, whatever their order. One without an address has nothing that could be on the host yet.
-    Where two would have one interface or one address the inventory's is the one."""
+    """Return the veth endpoints of the node's own workloads, sorted by id.
+
+    A workload without an address is left out, because it cannot be on the host yet. So is one whose interface or
+    address another workload has; those of the inventory take precedence.
+    """
     made = own or OwnEndpoints()
     interfaces = {found.interface for found in state.workloads}
     addresses = {address for found in state.workloads for address in found.addresses}
@@ -272,9 +294,9 @@ def with_workloads(
     opened: t.Collection[str],
     own: t.Optional[OwnEndpoints] = None,
 ) -> NodeState:
-    """The state with the node's own workloads (see `beside_inventory`) and the spare blocks that it opened.
+    """Return `state` with the node's own workloads (see `beside_inventory`) and with its `opened` spare blocks open.
 
-    Equal input makes equal output.
+    Equal input gives an equal result. The same object is returned if there is nothing to add.
     """
     ipam = with_opened(state.ipam, opened)
     endpoints = beside_inventory(state, workloads, own)
@@ -295,8 +317,11 @@ def with_workloads(
 
 
 def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocated: t.Collection[str]) -> NodeState:
-    """An earlier state of the node, for going back to it from `current`: with the blocks that were granted since, as
-    far as `allocated` addresses lie in them and their pool was there before."""
+    """Return `state`, an earlier one to which the node reverts from `current`, with the newer blocks that are in use.
+
+    A block is added if it was granted since, one of the `allocated` addresses lies in it, and `state` has its pool. The
+    same object is returned if there is none, or if `current` is None.
+    """
     if current is None or not allocated:
         return state
     known = {block.cidr for block in (*state.ipam.blocks, *state.ipam.spare_blocks)}
@@ -322,7 +347,7 @@ def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocat
 
 
 def address_conflicts(state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> list[str]:
-    """Addresses that `state` has for somebody else than the workload that has them on the node, in sentences."""
+    """Return a sentence for each address of `workloads` that `state` plans for a tunnel or another workload."""
     planned = {address: f"the {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
     planned.update(
         (address, f"workload {found.namespace}/{found.name}")
@@ -339,8 +364,11 @@ def address_conflicts(state: NodeState, workloads: t.Iterable[AttachedWorkload])
 
 
 def pools_of(state: NodeState, workload: AttachedWorkload) -> tuple[Pool, ...]:
-    """The pools of its first address and, if it has both, of its IPv6 address: of the first the one that it was asked
-    for by name, else where they lie by now. A workload whose pool is gone gets what fits in any tunnel."""
+    """Return the pool of the workload's first address and, if it has both IP versions, the pool of its IPv6 address.
+
+    The first is the pool that the workload was assigned to by name, if it has the right IP version. Otherwise a pool is
+    the one that contains the address. If there is none, it is a substitute whose MTU fits into any tunnel.
+    """
     first: dict[bool, str] = {}
     for address in workload.addresses:
         first.setdefault(family_of(address) == 6, address)

@@ -24,7 +24,7 @@ NAME = "!before-network"
 
 _LABEL = "baremetal.host-routing/before-network"
 _FIRST = float("-inf")
-#: Multicast listeners, routers and neighbours: without these an interface gets no IPv6 address.
+#: ICMPv6 types for multicast listeners, routers and neighbours. Without these an interface gets no IPv6 address.
 _IPV6_SETUP = range(130, 137)
 _DHCPV6_CLIENT, _DHCPV6_SERVER = 546, 547
 
@@ -32,8 +32,8 @@ _DHCPV6_CLIENT, _DHCPV6_SERVER = 546, 547
 def closed(state: NodeState) -> NodeState:
     """Return `state` with all interfaces closed that may turn out to belong to a HostEndpoint.
 
-    What configures an interface passes: failsafe ports, IPv6 neighbour and router discovery, and DHCPv6. It is the same
-    state if no HostEndpoint of the node depends on addresses.
+    Traffic that configures an interface passes: failsafe ports, IPv6 neighbour and router discovery, and DHCPv6. The
+    same object is returned if no HostEndpoint of the node depends on addresses.
     """
     if state.policy is None or not needs_interfaces(state):
         return state
@@ -52,7 +52,10 @@ def _closed(node: str, policy: PolicyState) -> PolicyState:
 
 
 def _policies() -> t.Iterator[model.Policy]:
-    """Yield what denies all else, forwarded packets and those that policy before DNAT would accept included."""
+    """Yield the policies that deny all other traffic.
+
+    Forwarded packets are included, and so are packets that policy before DNAT would accept.
+    """
     ingress = (*_setup(_DHCPV6_CLIENT), model.PolicyRule(model.DENY))
     egress = (*_setup(_DHCPV6_SERVER), model.PolicyRule(model.DENY))
     both = model.Policy(

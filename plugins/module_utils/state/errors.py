@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one error that a bad inventory ends in."""
+"""FleetError, the error for every wrong inventory, and helpers for its texts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import typing as t
 
 
 class FleetError(Exception):
-    """An inventory that cannot become a fleet.
+    """An error of an inventory that cannot become a fleet.
 
-    `variable` is what to look for in the inventory (`calico_ip_pools[0].cidr`), `value` what stands there, `rule` one
-    sentence that says what is wrong, `remedy` one that says how to go on, `origin` the file and line where known.
+    `variable` is what to look for in the inventory (`calico_ip_pools[0].cidr`), `value` its content. `rule` is the rest
+    of the sentence that says what is wrong, `remedy` a sentence that says how to go on. `origin` is the file and line,
+    or "" if these are not known. The error's text contains all of them.
     """
 
     def __init__(self, variable: str, value: t.Any, rule: str, remedy: str, origin: str = "") -> None:
@@ -25,7 +26,7 @@ class FleetError(Exception):
         super().__init__(str(self))
 
     def __reduce__(self) -> t.Any:
-        """Pickle what it was made of: actions hand errors to the forks of other hosts."""
+        """Return (class, its arguments) for pickling: actions pass errors to the processes of other hosts."""
         return type(self), (self.variable, self.value, self.rule, self.remedy, self.origin)
 
     def __str__(self) -> str:
@@ -35,22 +36,31 @@ class FleetError(Exception):
 
 
 def shown(value: t.Any) -> str:
-    """A value as an error shows it: short, and in quotes only where it would not be seen without."""
+    """Return a value as an error shows it: cut to 80 characters, and quoted only if it is an empty string.
+
+    A text that begins with "/" is a path and is not cut, because its end matters most.
+    """
     if isinstance(value, bool):
-        value = str(value).lower()  # as YAML has it
+        value = str(value).lower()  # as in YAML
     text = value if isinstance(value, str) and value else repr(value)
-    path = text.startswith("/")  # of which the end matters most
+    path = text.startswith("/")
     return text if path or len(text) <= 80 else text[:77] + "..."
 
 
 def within(label: str, field: str) -> str:
-    """`calico_node_bgp_peers[0] of node1` and peerIP: calico_node_bgp_peers[0].peerIP of node1."""
+    """Return the name of a field of the entry `label`.
+
+    For `calico_node_bgp_peers[0] of node1` and peerIP it is `calico_node_bgp_peers[0].peerIP of node1`.
+    """
     path, separator, owner = label.partition(" of ")
     return f"{path}.{field}{separator}{owner}"
 
 
 def did_you_mean(name: str, known: t.Iterable[str], otherwise: str) -> str:
-    """A remedy: the one of `known` that is nearly `name`, or `otherwise` and some of them. There is at least one."""
+    """Return a remedy: it suggests the entry of `known` that resembles `name`, or lists up to eight after `otherwise`.
+
+    `known` must not be empty.
+    """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
     if near:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The IP sets of a node's own blocks, spare ones included: what table raw checks sources against."""
+"""The IP sets of a node's own blocks, spare ones included. The table raw checks the sources of packets against them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .node_state import Block, IpSet
 
 
 def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet, ...]:
-    """Return the sets of a node's own blocks, for each of the IP versions that it routes.
+    """Return one IP set of the node's own blocks for each IP version of `versions`, also if it is empty.
 
-    A source in one of these comes in by the interface of its workload, and by no other.
+    A packet with a source in one of them must arrive at the interface of the workload that has this address.
     """
     members: dict[int, list[str]] = {version: [] for version in sorted(versions)}
     for block in blocks:
@@ -30,7 +30,10 @@ def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet,
 
 
 def with_blocks(sets: t.Iterable[IpSet], blocks: t.Iterable[Block]) -> tuple[IpSet, ...]:
-    """Return a state's sets with `blocks` in those of the node's own blocks."""
+    """Return a state's sets with `blocks` added to the sets of the node's own blocks.
+
+    A set that is missing is not added.
+    """
     more = {ipset.name: ipset.members for ipset in ipsets(blocks, (4, 6))}
     return tuple(
         dataclasses.replace(ipset, members=tuple(sorted({*ipset.members, *more[ipset.name]})))

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A NodeState's policy, put into its tables and sets: what module, boot unit and agent program alike. Pure.
+"""The policy of a NodeState compiled into iptables tables and IP sets. Module, boot unit and agent all use it. Pure.
 
-Tables of IPv4 and of IPv6: each has chains for the workloads with an address of it. Of a workload without an IPv6
-address nothing but neighbour discovery leaves by IPv6.
+There are tables of IPv4 and of IPv6. Each has chains for the workloads with an address of its version. A workload
+without an IPv6 address can send nothing but neighbour discovery by IPv6.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .node_state import IpSet, IptablesTable, NodeState, VethEndpoint
 from .policy_state import PolicySettings, PolicyState
 from .policy_tables import PolicyTables
 
-_Key = tuple[str, str]  # of an endpoint: kind, name
+_Key = tuple[str, str]  # an endpoint's kind and name
 
 FAMILIES = (4, 6)
 
@@ -35,15 +35,17 @@ NO_INTERFACES: Interfaces = types.MappingProxyType({})
 
 
 class NodePolicyTables:
-    """Compiles one node's policy again and again: what has not changed since the last time is not made anew, and is the
-    same object then, by which the drivers know it."""
+    """A compiler for one node's policy that reuses its last results.
+
+    A table or set that has not changed since the last call is the same object. Drivers recognize it by that.
+    """
 
     def __init__(self) -> None:
         self._index: t.Optional[PolicyIndex] = None
         self._elsewhere = _Elsewhere()
-        self._endpoints: tuple[t.Mapping[_Key, Endpoint], dict[_Key, Endpoint]] = ({}, {})  # elsewhere and here
-        self._planned: t.Mapping[str, Endpoint] = {}  # here, by the inventory
-        self._own: dict[str, tuple[VethEndpoint, Endpoint]] = {}  # here, by interface, and made of what
+        self._endpoints: tuple[t.Mapping[_Key, Endpoint], dict[_Key, Endpoint]] = ({}, {})  # elsewhere, here
+        self._planned: t.Mapping[str, Endpoint] = {}  # the inventory's workloads of this node, by name
+        self._own: dict[str, tuple[VethEndpoint, Endpoint]] = {}  # by interface: a workload of this node, its endpoint
         self._policy: t.Optional[PolicyState] = None
         self._settings: t.Optional[ChainSettings] = None
         self._compilers: tuple[Compiler, ...] = ()
@@ -53,11 +55,11 @@ class NodePolicyTables:
     def with_policy(
         self, state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
     ) -> NodeState:
-        """The state with its policy in `iptables` and `ipsets`, for all its workloads, the node's own included.
+        """Return `state` with its policy compiled into `iptables` and `ipsets`, for all workloads of the node.
 
-        `interfaces`: those of the host that are no workload's, with their addresses; they count for HostEndpoints that
-        are known by address alone (`needs_interfaces`). `others`: endpoints that the inventory does not know. Without
-        policy the state itself.
+        `interfaces` are the host's own interfaces with their addresses; they matter to HostEndpoints that are known by
+        address alone (`needs_interfaces`). `others` are endpoints that the inventory does not contain. Return `state`
+        itself if it has no policy.
         """
         if state.policy is None:
             return state
@@ -79,8 +81,11 @@ class NodePolicyTables:
         return dataclasses.replace(state, iptables=_merged(state.iptables, tables), ipsets=(*state.ipsets, *sets))
 
     def _feed(self, index: PolicyIndex, state: NodeState, policy: PolicyState, others: tuple[Endpoint, ...]) -> None:
-        """Tells the index which endpoints came, went or are other ones. Those elsewhere, of which there may be ten
-        thousand, are gone through when they or what they depend on are others than the last time."""
+        """Update the index with the endpoints that were added, removed or changed since the last call.
+
+        There may be ten thousand endpoints of other nodes. They are compared only if they, or what they depend on, have
+        changed.
+        """
         if policy is not self._policy:
             self._policy, self._planned, self._own = policy, planned(policy, state.node), {}
         elsewhere = self._elsewhere.of(state, policy, others)
@@ -100,7 +105,10 @@ class NodePolicyTables:
                     index.update_endpoint(endpoint)
 
     def _here(self, state: NodeState, policy: PolicyState) -> t.Iterator[Endpoint]:
-        """As `here`, with the same objects as the last time for workloads that are the same objects."""
+        """Yield the endpoints of the node's workloads.
+
+        A workload object of the last call gives the same endpoint object.
+        """
         before, self._own = self._own, {}
         for workload in state.workloads:
             known = before.get(workload.interface)
@@ -111,9 +119,10 @@ class NodePolicyTables:
 
 
 class _Elsewhere:
-    """Endpoints that are not this node's workloads, by kind and name, as the same object while they are the same.
+    """A cache of the endpoints that are not this node's workloads, by kind and name.
 
-    They depend on the node's own workloads as far as these have a name or an address of theirs.
+    It returns the same mapping if unchanged. They depend on the node's own workloads only where names or addresses
+    collide.
     """
 
     def __init__(self) -> None:
@@ -140,12 +149,12 @@ class _Elsewhere:
 def with_policy(
     state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
 ) -> NodeState:
-    """Return `state` with the policy tables of a node that compiles once; see NodePolicyTables.with_policy."""
+    """Return `state` with its policy compiled; see NodePolicyTables.with_policy. Nothing is kept for the next call."""
     return NodePolicyTables().with_policy(state, interfaces, others)
 
 
 def needs_interfaces(state: NodeState) -> bool:
-    """Whether some HostEndpoint of the node is known by its addresses alone."""
+    """Return whether a HostEndpoint of the node names no interface and is known by its addresses alone."""
     return state.policy is not None and any(
         one.kind == model.HOST_ENDPOINT and one.node == state.node and not one.interface
         for one in state.policy.endpoints
@@ -153,11 +162,11 @@ def needs_interfaces(state: NodeState) -> bool:
 
 
 def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint] = ()) -> t.Iterator[Endpoint]:
-    """Those that policy on this node may be about: the inventory's, `others`, and the node's own workloads as they are.
+    """Yield all endpoints that policy on this node may select: the inventory's, `others`, and the node's own workloads.
 
-    `others` are what other nodes had some time ago: an address that has become that of a workload here, or of one that
-    the inventory places elsewhere, is no longer theirs. One of another node that has the name of one here, or of one
-    before it, is told apart from that by its node.
+    `others` are what other nodes had some time ago. An address that a workload here has, or that the inventory plans
+    for another endpoint, is removed from them. If one has the name of another workload, it is renamed to "<name> on
+    <node>".
     """
     yield from elsewhere(state, policy, others)
     by_inventory = planned(policy, state.node)
@@ -167,7 +176,7 @@ def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endp
 
 
 def elsewhere(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint]) -> t.Iterator[Endpoint]:
-    """Of all_endpoints, those that are not the node's own workloads."""
+    """Yield the endpoints of `all_endpoints` that are not the node's own workloads."""
     names = {f"{workload.namespace}/{workload.name}" for workload in state.workloads}
     taken = {address for workload in state.workloads for address in workload.addresses}
     for one in policy.endpoints:
@@ -186,14 +195,18 @@ def elsewhere(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint
 
 
 def planned(policy: PolicyState, node: str) -> dict[str, Endpoint]:
-    """The node's workloads that the inventory knows, by name."""
+    """Return the workloads that the inventory places on `node`, by name."""
     return {one.name: one for one in policy.endpoints if _is_own_workload(one, node)}
 
 
 def own_endpoint(
     node: str, workload: VethEndpoint, policy: PolicyState, by_inventory: t.Mapping[str, Endpoint]
 ) -> Endpoint:
-    """One of the node's own workloads as it is; `by_inventory` is `planned`."""
+    """Return the endpoint of one of the node's own workloads.
+
+    It is that of `by_inventory` (the result of `planned`) if name and interface match, else a new one from the
+    workload.
+    """
     known = by_inventory.get(f"{workload.namespace}/{workload.name}")
     if known is not None and known.interface == workload.interface:
         return known
@@ -201,7 +214,10 @@ def own_endpoint(
 
 
 def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
-    """With a name that no workload in `names` has, to which it is added."""
+    """Return the endpoint. If it is a workload whose name is in `names`, rename it to "<name> on <node>".
+
+    The resulting name is added to `names`.
+    """
     if endpoint.kind != model.WORKLOAD_ENDPOINT:
         return endpoint
     if endpoint.name in names:
@@ -215,7 +231,7 @@ def _is_own_workload(endpoint: Endpoint, node: str) -> bool:
 
 
 class LabelledWorkload(t.Protocol):
-    """What policy needs of a workload's definition: a workload of the inventory or one of a NodeState."""
+    """A workload as far as policy needs its definition. It comes from the inventory or from a NodeState."""
 
     @property
     def name(self) -> str: ...
@@ -250,7 +266,7 @@ def workload_endpoint(
 
 
 def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
-    """For the compiler of chains: with the encapsulations that the node's devices stand for."""
+    """Return the settings for the compiler of chains, with the encapsulations of the node's tunnel devices."""
     encapsulations = tuple(
         Encapsulation(IPIP)
         if device.kind == "ipip"
@@ -279,13 +295,16 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
 
 
 def _local_blocks(state: NodeState) -> tuple[int, ...]:
-    """Return the IP versions of which the state has a set of the node's own blocks."""
+    """Return the IP versions for which the state has a set of the node's own blocks."""
     names = {ipset.name for ipset in state.ipsets}
     return tuple(family for family in FAMILIES if name_of(family, LOCAL_BLOCKS) in names)
 
 
 def _merged(without: tuple[IptablesTable, ...], policy: tuple[IptablesTable, ...]) -> tuple[IptablesTable, ...]:
-    """Tables of policy take the place of those that the node has without: the table filter has what it had there."""
+    """Return the tables of `policy`, and those of `without` that policy does not replace.
+
+    The replacing table contains the rules that the replaced one had.
+    """
     replaced = {(table.family, table.name) for table in policy}
     kept = tuple(table for table in without if (table.family, table.name) not in replaced)
     return (*policy, *kept)

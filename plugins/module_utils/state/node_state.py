@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """NodeState: all that one node must have, as a value.
 
-The fleet compiler makes one per node; drivers bring the kernel to it; a node keeps the last ones as its generations
+The fleet compiler makes one per node, and drivers bring the kernel to it. A node keeps the last ones as its generations
 and applies the newest at boot. It is plain data: it can be compared, hashed, stored as JSON and read back without loss.
 Addresses are strings without a prefix length, CIDRs are strings with one, MTUs are bytes, AS numbers are integers.
 """
@@ -30,26 +30,29 @@ VERSION = 1
 ROUTE_PROTOCOL = 179
 ROUTE_PROTOCOL_NAME = "calico"
 
-#: Stands for the device that carries the node's own address, in routes' devices and in sysctls' keys; the node fills it
-#: in (`resolve_underlay`).
+#: The placeholder for the device that has the node's own address, in routes' devices and in sysctls' keys. The node
+#: replaces it (`resolve_underlay`).
 UNDERLAY = "{underlay}"
-#: Stands for the gateway by which the underlay reaches an address; the node fills it in as well. `.format(address)`.
+#: The placeholder for the gateway by which the underlay reaches an address: `.format(address)`. The node replaces it.
 UNDERLAY_GATEWAY = "{{via {}}}"
 _UNDERLAY_GATEWAY = re.compile(r"\{via ([0-9a-f.:]+)\}")
 
 #: Bytes that an encapsulation adds to a packet (RFC 2003; RFC 7348 with an IPv4 underlay).
 OVERHEAD = {"IPIP": 20, "IPIPCrossSubnet": 20, "VXLAN": 50, "VXLANCrossSubnet": 50, "None": 0}
-#: The same for an IPv6 pool, whose tunnels cross an IPv6 underlay. IPIP carries IPv4 only.
+#: Bytes that an encapsulation adds in an IPv6 pool, whose tunnels cross an IPv6 underlay. IPIP carries IPv4 only.
 OVERHEAD6 = {"VXLAN": 70, "VXLANCrossSubnet": 70, "None": 0}
 
 
 def overhead(encapsulation: str, cidr: str) -> int:
-    """Bytes that `encapsulation` adds to a packet of the pool with this CIDR."""
+    """Return the bytes that `encapsulation` adds to a packet of the pool with this CIDR.
+
+    Raise KeyError if the encapsulation does not exist for the pool's IP version.
+    """
     return (OVERHEAD6 if family_of(cidr) == 6 else OVERHEAD)[encapsulation]
 
 
 TABLE_MAIN = 254
-#: Table, mark and rule priority by which marked probes take a pool's next mode before any live packet does.
+#: Table, mark and rule priority of marked probes. They test a pool's next mode before any live packet uses it.
 TABLE_PROBE = 179
 PROBE_MARK = 0xCA11
 PROBE_PRIORITY = 179
@@ -63,8 +66,8 @@ _NOT_STORED: t.Mapping[str, bool] = {"stored": False}
 class Pool:
     """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or None.
 
-    Pools of both families stand side by side, as blocks and routes do: what is IPv6 has a ':' in it.
-    `workload_mtu` and `route_mtu` are what a workload with an address of it gets as its `mtu` and `route_mtu`.
+    One list contains pools of both families, as with blocks and routes: a CIDR with ':' is IPv6. `workload_mtu` and
+    `route_mtu` are the `mtu` and `route_mtu` of a workload with an address of the pool.
     """
 
     name: str
@@ -78,20 +81,22 @@ class Pool:
     route_mtu: t.Optional[int] = None
     node_selector: str = "all()"
     allowed_uses: tuple[str, ...] = ("Workload", "Tunnel")
-    assignment_mode: str = "Automatic"  # Manual: its addresses go only to who asks for the pool or for one of them
+    assignment_mode: str = "Automatic"  # Manual: only for requests that name the pool or an address of it
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
+    """A block (CIDR) that was granted to the node, and the name of its pool."""
+
     cidr: str
     pool: str
 
 
 @dataclasses.dataclass(frozen=True)
 class NodeIpam:
-    """The node's own part of the lockfile: what was granted to it, and by which generation of the plan.
+    """The node's own part of the lockfile: all grants to it. `generation` is the plan's.
 
-    `reservations` are CIDRs out of which no address is chosen, only given to those who ask for it by name.
+    `reservations` are CIDRs. An address in them is never chosen automatically, only assigned on request by name.
     """
 
     generation: int = 0
@@ -105,16 +110,16 @@ class NodeIpam:
 
 @dataclasses.dataclass(frozen=True)
 class TunnelDevice:
-    """`tunl0` (kind ipip), `vxlan.calico` or `vxlan-v6.calico` (kind vxlan, the latter over an IPv6 underlay).
+    """A tunnel device: `tunl0` (kind ipip), `vxlan.calico`, or `vxlan-v6.calico` (kind vxlan, over an IPv6 underlay).
 
-    `address` is a /32 (/128) on the device, or None. `vxlan-v6.calico` also has the link-local address that its MAC
-    makes (`naming.vtep_link_local`): the other nodes' gateway.
+    `address` is a /32 (/128) on the device, or None. `vxlan-v6.calico` also has the link-local address that is derived
+    from its MAC (`naming.vtep_link_local`), which is the gateway for other nodes.
     """
 
     name: str
     kind: str
     mtu: int
-    local: str  # the node's address, of the family that the tunnel crosses
+    local: str  # the node's address, in the family of the underlay that the tunnel crosses
     address: t.Optional[str] = None
     mac: t.Optional[str] = None  # vxlan
     vni: t.Optional[int] = None  # vxlan
@@ -143,15 +148,15 @@ class FdbEntry:
 class VethEndpoint:
     """A network namespace joined to the host by a veth pair.
 
-    One with both families has `address` and `address6`; one with IPv6 alone has "" as `address`. `pool6` is the pool
-    of `address6`. `mtu` is that of both link ends. `route_mtu`, set only while a pool changes its mode, is put on the
-    routes inside the namespace, so that nothing larger is sent while link ends differ (a veth drops what its peer
-    cannot take).
+    A workload with both families has `address` and `address6`; one with IPv6 alone has "" as `address`. `pool6` is the
+    pool of `address6`. `mtu` is the MTU of both link ends. `route_mtu` is set only while a pool changes its mode. It is
+    put on the routes inside the namespace, so that nothing larger is sent while link ends differ: a veth drops packets
+    that exceed its peer's MTU.
 
-    A namespace that is not `netns_owned` is somebody else's: it is neither made nor deleted, and with it the workload
-    is gone. `netns` may then also be an absolute path (/var/run/netns/x, /proc/812/ns/net). `netns_identity` tells the
-    namespace that the workload was attached to from others which its name or path may lead to later. It holds until the
-    next boot, is never stored with a state, and does not make two endpoints different.
+    A namespace that is not `netns_owned` is managed by others: it is neither created nor deleted, and the workload ends
+    with it. `netns` may then also be an absolute path (/var/run/netns/x, /proc/812/ns/net). `netns_identity`
+    distinguishes the namespace that the workload was attached to from another one with the same name or path. It holds
+    until the next boot, is never stored with a state, and is ignored in comparisons.
     """
 
     name: str
@@ -165,7 +170,7 @@ class VethEndpoint:
     route_mtu: t.Optional[int] = None
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     netns_owned: bool = True
-    mac: t.Optional[str] = None  # of the end inside; None: any
+    mac: t.Optional[str] = None  # of the end inside the namespace; None: any
     address6: str = ""
     pool6: str = ""
     netns_identity: str = dataclasses.field(default="", compare=False, metadata=_NOT_STORED)
@@ -173,13 +178,13 @@ class VethEndpoint:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """IPv4 first."""
+        """The addresses of the workload, IPv4 first; () if it has none."""
         return tuple(address for address in (self.address, self.address6) if address)
 
 
 @dataclasses.dataclass(frozen=True)
 class Route:
-    """A route with our protocol number. `type` is unicast or blackhole; scope link when it has no gateway."""
+    """A route with our protocol number. `type` is unicast or blackhole. A route without a gateway has scope link."""
 
     destination: str  # CIDR, /32 and /128 included
     type: str = "unicast"
@@ -192,7 +197,7 @@ class Route:
 
 @dataclasses.dataclass(frozen=True)
 class RoutingRule:
-    """A routing policy rule: packets with `fwmark` look in `table`. `family` is 4 or 6."""
+    """A routing policy rule: packets with `fwmark` are looked up in `table`. `family` is 4 or 6."""
 
     fwmark: int
     table: int
@@ -202,7 +207,10 @@ class RoutingRule:
 
 @dataclasses.dataclass(frozen=True)
 class Sysctl:
-    """`key` is the path below /proc/sys (`net/ipv4/conf/cali1/proxy_arp`). The order in NodeState.sysctls matters."""
+    """A kernel setting. `key` is the path below /proc/sys (`net/ipv4/conf/cali1/proxy_arp`).
+
+    The order in NodeState.sysctls is the order of writing.
+    """
 
     key: str
     value: str
@@ -210,7 +218,7 @@ class Sysctl:
 
 @dataclasses.dataclass(frozen=True)
 class IpSet:
-    """`name` begins with cali40, or with cali60 for a set of IPv6; `type` is ipset's (`hash:net`, `hash:ip,port`)."""
+    """An IP set. `name` begins with cali40, or with cali60 for IPv6; `type` is ipset's (`hash:net`, `hash:ip,port`)."""
 
     name: str
     type: str
@@ -219,7 +227,7 @@ class IpSet:
 
 @dataclasses.dataclass(frozen=True)
 class Hook:
-    """A rule of ours in a chain that is not ours (INPUT, POSTROUTING...), kept first in it, or last."""
+    """A rule of ours in a chain that is not ours (INPUT, POSTROUTING...). It is kept first in the chain, or `last`."""
 
     chain: str
     rule: str
@@ -230,7 +238,7 @@ class Hook:
 class IptablesTable:
     """Our chains (`cali-*`) of one iptables table, each a tuple of rules as iptables-restore reads them, without -A.
 
-    `family` is 4 or 6. `titles` {chain: what it is for}, for people: `NetworkPolicy default/web, ingress`.
+    `family` is 4 or 6. `titles` maps a chain to a title for people, such as `NetworkPolicy default/web, ingress`.
     """
 
     name: str
@@ -242,7 +250,7 @@ class IptablesTable:
 
 @dataclasses.dataclass(frozen=True)
 class FleetMember:
-    """One node of the fleet, itself included: for people who ask a node which nodes there are."""
+    """One node of the fleet, itself included: for people who ask a node for the list of nodes."""
 
     name: str
     address: str  # CIDR
@@ -254,6 +262,8 @@ class FleetMember:
 
 @dataclasses.dataclass(frozen=True)
 class NodeState:
+    """All that one node must have: kernel objects, BIRD's data and policy."""
+
     node: str
     address: str  # of the node itself, CIDR: 10.10.1.11/24
     plan: str = ""  # hash of the fleet that this was compiled from
@@ -278,7 +288,7 @@ class NodeState:
     workload_source_spoofing: bool = False  # whether workloads may send from addresses that are not theirs
 
     def to_dict(self) -> dict[str, t.Any]:
-        """JSON-ready form; `from_dict` reads it back. Without policy nothing is said of it.
+        """Return the state as plain data for JSON; `from_dict` reads it. Without policy there is no key `policy`.
 
         Fields of `_LATER` are left out at their default.
         """
@@ -288,7 +298,10 @@ class NodeState:
         return plain
 
     def to_wire(self) -> dict[str, t.Any]:
-        """As `to_dict`, with the policy as one text (see packed_json.py). `from_dict` reads that, too."""
+        """Return the state as `to_dict` does, but with the policy packed into one text (base/packed_json.py).
+
+        `from_dict` reads it.
+        """
         plain = self._without_policy()
         if self.policy is not None:
             plain["policy"] = packed_json.pack(self.policy.to_dict())
@@ -301,7 +314,10 @@ class NodeState:
 
     @classmethod
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
-        """Raises ValueError for another version, an unknown field or a missing one."""
+        """Return the state in `data`, the result of `to_dict` or `to_wire`.
+
+        Raise ValueError for another version, an unknown field, a missing one, or a value of another type.
+        """
         fields = dict(data)
         version = fields.pop("version", None)
         if version != VERSION:
@@ -321,8 +337,10 @@ class NodeState:
 
     @property
     def digest(self) -> str:
-        """sha256 hex of the state without `plan`, `phase` and `nodes`, and without the routes that come to BIRD by
-        themselves: equal when nothing that is written to the node differs."""
+        """The SHA-256 hex digest of all that is written to the node. It is equal if nothing that is written differs.
+
+        `plan`, `phase`, `nodes`, the generation of `ipam`, and the routes that BIRD learns are left out.
+        """
         plain = dataclasses.replace(self, nodes=(), bird_routes=()).to_dict()
         for field in ("plan", "phase", "nodes", "bird_routes"):
             plain.pop(field)
@@ -331,16 +349,19 @@ class NodeState:
 
     @property
     def underlay_gateways(self) -> tuple[str, ...]:
-        """The addresses whose gateways `resolve_underlay` has to be told."""
+        """The sorted addresses for which `resolve_underlay` needs gateways."""
         found = (_UNDERLAY_GATEWAY.fullmatch(route.gateway) for route in self.routes if route.gateway)
         return tuple(sorted({match.group(1) for match in found if match}))
 
     def resolve_underlay(
         self, device: str, gateways: t.Optional[t.Mapping[str, str]] = None, device6: str = ""
     ) -> NodeState:
-        """The same state with the underlay device's name filled in for UNDERLAY, and `gateways` {address: gateway} for
-        UNDERLAY_GATEWAY. A route whose gateway is not known is left out: nothing leads there. `device6` is the device
-        of the node's IPv6 address, for what is IPv6; "": the same one."""
+        """Return the state with the placeholders UNDERLAY and UNDERLAY_GATEWAY replaced.
+
+        `device` is the underlay's device. `device6` is the device of the node's IPv6 address, for IPv6 routes and
+        sysctls; "" means the same one. `gateways` maps an address to its gateway. A route whose gateway is missing
+        there is left out, because no path leads to it.
+        """
         known = gateways or {}
         routes = []
         for route in self.routes:
@@ -372,7 +393,10 @@ _WITHOUT_POLICY = tuple(field.name for field in dataclasses.fields(NodeState) if
 
 
 def _shared_and_own(policy: t.Mapping[str, t.Any], node: str) -> dict[str, t.Any]:
-    """A PolicyState as data, of what is the same for all nodes and what is this node's; see PolicyWire."""
+    """Return a PolicyState as plain data, merged from the part for all nodes and that for this node (see PolicyWire).
+
+    Raise ValueError if a part cannot be read.
+    """
     try:
         shared = packed_json.unpack(policy["shared"])
         elsewhere = [one for one in shared["endpoints"] if one["node"] != node]
@@ -382,17 +406,20 @@ def _shared_and_own(policy: t.Mapping[str, t.Any], node: str) -> dict[str, t.Any
 
 
 def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:
-    """States of the first release lack it; theirs was that of the pool's encapsulation."""
+    """Add `workload_mtu` to the pools of a stored state without it.
+
+    States of the first release lack it. It was the underlay's MTU minus the overhead of the pool's encapsulation.
+    """
     pools = fields.get("pools", ())
     if any("workload_mtu" not in pool for pool in pools):
         underlay = fields.get("underlay_mtu", NodeState.underlay_mtu)
-        fields["pools"] = [  # none of them was IPv6
+        fields["pools"] = [  # the first release had no IPv6 pools
             {"workload_mtu": underlay - OVERHEAD.get(pool.get("encapsulation"), 0), **pool} for pool in pools
         ]
 
 
 def _plain(value: t.Any) -> t.Any:
-    """Dataclasses to dicts, tuples to lists; what `dataclasses.asdict` does, at a third of its cost."""
+    """Return dataclasses as dicts and tuples as lists, recursively: as `dataclasses.asdict` at a third of its cost."""
     if isinstance(value, (str, int, type(None))):
         return value
     if isinstance(value, tuple):
@@ -417,7 +444,7 @@ def _build(kind: type, value: t.Any) -> t.Any:
     return _reader(kind)(value)
 
 
-#: Fields that came after the first release, with their defaults. Earlier releases refuse a field that they do not know.
+#: Fields that were added after the first release, with their defaults. Earlier releases refuse unknown fields.
 _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
     NodeState: {"workload_source_spoofing": False},
     VethEndpoint: {"source_spoofing": False},
@@ -425,7 +452,7 @@ _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
 
 
 def _without_defaults(plain: dict[str, t.Any], later: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Leave out the fields of `later` {name: default} that have their default."""
+    """Remove the fields of `later` (name to default) that have their default from `plain`, and return `plain`."""
     for name, default in later.items():
         if plain[name] == default:
             del plain[name]
@@ -434,8 +461,11 @@ def _without_defaults(plain: dict[str, t.Any], later: t.Mapping[str, t.Any]) -> 
 
 @functools.cache
 def _reader(kind: t.Any) -> _Reader:
-    """What makes values of a kind out of plain ones. Annotations are looked at here, once: a fleet's states are a few
-    kinds of values in great numbers."""
+    """Return the function that makes a value of `kind` from plain data.
+
+    It is cached, so each annotation is evaluated once: the states of a fleet have few kinds of values in great numbers.
+    The function raises ValueError for an unknown or missing field, and for a scalar of another type.
+    """
     origin, arguments = t.get_origin(kind), t.get_args(kind)
     if origin is t.Union:  # Optional[X]
         wrapped = _reader(arguments[0])

@@ -9,7 +9,7 @@ import enum
 
 
 class Phase(str, enum.Enum):
-    """A phase of a change. Its value is its text in playbooks, in stored states and in what is sent."""
+    """A phase of a change. Its value is its text in playbooks, in stored states and in messages to nodes."""
 
     CONVERGE = "converge"
     PREPARE = "prepare"
@@ -24,16 +24,17 @@ class Phase(str, enum.Enum):
 
     @classmethod
     def from_text(cls, text: str) -> Phase:
-        """Return the phase of this name. Raises ValueError for a text that names none."""
+        """Return the phase with this name. Raise ValueError if there is none."""
         try:
             return cls(text)
         except ValueError:
             raise ValueError(f"phase {text!r} is not one of {', '.join(PHASES)}") from None
 
 
-#: The phases of a change in their order. DIVERT is left out where nothing would change in it.
+#: The phases of a change in their order. DIVERT is left out if nothing would change in it.
 PHASES = (Phase.PREPARE, Phase.LINKS, Phase.DIVERT, Phase.FLIP, Phase.RETIRE)
-#: Phases whose state a node stays in. The others are steps of a change: never a generation, and never returned to.
+#: Phases in whose state a node may stay. The others are steps of a change: they never become a generation, and no
+#: node reverts to them.
 AT_REST = (Phase.CONVERGE, Phase.RETIRE)
 #: Phases in which BGP sessions are still as they were before the change.
 SESSIONS_HELD = (Phase.PREPARE, Phase.LINKS, Phase.DIVERT)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The values of policy/model.py as plain data for JSON, and back without loss.
+"""Conversion of the values of policy/model.py to plain data for JSON, and back without loss.
 
-What has its default is left out, for most of a rule is. Ports are written as Calico writes them (80, "1000:2000",
-"http"), labels and annotations as mappings.
+Fields at their default are left out, because most fields of a rule have it. Ports are written as in Calico (80,
+"1000:2000", "http"), labels and annotations as mappings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = t.TypeVar("T")
 
 
 def to_plain(value: t.Any) -> t.Any:
-    """`value` is a dataclass of the model, or what one is made of."""
+    """Return a dataclass of the model, or a value of one of its fields, as plain data. Tuples become lists."""
     if isinstance(value, (NamedPort, PortRange)):
         return _plain_port(value)
     if isinstance(value, tuple):
@@ -41,7 +41,7 @@ def to_plain(value: t.Any) -> t.Any:
 
 
 def from_plain(kind: type[T], data: t.Any) -> T:
-    """The dataclass `kind` that `to_plain` made `data` of. Raises ValueError for anything else."""
+    """Return the dataclass `kind` from the `data` that `to_plain` made. Raise ValueError for any other data."""
     if not isinstance(data, t.Mapping):
         raise ValueError(f"{kind.__name__} is made of {type(data).__name__}")
     known = {name: hint for name, hint, _default in _fields(kind)}
@@ -85,7 +85,7 @@ _FIELDS: dict[t.Any, tuple[tuple[str, t.Any, t.Any], ...]] = {}
 
 
 def _fields(kind: t.Any) -> tuple[tuple[str, t.Any, t.Any], ...]:
-    """Name, type and default of each."""
+    """Return (name, type, default) of each field of a dataclass."""
     found = _FIELDS.get(kind)
     if found is None:
         hints = t.get_type_hints(kind)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The part of a NodeState that is policy: what applies to whom on this node, whatever workloads come to it later."""
+"""The policy of a NodeState: all that may apply on the node, whatever workloads come to it later."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from ..policy.chains.rules.marks import DEFAULT_MASK
 from ..policy.model import Endpoint, Failsafe, Policy, PolicyNetworkSet, PolicyProfile, PolicySet, PolicyTier
 from .policy_json import Data, from_plain, to_plain
 
-#: Calico's own profile, that of host endpoints which it makes by itself: allows everything. Nobody has to define it.
+#: Calico's profile for host endpoints that it creates itself. It allows everything and need not be defined.
 ALLOW_ALL = "projectcalico-default-allow"
 
-#: What there is where nobody wrote anything: the tier `default`, empty.
+#: The policy of an inventory without any: the tier `default`, empty.
 NO_POLICY = model.policy_set()
 
 
 def allow_all() -> PolicyProfile:
-    """The profile ALLOW_ALL."""
+    """Return the profile ALLOW_ALL."""
     allow = (model.PolicyRule(model.ALLOW),)
     return PolicyProfile(ALLOW_ALL, ingress=allow, egress=allow)
 
 
 @dataclasses.dataclass(frozen=True)
 class PolicySettings:
-    """What is decided around policy; see policy/chains/settings.py for the words.
+    """The settings around policy; policy/chains/settings.py defines their values.
 
-    `workload_profiles` are those of workloads that name none. `nflog_group` 0 logs nothing. `audit`: what policy would
-    drop on this node is logged and accepted. `cut_denied_flows`: a new policy ends the connections that it denies.
+    `workload_profiles` are the profiles of workloads that name none. `nflog_group` 0 turns logging off. With `audit`,
+    packets that policy would drop are logged and accepted. With `cut_denied_flows`, a new policy ends the connections
+    that it denies.
     """
 
     default_endpoint_to_host_action: str = chains.DROP
@@ -50,14 +51,16 @@ class PolicySettings:
     mark_mask: int = DEFAULT_MASK
 
     def to_dict(self) -> Data:
-        """All of it: what a stored state says does not change with the defaults of a later release."""
+        """Return all settings as plain data, also defaults: a later release that reads them may have others."""
         return {field.name: to_plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
 
 @dataclasses.dataclass(frozen=True)
 class PolicyState:
-    """`endpoints` are the inventory's: this node's workloads and HostEndpoints, and of those of other nodes the ones
-    that some rule's selector or named port means. Workloads that come to the node between runs are not among them.
+    """The policies, endpoints and settings of one node.
+
+    `endpoints` are the inventory's: this node's workloads and HostEndpoints, and those of other nodes that a selector
+    or named port of a rule matches. Workloads that come to the node between runs are not among them.
     """
 
     policy_set: PolicySet = NO_POLICY
@@ -65,7 +68,7 @@ class PolicyState:
     settings: PolicySettings = PolicySettings()
 
     def to_dict(self) -> Data:
-        """JSON-ready form; `from_dict` reads it back."""
+        """Return the state as plain data for JSON; `from_dict` reads it."""
         return {
             "tiers": to_plain(self.policy_set.tiers),
             "policies": to_plain(self.policy_set.policies),
@@ -77,7 +80,10 @@ class PolicyState:
 
     @classmethod
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> PolicyState:
-        """Raises ValueError for an unknown field or a missing one."""
+        """Return the state in `data`.
+
+        Raise ValueError if a field is unknown or missing, or has a value of another type.
+        """
         fields = dict(data)
         try:
             policy_set = model.policy_set(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the policy compiler made, as a NodeState says it: tables of rendered rules, and sets."""
+"""The result of the policy compiler as parts of a NodeState: tables of rendered rules, and IP sets."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from .node_state import Hook, IpSet, IptablesTable
 
 
 class PolicyTables:
-    """Renders again and again: what has not changed since the last time is the same object then, which is how the
-    drivers know it."""
+    """A renderer that reuses its last results.
+
+    A table, chain or set that has not changed since the last call is the same object. Drivers recognize it by that.
+    """
 
     def __init__(self) -> None:
         self._of_chains, self._of_sets = ResultCache(), ResultCache()
-        self._rendered: tuple[list[t.Any], tuple[IptablesTable, ...]] = ([], ())  # what of, and the tables
+        self._rendered: tuple[list[t.Any], tuple[IptablesTable, ...]] = ([], ())  # compiled tables, rendered tables
 
     def render(self, node: NodePolicy, compiled: t.Sequence[Tables]) -> tuple[tuple[IptablesTable, ...], list[IpSet]]:
-        """`compiled`: of both families, or one, from `node`."""
+        """Return (iptables tables, IP sets) of `compiled`, the policy of `node` for one or both IP versions."""
         self._of_sets.begin()
         sets = [self._set(found) for one in compiled for found in one.sets]
         return self._all_tables(node, compiled), sets
@@ -59,7 +61,7 @@ def _rendered(rules: tuple[IptablesRule, ...]) -> tuple[str, ...]:
 
 
 def _titles(node: NodePolicy) -> dict[str, str]:
-    """{chain: `NetworkPolicy default/web, ingress`} of policies and profiles."""
+    """Return titles for the chains of policies and profiles, by chain: `NetworkPolicy default/web, ingress`."""
     titles = {}
     for direction in (INGRESS, EGRESS):
         for policy in node.policies.values():

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Workloads of other nodes that came there between runs, as `playbooks/sync_workloads.yml` collected them. Pure.
 
-A node asks nobody: what it knows of others' workloads is as old as the time at which they were asked.
+Nodes do not ask each other. What a node knows about others' workloads is as old as the time of collection.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from .node_state import NodeState
 from .policy_json import Data, to_plain
 from .policy_state import PolicySettings
 
-#: Characters of a time: 2026-11-22T06:00:00Z.
+#: The most characters of a time such as 2026-11-22T06:00:00Z.
 _WHEN_LIMIT = 40
 
 
 @dataclasses.dataclass(frozen=True)
 class Collected:
-    """What one node told: `endpoints` by name, `when` it was asked (ISO 8601, UTC, by the controller's clock).
+    """The workloads that one node reported.
 
-    `blocks` are the node's by the lockfile, in which all addresses lie. None: an older release collected it, and did
-    not check addresses.
+    `when` is the time of the report (ISO 8601, UTC, by the controller's clock). `blocks` are the node's blocks by the
+    lockfile; all addresses lie in them. They are None if an older release collected the report, which did not check
+    addresses.
     """
 
     when: str
@@ -41,13 +42,13 @@ class Collected:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Names the endpoints, 16 hex digits."""
+        """The first 16 hex digits of the SHA-256 of the endpoints."""
         content = json.dumps(to_plain(self.endpoints), sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 class Told(t.NamedTuple):
-    """What a controller passes on of one node. `endpoints` None: those that are known already."""
+    """A report of one node as the controller sends it on. `endpoints` None means that they have not changed."""
 
     when: str
     endpoints: t.Optional[tuple[Endpoint, ...]] = None
@@ -56,13 +57,17 @@ class Told(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RemoteEndpoints:
-    """By the name of the node that told them."""
+    """The reports of all other nodes, by the name of the node."""
 
     nodes: t.Mapping[str, Collected] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Of all nodes, by node and name. An address that two nodes told of is the one's that was asked later."""
+        """The endpoints of all nodes, sorted by node and name.
+
+        If two nodes report one address, it belongs to the node whose report is newer. An endpoint without any other
+        address is left out.
+        """
         owner: dict[str, str] = {}
         for node in sorted(self.nodes, key=lambda name: (self.nodes[name].when, name)):
             owner.update((address, node) for one in self.nodes[node].endpoints for address in one.addresses)
@@ -75,7 +80,7 @@ class RemoteEndpoints:
         return tuple(found)
 
     def when(self, endpoint: Endpoint) -> t.Optional[str]:
-        """When the node was asked that told of this endpoint, whatever its name is here. None: it is not from there."""
+        """Return the time of the report that contains this endpoint, under whatever name; None if no report does."""
         collected = self.nodes.get(endpoint.node)
         if collected is None:
             return None
@@ -85,10 +90,10 @@ class RemoteEndpoints:
         return collected.when if known else None
 
     def updated(self, told: t.Mapping[str, Told], nodes: t.Collection[str]) -> RemoteEndpoints:
-        """Return it with what was `told`, by node.
+        """Return the reports updated with those in `told`, by node.
 
-        Nodes that are not among `nodes`, the fleet's, are forgotten. A node that could not be asked keeps what is
-        known of it. Endpoints that are known already, and lie outside of the blocks that the node has by now, go.
+        Nodes that are not in `nodes`, the fleet's, are removed. A node without a new report keeps its last one. Known
+        endpoints outside of the blocks that their node has by the new report are removed.
         """
         found = {name: collected for name, collected in self.nodes.items() if name in nodes}
         for name, one in told.items():
@@ -103,11 +108,11 @@ class RemoteEndpoints:
         return RemoteEndpoints(found)
 
     def believed_by(self, state: t.Optional[NodeState]) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
-        """Return what the node with this state takes of it, and what not: the last check before it counts.
+        """Return the reports that the node with this state accepts, and the endpoints that it does not.
 
-        No address of a node or of this node's blocks is another node's workload. What an older release collected, with
-        no blocks beside it, has to lie in a pool and in no block that is known as a third node's; a node that has no
-        state yet takes nothing of that.
+        It is the last check. No address of a node or of this node's blocks may belong to another node's workload. A
+        report of an older release, which has no blocks, must have addresses in a pool and in no block of a third node;
+        a node without a state accepts none of it.
         """
         check = _Check(state)
         found, left_out = {}, []
@@ -124,7 +129,7 @@ class RemoteEndpoints:
         return (RemoteEndpoints(found), tuple(left_out)) if left_out else (self, ())
 
     def to_dict(self) -> Data:
-        """JSON-ready form; `from_dict` reads it back."""
+        """Return the reports as plain data for JSON; `from_dict` reads it."""
         return {
             name: {
                 "collected": collected.when,
@@ -136,7 +141,10 @@ class RemoteEndpoints:
 
     @classmethod
     def from_dict(cls, data: t.Any) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
-        """Return what `to_dict` made `data` of, and the endpoints in it that nobody takes. Raises ValueError."""
+        """Return the reports in `data`, the result of `to_dict`, and the endpoints that are left out.
+
+        Raise ValueError as `told_of`.
+        """
         told, left_out = told_of(data)
         return cls().updated(told, data), left_out
 
@@ -151,7 +159,7 @@ def _lies_in(blocks: OwnBlocks, text: str) -> bool:
 
 
 class _Check:
-    """What one node knows, to judge what it is told of others."""
+    """The knowledge of one node with which it judges the reports of others."""
 
     def __init__(self, state: t.Optional[NodeState]) -> None:
         self._state = state
@@ -166,7 +174,10 @@ class _Check:
         self._owners = BlockOwners((route.destination, route.node) for route in state.bird_routes)
 
     def refusal(self, node: str, endpoint: Endpoint, checked: bool) -> str:
-        """Return why this node does not take it, "" if it does. `checked`: against its node's blocks, already."""
+        """Return why this node does not accept the endpoint of `node`, "" if it does.
+
+        `checked` is whether the endpoint was checked against its node's blocks before.
+        """
         if self._state is None:
             return "" if checked else "it was collected without the blocks of its node."
         for text in endpoint.addresses:
@@ -187,8 +198,11 @@ class _Check:
 
 
 def told_of(data: t.Any) -> tuple[dict[str, Told], tuple[LeftOut, ...]]:
-    """Return what `updated` takes, and what was left out, of {node: {"collected": when, "endpoints": [...], or left
-    out, "blocks": [...]}}. Raises ValueError for what a controller cannot have sent."""
+    """Return the reports in `data` by node, as `updated` takes them, and the endpoints that are left out.
+
+    `data` is {node: {"collected": when, "endpoints": [...] or missing, "blocks": [...] or missing}}. Raise ValueError
+    if it has another form, or a block that is not a CIDR.
+    """
     if not isinstance(data, t.Mapping):
         raise ValueError("what nodes told is not a dictionary")
     told: dict[str, Told] = {}
@@ -219,8 +233,10 @@ def _blocks(node: str, data: t.Any) -> t.Optional[OwnBlocks]:
 
 
 def own_endpoints(state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> tuple[Endpoint, ...]:
-    """What a node tells of itself: `workloads`, those that came to it between runs, as its own policy knows them. The
-    inventory's are known to all by the plan."""
+    """Return the endpoints that a node reports, sorted by name: those of `workloads`, which came between runs.
+
+    All nodes know the inventory's workloads by the plan, so these are not reported.
+    """
     profiles = (state.policy.settings if state.policy else PolicySettings()).workload_profiles
     added = with_workloads(state, workloads, ()).workloads[len(state.workloads) :]
     found = (workload_endpoint(state.node, one, one.interface, one.addresses, profiles) for one in added)

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What actions that answer a question about an inventory print, and leave for calicoctl (cli/inventory_playbook.py)."""
+"""The output of actions that answer a question about an inventory: what they print, and the file for calicoctl.
+
+calicoctl reads the file in cli/inventory_playbook.py.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,21 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 
 
 def give(args: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any], lines: t.Sequence[str]) -> None:
-    """`args` are those of OPTIONS; `lines` say the answer for people."""
+    """Write the answer to the answer file, if one is given, and print it.
+
+    `args` are the values of OPTIONS. `lines` say the answer for people: they are printed for the output "text",
+    `answer` for "json", nothing for "none". Raise OSError if the file cannot be written.
+    """
     _write(args["answer_file"], {"lines": lines, "answer": answer})
     printed = {"text": lines, "json": json.dumps(answer, indent=2).splitlines(), "none": []}
     shown_lines.show(printed[args["output"]])
 
 
 def refuse(args: t.Mapping[str, t.Any], error: Exception) -> None:
-    """There is no answer: whoever reads the file is told why. Nothing is printed."""
+    """Write the error to the answer file, if one is given, so that its reader learns why there is no answer.
+
+    Print nothing. Raise OSError if the file cannot be written.
+    """
     _write(args["answer_file"], {"error": str(error)})
 
 

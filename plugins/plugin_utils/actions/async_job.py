@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Waiting for a task with ``async`` inside its action, so that the answer passes the action's filter.
 
-Ansible polls after the action has ended and takes the answer as the node gives it.
+Ansible itself would poll after the action has ended, and accept the answer as the node gives it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ansible.utils.display import Display
 
 Data = dict[str, t.Any]
 
-#: {uuid of a task: its seconds between polls}, in this process. Tasks that are tried again come with `poll: 0`.
+#: {uuid of a task: its seconds between polls}, in this process. A retried task has `poll: 0`.
 _POLLS: dict[str, int] = {}
 
 
 def is_waited_for(task: t.Any) -> bool:
-    """Return whether `task` has ``poll``, and keep Ansible from polling after the action."""
+    """Return whether `task` has a ``poll`` above 0, or had one before a retry; keep Ansible from polling afterwards."""
     if task.poll > 0:
         _POLLS[str(task._uuid)] = int(task.poll)
         task.poll = 0
@@ -31,7 +31,11 @@ def is_waited_for(task: t.Any) -> bool:
 
 
 def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) -> Data:
-    """Return the answer of the job that `action` has `started`, or a failure when its time is over."""
+    """Wait for the job that `action` has `started`, and return its answer.
+
+    Return a failure if no job was started, or if the task's time is over before the job ends. The job's files on the
+    node are removed once it has finished. Raise AnsibleError if the node cannot be reached at the last poll.
+    """
     job, task = started.get("ansible_job_id"), action._task
     if job is None:
         return {"failed": True, "msg": "No job id was returned by the async task"}
@@ -43,7 +47,7 @@ def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) ->
         try:
             answer = _status(action, task_vars, jid=job)
         except AnsibleError as error:
-            # The connection may be back at the next poll.
+            # The connection may work again at the next poll.
             Display().vvvv(f"async poll failed: {error}")
             action._connection.reset()
             if left <= 0:

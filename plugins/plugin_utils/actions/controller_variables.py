@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Variables as the controller has them: from inventory, options, plays, roles and set_fact, without facts.
 
-By default Ansible makes variables of the facts that modules return, above those of the inventory. Root on a node writes
-the answers of all modules that run there, so that it could set any variable of its own host, or take another host's
-name. ``set_fact`` is no fact in this sense: Ansible keeps it apart, unless it was cached by an earlier run.
+By default Ansible makes variables of the facts that modules return, and prefers them to those of the inventory. Root on
+a node writes the answers of all modules that run there. So it could set any variable of its own host, or pretend to be
+another host. ``set_fact`` is no fact in this sense: Ansible keeps it apart, unless an earlier run cached it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 _PREFIX = "calico_"
-#: Variables that say which host this is and where its inventory lies. Ansible takes them from facts, too.
+#: Variables that say which host this is and where its inventory lies. Ansible accepts them from facts, too.
 IDENTITY = frozenset(
     {"inventory_hostname", "inventory_hostname_short", "inventory_dir", "inventory_file", "group_names"}
 )
@@ -32,7 +32,7 @@ _REMEDY = (
 
 
 def is_of_fleet(name: str) -> bool:
-    """Return whether the compiler reads the variable `name`, or complains of how it is written."""
+    """Return whether the compiler reads the variable `name`, or reports it as misspelt or renamed."""
     if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
         return True
     return name in variables.RENAMED or (name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name])))
@@ -40,7 +40,7 @@ def is_of_fleet(name: str) -> bool:
 
 @contextlib.contextmanager
 def without_facts() -> t.Iterator[None]:
-    """Keep facts out of the variables that Ansible gives in this process, as inject_facts_as_vars=False does.
+    """Keep facts out of the variables that Ansible returns in this process, as inject_facts_as_vars=False does.
 
     Actions run in a process of their own, so that nothing else in the run sees the setting.
     """
@@ -53,13 +53,17 @@ def without_facts() -> t.Iterator[None]:
 
 
 class PlayVariables:
-    """Variables of hosts like `hostvars`, with those of the running play, role and task, which that leaves out."""
+    """The variables of hosts like `hostvars`, with those of the running play, role and task.
+
+    `hostvars` leaves these out.
+    """
 
     def __init__(self, hostvars: t.Any, task: t.Any) -> None:
         self._hostvars, self._task = hostvars, task
         self._play = task.get_play()
 
     def raw_get(self, host: str) -> dict[str, t.Any]:
+        """Return the variables of `host` as a dict, with templates as they are written."""
         found = self._hostvars._inventory.get_host(host)
         manager = self._hostvars._variable_manager
         return t.cast(
@@ -74,9 +78,10 @@ class PlayVariables:
 
 
 def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
-    """Return where to read variables of hosts, within without_facts(): `hostvars`, or PlayVariables.
+    """Return a mapping from host to its variables, for use within without_facts(): `hostvars`, or PlayVariables.
 
-    The latter takes longer for each host. It is needed where the play, role or task defines variables of the fleet.
+    PlayVariables takes longer for each host. It is returned if the play, role or task defines variables of the fleet.
+    The result is None if `task_vars` has no hostvars.
     """
     hostvars = task_vars.get("hostvars")
     if not hasattr(hostvars, "raw_get") or "inventory_hostname" not in task_vars:
@@ -89,9 +94,9 @@ def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
 
 
 def facts_of_fleet(own: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the names of facts that look like variables of the fleet and are left out.
+    """Return the sorted names of facts that look like variables of the fleet and are left out.
 
-    `own` are a host's variables as HostVars.raw_get gives them within without_facts().
+    `own` are a host's variables as HostVars.raw_get returns them within without_facts().
     """
     facts = own.get("ansible_facts")
     if not isinstance(facts, collections.abc.Mapping):
@@ -101,10 +106,10 @@ def facts_of_fleet(own: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def check_host(task_vars: t.Mapping[str, t.Any]) -> None:
-    """Refuse a host that gives itself another identity, or variables of this collection's roles, by facts.
+    """Raise FleetError if facts of the host give it another identity, or set variables of this collection's roles.
 
-    The options of a task are templates that Ansible has evaluated with facts already, so that these names cannot be
-    left out. Variables of the fleet can: no option is made of them. Raises FleetError.
+    Ansible has already evaluated the templates in a task's options with facts, so these names cannot be left out.
+    Variables of the fleet can: no option is made of them.
     """
     hostvars = task_vars.get("hostvars")
     if not constants.INJECT_FACTS_AS_VARS or not hasattr(hostvars, "raw_get"):

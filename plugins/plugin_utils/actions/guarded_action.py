@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The base of all actions of this collection: what a node answers reaches neither variables nor Ansible's own keys."""
+"""The base of all actions of this collection: a node's answer sets neither variables nor Ansible's own keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_ANSIBLE = ("ansible.builtin.", "ansible.legacy.")
 class GuardedAction(ActionBase):
     """An action whose variables come from the controller and whose modules' answers are filtered.
 
-    Subclasses define `act` in the place of `run`.
+    Subclasses define `act` in place of `run`.
     """
 
     def run(self, tmp: t.Any = None, task_vars: t.Optional[Data] = None) -> Data:
@@ -37,13 +37,16 @@ class GuardedAction(ActionBase):
 
     @abc.abstractmethod
     def act(self, result: Data, task_vars: Data) -> Data:
-        """Return `result`, filled with what the task is to answer."""
+        """Return `result`, with the keys of the task's answer added."""
 
     def _execute_module(self, module_name: t.Optional[str] = None, **options: t.Any) -> Data:
-        """Run a module on the node and return what passes of its answer."""
+        """Run a module on the node and return the keys of its answer that are passed on.
+
+        The answer of one of Ansible's own modules is returned unchanged.
+        """
         answer = super()._execute_module(module_name=module_name, **options)
         name = module_name or str(self._task.action)
-        if name.startswith(_OF_ANSIBLE):  # for a helper of ActionBase: no action returns it
+        if name.startswith(_OF_ANSIBLE):  # a helper of ActionBase needs it whole, and no action returns it
             return t.cast(Data, answer)
         return self._passed_on(name, answer)
 

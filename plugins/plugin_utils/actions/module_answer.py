@@ -5,7 +5,8 @@
 
 Root on a node writes the answer of every module that runs there. Ansible's strategy obeys some keys of an answer:
 `ansible_facts` sets variables, `add_host` and `add_group` change the inventory, `ansible_stats` the statistics. So only
-keys pass that the module documents, that report how the task went, or that the controller itself has set.
+three kinds of keys pass: those that the module documents, those that report how the task went, and those that the
+controller itself has set.
 """
 
 from __future__ import annotations
@@ -86,7 +87,10 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
 
 
 def _shown(value: t.Any) -> t.Any:
-    """Return `value` with every text in it as a terminal can show it: Ansible prints messages and diffs as they are."""
+    """Return `value` with every text in it as a terminal can show it.
+
+    Ansible prints messages and diffs unchanged.
+    """
     if isinstance(value, str):
         text = terminal_text.text(value)
         return value if text == value else text
@@ -100,8 +104,8 @@ def passed_on(
 ) -> dict[str, t.Any]:
     """Return the part of `answer` that an action of `module` (a name without the collection's) passes on.
 
-    `discovered` is the name of the fact by which Ansible remembers the `interpreter` that it discovered on the node
-    for this very answer, or None.
+    `discovered` is the name of the fact by which Ansible remembers the `interpreter` that it discovered on the node for
+    this very answer, None if it discovered none. Raise KeyError for a module that DOCUMENTED does not have.
     """
     wanted = OF_ANSIBLE | DOCUMENTED[module]
     kept = {key: _shown(value) if key in OF_ANSIBLE else value for key, value in answer.items() if key in wanted}

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Confirming a change of a host by a connection that is opened after it, as often as it takes.
+"""The confirmation of a host's change by a connection that is opened after it, with retries.
 
-Each host is confirmed by the process that changed it, at once: however many hosts a task has, none waits for another
-one, and a host that fails the task ends nobody's time.
+The process that changed a host also confirms it, at once. So no host waits for another one, however many hosts a task
+has, and a host that fails the task ends no other host's time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ..nodes import run_results
 
-#: Seconds for which a host is asked on after its time is over: it goes back then, and says so.
+#: Seconds for which a host is still asked after its time is over: it reverts then, and answers that it did.
 GOING_BACK = 45.0
 _PAUSE = 1.0
-#: Sentences of a plan that are repeated.
+#: Most sentences of a plan that an error repeats.
 _NAMED = 20
 
 Data = dict[str, t.Any]
@@ -32,9 +32,11 @@ def confirm(
     clock: t.Callable[[], float] = time.monotonic,
     sleep: t.Callable[[float], None] = time.sleep,
 ) -> Data:
-    """What the host answers to node_confirm, or {unreachable: True, msg: why}.
+    """Return the host's answer to node_confirm, or {"unreachable": True, "msg": why} after the last attempt.
 
-    `reset` gives up the connection that stands, `ask` calls the module; either raises AnsibleConnectionFailure.
+    `reset` closes the present connection, `ask` calls the module by a new one. If either raises
+    AnsibleConnectionFailure, both are retried every second, until 45 seconds after the host's time to confirm of
+    `seconds`. Other errors are passed on.
     """
     deadline = clock() + seconds + GOING_BACK
     while True:
@@ -48,8 +50,11 @@ def confirm(
 
 
 def problem(host: str, answer: Data, seconds: float, cut: t.Any) -> str:
-    """Why a change is not confirmed and what the host does now, "" if it is. `cut` and `answer` are as the host gave
-    them."""
+    """Return why a change is not confirmed and what the host does next, "" if it is confirmed.
+
+    `answer` is the result of `confirm`, `seconds` the host's time to confirm. `cut` are the plan's sentences about
+    connections, as the host returned them.
+    """
     outcome = answer.get("outcome")
     if outcome in ("confirmed", "replaced", "nothing"):
         return ""
@@ -64,8 +69,8 @@ def problem(host: str, answer: Data, seconds: float, cut: t.Any) -> str:
     if outcome == "same_connection":
         return (
             f"{host} was asked by the connection that it was changed by, so that nothing is known of new ones. It goes"
-            f" back to what it had before within {seconds:g} s of the change. Have Ansible open a new one when it is"
-            " told to (meta: reset_connection), or give calico_node_confirm_timeout: 0, which confirms nothing."
+            f" back to what it had before within {seconds:g} s of the change. Have Ansible open a new one for"
+            " meta: reset_connection, or give calico_node_confirm_timeout: 0, which confirms nothing."
         )
     why = run_results.reason(answer)
     return (

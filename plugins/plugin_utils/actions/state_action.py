@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the per-host actions share: finding out which state the host is meant to have in this phase."""
+"""The common part of the per-host actions: finding the state that the host must have in a phase."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from .guarded_action import GuardedAction
 
 
 class StateAction(GuardedAction):
-    """Base of actions that send one host's NodeState to a module. `answered`: what the host said, if it was asked."""
+    """The base of actions that send one host's NodeState to a module.
+
+    `answered` is the host's answer to node_info, empty if it was not asked.
+    """
 
     answered: t.Mapping[str, t.Any] = {}
 
     @staticmethod
     def phase_of(args: dict[str, t.Any]) -> Phase:
-        """Remove the task's `phase` from its arguments and return it, converge by default.
+        """Remove the task's `phase` from its arguments and return it; converge if there is none.
 
-        Raises AnsibleActionFail for a text that names no phase.
+        Raise AnsibleActionFail for a text that names no phase.
         """
         try:
             return Phase.from_text(args.pop("phase", None) or Phase.CONVERGE)
@@ -43,7 +46,7 @@ class StateAction(GuardedAction):
         pool: t.Optional[str] = None,
         mode: t.Optional[str] = None,
     ) -> NodeState:
-        """The state of `phase` for this host; see host_states."""
+        """Return the state of this host in `phase`. The other arguments and the errors are those of host_states."""
         return self.host_states(task_vars, fleet, observed, lambda dummy: (phase,), pool, mode)[0][1]
 
     def host_states(
@@ -55,11 +58,12 @@ class StateAction(GuardedAction):
         pool: t.Optional[str] = None,
         mode: t.Optional[str] = None,
     ) -> list[tuple[Phase, NodeState]]:
-        """(phase, its state) for this host, of the `phases` of the targets.
+        """Return a list of (phase, state of this host in it), for the phases that `phases` selects from the targets.
 
-        `fleet` is the folder that the fleet action made, None in an ad-hoc run: the first host of the task compiles the
-        fleet then, for all of them.
-        `observed` is the variable with this host's node_info result, None to ask the host now. Raises FleetError.
+        `fleet` is the folder that the fleet action made, None in an ad-hoc run: then the first host of the task
+        compiles the fleet for all of them, with `mode` as the encapsulation of `pool` if they are given. `observed` is
+        the variable with this host's node_info result, None to ask the host. Raise FleetError if the host is refused,
+        is not in the fleet, or has a state that cannot be read.
         """
         host = task_vars["inventory_hostname"]
         answer = task_vars.get(observed) if observed else self.ask_node(task_vars)
@@ -80,6 +84,7 @@ class StateAction(GuardedAction):
             raise observed_nodes.unreadable(host, why) from error
 
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Return this host's answer to node_info, and keep it in `answered`. Raise FleetError if the module fails."""
         answer = self._execute_module(
             module_name="baremetal.host_routing.node_info",
             module_args={

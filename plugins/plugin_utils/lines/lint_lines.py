@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was found in an inventory, as a table: a row for each finding, beneath it in words what it is."""
+"""The findings in an inventory, as a table: a row for each finding, and beneath it an explanation and the remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADING = ("SEVERITY", "RULE", "WHERE")
 
 
 def text(looked: Looked) -> list[str]:
-    """The last line is the verdict."""
+    """Return the lines of the table; the last line is the verdict."""
     found = looked.findings
     rows = [(one.severity, one.rule, one.origin or one.variable) for one in found]
     heading, *table = tables.columns(HEADING, rows).splitlines()

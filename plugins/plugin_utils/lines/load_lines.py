@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What BGP costs in a fleet, as a table: a row for all nodes that it costs the same."""
+"""The costs of BGP in a fleet, as a table: one row for all nodes with the same costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ HEADING = ("NODES", "ROLE", "SESSIONS", "PATHS", "ROUTES", "START", "BLOCK", "MI
 
 
 def document(found: FleetLoad) -> dict[str, t.Any]:
-    """For programs. `memory` is in MiB."""
+    """Return the costs as a dict for programs.
+
+    The keys are sessions, blocks, told_at_start (routes announced when the whole fleet starts), nodes (a list of groups
+    with the same costs, `memory` in MiB) and uniform (the rows of `calicoctl scale` for a fleet of this size).
+    """
     return {
         "sessions": found.sessions,
         "blocks": sum(found.blocks),
@@ -37,6 +41,10 @@ def document(found: FleetLoad) -> dict[str, t.Any]:
 
 
 def text(found: FleetLoad) -> list[str]:
+    """Return the lines of the table, a line of totals, and a table of a uniform fleet of the same size.
+
+    The last table is left out for fewer than two nodes.
+    """
     lines = tables.columns(HEADING, (_row(group) for group in found.alike)).splitlines()
     nodes = sum(len(group.nodes) for group in found.alike)
     counts = (nodes, "node"), (found.sessions, "session"), (sum(found.blocks), "block")

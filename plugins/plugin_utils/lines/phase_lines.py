@@ -20,7 +20,11 @@ def phase(
     targets: Targets,
     max_lost_probes: int = 0,
 ) -> tuple[str, list[str]]:
-    """(line, problems). The gate is open without problems; up to `max_lost_probes` lost probes of a soak are none."""
+    """Return the line about the phase `name`, and the problems that stop the change, an empty list for none.
+
+    Each host without a usable result is a problem, and so is each path with lost probes in the phases "prove" and
+    "soak". Up to `max_lost_probes` lost probes of the phase "soak" are no problem.
+    """
     problems = []
     for host in hosts:
         answer = results.get(host)
@@ -90,7 +94,7 @@ def _probes(
 
 
 def _unwatched(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """The hosts whose counts do not reach back to before the flip, and why."""
+    """Return a text for each host whose counts do not begin before the flip: its name, with the reason in brackets."""
     found = []
     for host, answer in sorted(results.items()):
         watch = answer.get("watch") or {}
@@ -110,7 +114,11 @@ def returned(
     causes: t.Sequence[str],
     hold: bool = False,
 ) -> str:
-    """Why a change did not happen and what is where now. `hold`: backup routes stood under it."""
+    """Return a text about why a change was not made, and what each node runs now.
+
+    `causes` are the problems; the first 20 are named. `hold` says whether backup routes carried traffic during the
+    change.
+    """
     back = [host for host in hosts if run_results.usable(results.get(host))]
     left = [host for host in hosts if host not in back]
     what = "The change of sessions" if hold else "The change of mode"

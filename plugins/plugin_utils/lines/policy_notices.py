@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is odd in an inventory's policy, each with the file and line where it is written."""
+"""The probable mistakes in an inventory's policy, each with the file and line where it is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from
 
 
 def notices(fleet: Fleet, hosts: t.Sequence[Host]) -> tuple[str, ...]:
-    """For people who read a plan. Nothing without policy."""
+    """Return a sentence about each probable mistake, for readers of a plan; () if the fleet has no policy."""
     parts = fleet.policy
     if parts is None:
         return ()
@@ -28,7 +28,7 @@ def notices(fleet: Fleet, hosts: t.Sequence[Host]) -> tuple[str, ...]:
 
 def _notice(found: policy_lint.PolicyFinding, parts: PolicyParts, hosts: t.Sequence[Host]) -> str:
     who = f"{found.kind} {found.name}"
-    # A policy of a staged kind is known by the kind and name of what it stands beside.
+    # A staged policy has the kind and name of the policy that it previews.
     written = f"Staged{who.replace(STAGED_PREFIX, '')}" if STAGED_PREFIX in found.name else who
     place = parts.policy.places.get(written, "")
     if place.startswith("in "):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last lines of a run: what the fleet is like now, or what a plan would change."""
+"""The last lines of a run: the state of the fleet, or what a plan would change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
 
 def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
-    """One line for the fleet, and one for each host that could not be planned."""
+    """Return one line for each host that could not be planned, one per phase, and one or two for the fleet."""
     usable = {host: answer for host, answer in plans.items() if run_results.usable(answer)}
     changing = [host for host, answer in usable.items() if answer.get("changed")]
     resets = sum(answer.get("sessions_reset", 0) for answer in usable.values())
@@ -31,7 +31,7 @@ def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
 
 
 def touched(plans: Results) -> list[str]:
-    """One line where nodes or sessions come: how far that reaches."""
+    """Return one line that says what changes on which nodes, if nodes or sessions are added; else an empty list."""
     if not any(answer.get("new") or answer.get("sessions_begun") for answer in plans.values()):
         return []
     groups: dict[str, list[str]] = {}
@@ -43,7 +43,7 @@ def touched(plans: Results) -> list[str]:
 
 
 def _change_of(answer: t.Mapping[str, t.Any]) -> str:
-    """In a few words what becomes of a node."""
+    """Return in a few words what changes on a node, by its plan."""
     if answer.get("new"):
         return "new"
     if not answer.get("changed"):
@@ -66,8 +66,10 @@ _WORDS = {"fdb": "FDB", "neighbor": "neighbours", "ipset": "sets", "iptables": "
 
 
 def phases(plans: Results) -> list[str]:
-    """One line for each phase of a change: how much it changes, and where. What is proven between them changes
-    nothing."""
+    """Return one line for each phase of a change, with the number of changes and the nodes.
+
+    The proofs between phases change nothing, so they have no line.
+    """
     counts: dict[str, dict[int, list[str]]] = {}
     for host, answer in sorted(plans.items()):
         for step in answer.get("phases", ()):
@@ -83,7 +85,7 @@ def phases(plans: Results) -> list[str]:
 
 
 def confirmed(plans: Results) -> list[str]:
-    """One line, none where no node waited for being confirmed."""
+    """Return one line with the number of nodes that answered a new connection; an empty list if no node had to."""
     asked = [answer["confirmed"] for answer in plans.values() if "confirmed" in answer]
     return [f"confirm  {sum(asked)}/{len(asked)} nodes answered a new connection"] if asked else []
 
@@ -99,14 +101,18 @@ def converged(
     reachability: Results,
     elapsed: t.Optional[float],
 ) -> list[str]:
-    """`elapsed` is in seconds, None where nobody took the time."""
+    """Return one line for each host that failed, one about confirmations if there were any, and one for the fleet.
+
+    `plans`, `convergence` and `reachability` are the results of the modules `node`, `convergence_info` and `probe`, by
+    host. `elapsed` is in seconds, None if it was not measured.
+    """
     lines = []
     good = 0
     up = wanted = 0
     for host in hosts:
         answer = convergence.get(host)
         sessions = (answer or {}).get("sessions", {})
-        # Both ends of a session between nodes are counted, one of a session with somebody else.
+        # A session between nodes is counted at both ends, one with an external peer at one end.
         external = (answer or {}).get("external_sessions", 0)
         up += sessions.get("established", 0) + min(external, sessions.get("established", 0))
         wanted += sessions.get("expected", 0) + external

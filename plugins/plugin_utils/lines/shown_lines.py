@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines that actions print. What is in them comes from nodes: it is shown, and commands no terminal."""
+"""The lines that actions print. They contain texts from nodes, which must be shown without controlling the terminal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
 
 
 def show(lines: t.Iterable[str], color: t.Optional[str] = None) -> None:
-    """Print each of `lines` as one line."""
+    """Print each of `lines` as one line, in `color` if it is given."""
     for line in lines:
         Display().display(terminal_text.line(line), color=color)
 
 
 def texts(values: t.Iterable[object]) -> list[str]:
-    """Return warnings and the like as Ansible may print them."""
+    """Return warnings and other values as texts that Ansible may print."""
     return [terminal_text.text(value) for value in values]

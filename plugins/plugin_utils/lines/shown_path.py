@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Paths as people are told them."""
+"""Paths as messages show them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import os
 
 
 def shown_path(path: str) -> str:
-    """Relative to the current folder where it lies below that (a line after it may be: hosts.yml:3), else as it is."""
+    """Return `path` relative to the current folder if it lies below that, else unchanged.
+
+    A line number may follow the path: hosts.yml:3.
+    """
     relative = os.path.relpath(path)
     return path if relative.split(os.sep)[0] == os.pardir else relative

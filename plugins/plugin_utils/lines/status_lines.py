@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How all nodes are doing: one row for each, then in words what is not as it shall be."""
+"""The status of all nodes: one row for each, then sentences about what is wrong."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
 
 HEADING = ("NODE", "BGP", "BLOCKS", "WORKLOADS", "ROUTES", "DRIFT(24h)", "AGENT")
-#: Share of a pool's addresses on a node, spare blocks included, from which on it is said that they run out.
+#: Share of a pool's addresses on a node, spare blocks included, from which on they are reported as running out.
 NEARLY_ALL = 0.8
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
-    """What a host says of itself, None where it says nothing."""
+    """Return the documented keys of a host's answer to node_status_info, None if it did not answer."""
     if result is None or not run_results.usable(result) or "agent" not in result:
         return None
     own = ("node", "plan", "complete", "bgp", "routes", "blocks", "workloads", "agent", "problems")
@@ -30,7 +30,7 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
 
 
 def text(hosts: t.Sequence[str], results: Results) -> list[str]:
-    """The table, what is wrong, and one line for the fleet."""
+    """Return the table, a line for each problem, and one line for the fleet."""
     nodes = {host: known(results.get(host)) for host in hosts}
     wrong = problems(hosts, results)
     rows = [_row(host, node, results.get(host)) for host, node in nodes.items()]
@@ -39,7 +39,10 @@ def text(hosts: t.Sequence[str], results: Results) -> list[str]:
 
 
 def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
-    """Sentences. A session between two nodes that both see down is named once."""
+    """Return sentences about what is wrong, an empty list for nothing.
+
+    A session between two nodes that both see down is named once.
+    """
     found: list[str] = []
     seen: set[frozenset[str]] = set()
     for host in hosts:
@@ -77,7 +80,11 @@ def _of_node(host: str, node: Result, seen: set[frozenset[str]]) -> t.Iterator[s
 
 
 def _session(host: str, session: Result) -> str:
-    """`node7 <-> node4: Active since 14:02:11 (Hold timer expired); its routes are kept by graceful restart: ...`."""
+    """Return a sentence about a session that is down.
+
+    For example `node7 <-> node4: Active since 14:02:11 (Hold timer expired); its routes are kept by graceful restart:
+    ...`.
+    """
     since = f" since {session['since']}" if session["since"] else ""
     error = f" ({session['error']})" if session["error"] else ""
     kept = "; its routes are kept by graceful restart" if session["routes_kept"] else ""
@@ -143,7 +150,7 @@ def _agent(agent: Result) -> str:
 
 
 def duration(seconds: int) -> str:
-    """`9d`, `3h`, `12m`, `40s`."""
+    """Return a time in seconds in its largest whole unit: `9d`, `3h`, `12m` or `40s`. A negative time is `0s`."""
     for unit, letter in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "m")):
         if seconds >= unit:
             return f"{seconds // unit}{letter}"
@@ -156,7 +163,7 @@ def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong:
     up = wanted = 0
     for node in nodes.values():
         for session in node["bgp"]["sessions"] if node and node["node"] else ():
-            # Both ends of a session between nodes are counted, one of a session with somebody else.
+            # A session between nodes is counted at both ends, one with an external peer at one end.
             ends = 1 if session["node"] else 2
             wanted += ends
             up += ends if session["established"] else 0

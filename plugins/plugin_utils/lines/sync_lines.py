@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is said of an exchange of workloads: who could not be asked, what is new."""
+"""The lines about an exchange of workloads: which nodes failed, and what is new."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
 
 def answered(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
-    """Return whether remote_endpoints_info said something of the host that can be used."""
+    """Return whether the host's answer to remote_endpoints_info can be used."""
     return answer is not None and run_results.usable(answer) and not endpoint_sync.refusal(host, answer)
 
 
@@ -26,7 +26,10 @@ def _why_not(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> str:
 
 
 def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str]:
-    """A sentence for each host that was not asked, or not told."""
+    """Return a sentence for each host that could not be asked, or could not be sent the others' workloads.
+
+    `asked` and `taken` are the results of remote_endpoints_info and remote_endpoints, by host.
+    """
     found = []
     for host in hosts:
         if not answered(host, asked.get(host)):
@@ -38,10 +41,10 @@ def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str
 
 
 def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool) -> list[str]:
-    """Problems, then one line for the fleet."""
+    """Return a line for each problem, then one line for the fleet. `check` says that nothing was written."""
     wrong = problems(hosts, asked, taken)
     workloads = sum(len(answer["endpoints"]) for host, answer in asked.items() if answered(host, answer))
-    # Each node is told of each change, so that it is found many times.
+    # Each node reports each change, so equal ones are counted once.
     changes = {
         (change["action"], change["subject"])
         for answer in taken.values()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fleet as it is without one of its nodes, while the inventory still has that one."""
+"""A fleet without one of its nodes, while the inventory still has that node."""
 
 from __future__ import annotations
 
@@ -19,14 +19,21 @@ _NAMING = ("calico_workloads", "calico_bgp_peers", "calico_policies")
 
 @dataclasses.dataclass(frozen=True)
 class Removal:
-    """`others` are the hosts that stay. `places` are files, some with a line, in which the inventory has the node."""
+    """The result of `of`.
+
+    `others` are the hosts that stay. `places` are the files, some with a line, in which the inventory has the node.
+    """
 
     others: tuple[Host, ...]
     places: tuple[str, ...]
 
 
 def of(hosts: t.Sequence[Host], name: str) -> Removal:
-    """Raises FleetError for a node that is not there or that the others need."""
+    """Return what the removal of the node `name` leaves, and where the inventory has it.
+
+    Raise FleetError if the node is not in the fleet, is the last workload node or the only route reflector that others
+    need, or if a workload, a BGP peer or a policy of the inventory names it.
+    """
     leaving = next((host for host in hosts if host.name == name), None)
     if leaving is None:
         known = [host.name for host in hosts]
@@ -57,7 +64,7 @@ def of(hosts: t.Sequence[Host], name: str) -> Removal:
 
 
 def _nothing_is_placed_on(hosts: t.Sequence[Host], name: str) -> None:
-    """What the inventory puts on the node has to go somewhere else first: only its owner knows where."""
+    """Raise FleetError if an entry of the inventory is placed on the node: only its owner knows where it must go."""
     for variable in _NAMING:
         entries = next((host.variables[variable] for host in hosts if variable in host.variables), ())
         for index, entry in enumerate(entries if isinstance(entries, list) else ()):
@@ -70,7 +77,7 @@ def _nothing_is_placed_on(hosts: t.Sequence[Host], name: str) -> None:
 
 
 def _places(leaving: Host) -> t.Iterator[str]:
-    """Where the node's address stands, and what host_vars has of it."""
+    """Yield the place of the node's address, and the files of host_vars about it."""
     own = re.compile(rf"(.*/host_vars/{re.escape(leaving.name)}(?:/.*|\.\w+)?)(?::\d+)")
     address = node_address.origin(leaving)
     if address and not own.fullmatch(address):

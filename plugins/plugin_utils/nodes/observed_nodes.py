@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the nodes of a run answered to node_info, read node by node: one that cannot be read is named, and left out."""
+"""The answers of a run's nodes to node_info, read node by node: an unreadable one is named and left out."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ from . import run_results
 
 @dataclasses.dataclass
 class ObservedNodes:
-    """By host: `states` (None: it has none yet), `journals`, `passwords` (names of those that change), and `refused`,
-    hosts that answered something that cannot be read; these are in none of the others."""
+    """The answers of nodes, by host.
+
+    `states` has their stored states (None: the host has none yet), `journals` what they assigned by themselves, and
+    `passwords` the names of the secrets whose value changes. `refused` are hosts whose answer cannot be read, with the
+    error; the others do not contain these. `left_out` are the parts of answers that are not used.
+    """
 
     states: dict[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
     journals: dict[str, node_info.Journal] = dataclasses.field(default_factory=dict)
@@ -30,14 +34,17 @@ class ObservedNodes:
     left_out: list[LeftOut] = dataclasses.field(default_factory=list)
 
     def refuse(self, host: str, error: FleetError) -> None:
-        """Go on without a host."""
+        """Record the error of a host, and remove what it answered."""
         self.refused[host] = error
         for part in (self.states, self.journals, self.passwords):
             t.cast("dict[str, t.Any]", part).pop(host, None)
 
 
 def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
-    """Return what the hosts answered. Those that could not be reached, or failed, are not in it."""
+    """Return the answers of the hosts, from the results of their tasks by host.
+
+    Raise nothing for an unreadable answer. Hosts that could not be reached, failed or were skipped are not in it.
+    """
     found = ObservedNodes()
     with uncollected():
         for host, answer in results.items():
@@ -55,8 +62,10 @@ def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
 
 
 def state(host: str, answer: t.Any) -> t.Optional[NodeState]:
-    """Return the stored state in a node_info result, None for a fresh node or one that was not read. Raises
-    FleetError."""
+    """Return the stored state in a node_info result, None for a fresh node or one that was not read.
+
+    It is without its policy. Raise FleetError if it cannot be read or is another node's.
+    """
     try:
         return node_info.state(host, answer)
     except node_info.Foreign as error:
@@ -77,7 +86,7 @@ def unreadable(host: str, error: Unreadable) -> FleetError:
 
 
 def foreign(host: str, other: str) -> FleetError:
-    """Return the error that says that a host has the state of another node."""
+    """Return the error that says that a host has the state of the node `other`."""
     return FleetError(
         f"stored state of {host}",
         None,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The blocks that the lockfile gives to each node: about addresses in them a node is believed, and about no others."""
+"""The blocks that the lockfile assigns to each node: a node's answer is trusted only about addresses in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from ..sources import fleet_source, inventory_source, lockfile_store
 
 
 def of_lockfile(task_vars: t.Mapping[str, t.Any]) -> dict[str, tuple[str, ...]]:
-    """Return {node: its blocks (CIDR), spare ones included}. Raises FleetError where there is no lockfile."""
+    """Return a mapping from node to its blocks (CIDRs), spare ones included.
+
+    Raise FleetError if there is no lockfile, or if it cannot be read.
+    """
     chosen = fleet_source.fleet_variable(inventory_source.hosts(task_vars), "calico_lockfile")
     path = lockfile_store.path_for(chosen, task_vars)
     plan = lockfile_store.read(path)

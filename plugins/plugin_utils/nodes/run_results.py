@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Results that earlier tasks of a run registered, for all of its hosts."""
+"""The results that earlier tasks of a run registered, for all of its hosts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def of_hosts(
     hosts: t.Iterable[str],
     reader: t.Optional[shapes.Reader] = None,
 ) -> dict[str, t.Mapping[str, t.Any]]:
-    """Return {host: result registered as `name`}, without the hosts that have none.
+    """Return a mapping from host to the result registered as `name`, without the hosts that have none.
 
-    `reader` says what a result has to be; one that is something else is returned as that of a task that failed. None:
-    the results as they are, for callers that read them by themselves.
+    `reader` says what a result must be; one that it cannot read becomes the result of a failed task. With None the
+    results are returned as they are, for callers that read them by themselves.
 
-    As registered: a result is data in which no templates are, and looking for them in what whole fleets answered takes
-    longer than anything that is done with it.
+    Templates in results are not evaluated: they are data, and searching the answers of a whole fleet for templates
+    takes longer than everything else that is done with them.
     """
     hostvars = task_vars["hostvars"]
     raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
@@ -39,13 +39,14 @@ def of_hosts(
 
 
 def usable(result: t.Optional[t.Mapping[str, t.Any]]) -> bool:
+    """Return whether there is a result, and its task did not fail, was not skipped and reached its host."""
     return (
         result is not None and not result.get("unreachable") and not result.get("failed") and not result.get("skipped")
     )
 
 
 def reason(result: t.Optional[t.Mapping[str, t.Any]]) -> str:
-    """Why a host's part is not usable, in words."""
+    """Return in words why a host's result is not usable."""
     if result is None:
         return "unreachable, or failed earlier in this run (its error stands above)"
     if result.get("unreachable"):
@@ -54,7 +55,7 @@ def reason(result: t.Optional[t.Mapping[str, t.Any]]) -> str:
 
 
 def first_line(message: t.Any) -> str:
-    """Return the first line of a message as a terminal can show it, cut where it is very long; "" for no text."""
+    """Return the first line of a message as a terminal can show it, cut if it is very long; "" if it is no text."""
     text = results.message(message).strip()
     line = terminal_text.line(text.splitlines()[0]) if text else ""
     return line if len(line) <= limits.LINE else f"{line[: limits.LINE]}..."

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each node is told of the others, kept for the length of a run in a private folder on the controller."""
+"""What each node receives about the others, kept for the length of a run in a private folder on the controller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Part = dict[str, t.Any]
 
 
 def save(parts: t.Mapping[str, Part]) -> str:
-    """The folder's path. It is 0700 and goes when ansible-playbook ends."""
+    """Write the parts, by host, into a new folder and return its path.
+
+    The folder has mode 0700, and is removed when ansible-playbook ends.
+    """
     folder = tempfile.mkdtemp(prefix="host_routing-", dir=constants.DEFAULT_LOCAL_TMP)
     for host, part in parts.items():
         with open(_path(folder, host), "w", encoding="utf-8") as stream:
@@ -26,7 +29,7 @@ def save(parts: t.Mapping[str, Part]) -> str:
 
 
 def load(folder: str, host: str) -> t.Optional[Part]:
-    """None for a host that did not answer."""
+    """Return the part of `host` that `save` wrote into `folder`, None for a host that did not answer."""
     try:
         with open(_path(folder, host), encoding="utf-8") as stream:
             return t.cast(Part, json.load(stream))

@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From calico_bgp_secrets of a host to the packed parameter that a module takes. Only here do passwords leave the
-inventory, and only those that the host's sessions need."""
+"""The packed passwords for a module's parameter, from the host's calico_bgp_secrets.
+
+Passwords leave the inventory here only, and only those that the host's sessions need.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from . import inventory_source
 
 
 def packed(task_vars: t.Mapping[str, t.Any], names: t.Optional[t.Collection[str]] = None) -> t.Optional[str]:
-    """Those called `names` (None: all) of the host of this task; None where there are none. Raises FleetError."""
+    """Return the packed passwords of this task's host, or None if there are none. See bgp/passwords.py.
+
+    `names` limits them to these secrets; None means all. Raise FleetError if calico_bgp_secrets is invalid.
+    """
     value = task_vars["hostvars"][task_vars["inventory_hostname"]].get(bgp_secrets.VARIABLE)
     if not value or (names is not None and not names):
         return None
@@ -25,5 +30,5 @@ def packed(task_vars: t.Mapping[str, t.Any], names: t.Optional[t.Collection[str]
 
 
 def named(states: t.Iterable[t.Mapping[str, t.Any]]) -> set[str]:
-    """The secrets that the sessions of some NodeStates, as dictionaries, name."""
+    """Return the names of the secrets that the sessions of these NodeStates (as dicts) use."""
     return {str(name) for state in states for name in (state.get("bird") or {}).get("secrets", ())}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the inventory, the lockfile and the nodes' copies to the targets of a run."""
+"""The targets of a run, compiled from the inventory, the lockfile and the nodes' copies."""
 
 from __future__ import annotations
 
@@ -51,18 +51,20 @@ from .topology import with_topology
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
+    """The result of `compile_targets`."""
+
     targets: Targets
     fleet: Fleet
     lockfile: str
-    before: str  # text of the lockfile as it is, "" where there is none
-    after: str
+    before: str  # text of the present lockfile, "" if there is none
+    after: str  # text of the lockfile after this run
     notices: tuple[str, ...]
-    change: bool  # some node can only get there through the phases of a change
+    change: bool  # some node needs the phases of a change to reach its target
     modes: t.Mapping[str, str]  # pool name -> mode that this run gives it
-    origins: t.Mapping[str, str]  # of calico_ip_pools entries: pool name -> file:line
-    remembered: t.Optional[AllocationPlan]  # the lockfile as it is, None where there is none
+    origins: t.Mapping[str, str]  # pool name -> file:line of its entry in calico_ip_pools
+    remembered: t.Optional[AllocationPlan]  # the plan in the present lockfile, None if there is none
     impact: Impact
-    fresh: tuple[str, ...]  # hosts that have nothing yet
+    fresh: tuple[str, ...]  # hosts without a stored state
 
 
 def compile_targets(
@@ -81,13 +83,21 @@ def compile_targets(
     without: t.Optional[str] = None,
     refused: t.Mapping[str, FleetError] = MappingProxyType({}),
 ) -> Compiled:
-    """`observed`: the stored states of the nodes that could be read (None: it has none yet). `given`: what they gave
-    away by themselves. `copies_complete` is False where nobody asked the nodes (ad hoc): then the lockfile has to be
-    there, unless the fleet `may_be_new`. `as_observed` compiles with the modes and BGP sessions that the nodes had, not
-    those of the inventory. `passwords`: names of those that change, by node. `hold` has backup routes in the phases,
-    also where nothing asks for them. With a `topology` of its own BGP follows that, and pools keep the modes that they
-    have; `without` a node, as if the inventory had none of that name. `refused`: nodes that answered something that
-    cannot be read; they take no part, and a notice names each. Raises FleetError."""
+    """Compile the whole fleet, and return the targets of its nodes and the next lockfile. No file is written.
+
+    `observed` has the stored states of the nodes that were read; None for a node without one. `given` has what these
+    nodes assigned themselves. `copies_complete` is False if no node was asked (ad hoc). Then the lockfile must exist,
+    unless the fleet `may_be_new`. `pool` and `mode` choose the mode of one pool. `as_observed` compiles with the modes
+    and BGP sessions that the nodes have instead of the inventory's.
+
+    `passwords` has the names of the secrets that change, by node. `hold` uses backup routes in the phases, even if
+    nothing requires them. A `topology` other than "" determines BGP, and pools keep their present modes. `without`
+    leaves one node out. `refused` are the nodes whose answers could not be read; they take no part, and a notice names
+    each.
+
+    Raise FleetError, with file and line if these are known, if the inventory or the lockfile is invalid, or if the
+    fleet cannot be planned.
+    """
     hosts: t.Sequence[Host] = inventory_source.hosts(task_vars)
     if without is not None:
         hosts = node_removal.of(hosts, without).others
@@ -136,7 +146,7 @@ def _compile(
         inventory = _as_live(inventory, [state for state in observed.values() if state is not None], known_modes)
     if previous is None:
         for dummy, error in sorted(refused.items()):
-            raise error  # what it has would be planned over
+            raise error  # without a lockfile, its blocks would be granted to other nodes
     before = lockfile_store.text(previous) if previous is not None else ""
     remembered = previous
     if not as_observed and observed:
@@ -216,7 +226,10 @@ def _fleet_error(error: IpamError) -> FleetError:
 def _own_addresses(
     given: t.Mapping[str, Journal], previous: t.Optional[AllocationPlan]
 ) -> tuple[dict[str, tuple[str, ...]], list[LeftOut]]:
-    """Return the addresses that each node gave away out of its own blocks, and what else it says to have given."""
+    """Return the addresses in its own blocks that each node assigned, by node, and the parts that are left out.
+
+    Without a previous plan all addresses are accepted.
+    """
     if previous is None:
         return {node: own.allocated for node, own in given.items()}, []
     found, left_out = {}, []
@@ -245,10 +258,10 @@ def _own_addresses(
 
 
 class _Told:
-    """A plan out of the inventory, the lockfile and what nodes told, that no node can keep from being made.
+    """A plan from the inventory, the lockfile and the nodes' answers that no single node's answer can prevent.
 
-    `remembered` is the lockfile's plan, `previous` that with what the nodes' copies say, `allocated` what they gave
-    away.
+    `remembered` is the lockfile's plan, `previous` the same plan corrected by the nodes' copies. `allocated` has the
+    addresses that nodes assigned, by node.
     """
 
     def __init__(
@@ -264,8 +277,11 @@ class _Told:
         self._allocated = allocated
 
     def fleet(self) -> tuple[Fleet, dict[str, FleetError]]:
-        """Return the fleet, and the nodes whose answers do not fit into it, left out. Raises FleetError where it
-        cannot be planned by the inventory and the lockfile alone, or there is no lockfile."""
+        """Return the fleet, and an error for each node whose answers do not fit and are left out.
+
+        Raise FleetError if the fleet cannot be planned by the inventory and the lockfile alone, or if there is no
+        lockfile.
+        """
         try:
             return self._built(()), {}
         except FleetError as error:
@@ -287,7 +303,7 @@ class _Told:
         return Fleet.build(self._inventory, self.previous_without(without), self.allocated_without(without))
 
     def _suspects(self) -> list[str]:
-        """Return the nodes whose answers the plan differs by from that of the lockfile alone."""
+        """Return the nodes whose answers make the plan differ from the lockfile's own; [] if there is no lockfile."""
         if self._remembered is None or self._previous is None:
             return []
         before, now = self._remembered.nodes, self._previous.nodes
@@ -298,7 +314,7 @@ class _Told:
         )
 
     def previous_without(self, nodes: t.Collection[str]) -> t.Optional[AllocationPlan]:
-        """Return the plan to go on from, with the lockfile's part for these nodes."""
+        """Return the plan to start from, with the lockfile's part for these nodes."""
         if not nodes or self._previous is None or self._remembered is None:
             return self._previous
         if set(nodes) >= set(self._suspects()):
@@ -314,11 +330,11 @@ class _Told:
         return dataclasses.replace(self._previous, nodes=parts, quarantine=quarantine)
 
     def allocated_without(self, nodes: t.Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return what nodes gave away, without these."""
+        """Return the addresses that nodes assigned, by node, without those of `nodes`."""
         return {node: found for node, found in self._allocated.items() if node not in nodes}
 
 
-#: Nodes that are left out one by one to find the one that a plan fails by; each takes a plan.
+#: The most nodes that are left out one by one to find the one that makes a plan fail. Each attempt is a whole plan.
 _SUSPECTS = 64
 
 
@@ -339,7 +355,10 @@ def _with_impact(
     as_observed: bool,
     hold: bool,
 ) -> Compiled:
-    """With what the run interrupts, and phases where that asks for them. Sessions `as_observed` are those that are."""
+    """Return the result with the sessions that the run interrupts, and with a change in phases if these require it.
+
+    With `as_observed` no session changes, because the nodes keep the sessions that they have.
+    """
     targets = dataclasses.replace(compiled.targets, sessions_of=observed if as_observed else {})
     found = Impact()
     if not as_observed:
@@ -363,8 +382,11 @@ def _needs_change(fleet: Fleet, observed: t.Mapping[str, t.Optional[NodeState]])
 def _joined_first(
     inventory: Inventory, observed: t.Mapping[str, t.Optional[NodeState]], fresh: t.Sequence[str], mode: t.Optional[str]
 ) -> Inventory:
-    """The inventory with the modes that the other nodes run: a node without sessions and routes cannot go through a
-    change in step with them. Raises FleetError where that is not what was asked for."""
+    """Return the inventory with the modes that the running nodes have, so that new nodes can join first.
+
+    A node without sessions and routes cannot take part in a change in phases. Raise FleetError if the command line asks
+    for a mode, or if the running nodes are in the middle of a change.
+    """
     states = [state for state in observed.values() if state is not None]
     live = _as_live(inventory, states, {})
     settled = not any(transition.needed(state, live.pools, live.settings.underlay_mtu) for state in states)
@@ -392,7 +414,10 @@ def _joined_first(
 
 
 def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> str:
-    """By a run that was stopped: backup routes stand where sessions change."""
+    """Return words for the change that a stopped run began: BGP sessions, or mode or MTU.
+
+    A change of sessions is recognized by backup routes in otherwise equal states.
+    """
     modes = live_modes(states)
     same_modes = all(modes.get(item.name, item.encapsulation) == item.encapsulation for item in inventory.pools)
     same_mtu = {state.underlay_mtu for state in states} == {inventory.settings.underlay_mtu}
@@ -402,14 +427,19 @@ def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> st
 
 
 def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
-    """The value of a variable that only the controller needs, or None."""
+    """Return the value of a variable that only the controller needs, from the first host that has it, or None.
+
+    Raise FleetError if the value is invalid.
+    """
     found = next((host.variables[name] for host in hosts if name in host.variables), None)
     return None if found is None else variables.check(name, found)
 
 
 def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.Mapping[str, str]) -> Inventory:
-    """The inventory as the nodes still run it: with their modes and, if they agree, their MTU of the underlay. A pool
-    about whose mode they do not agree has the one that the lockfile remembers."""
+    """Return the inventory with the modes that the nodes run and, if they agree on one, their MTU of the underlay.
+
+    A pool on whose mode the nodes disagree has the mode that the lockfile remembers.
+    """
     mtus = {state.underlay_mtu for state in states if state.phase in AT_REST}
     if len(mtus) == 1:
         settings = dataclasses.replace(inventory.settings, underlay_mtu=mtus.pop())
@@ -422,11 +452,15 @@ def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.
 
 
 def needs_phases(current: t.Optional[NodeState], target: NodeState) -> bool:
+    """Return whether the node needs the phases of a change to get from its `current` state to `target`."""
     return transition.needed(current, target.pools, target.underlay_mtu)
 
 
 def mode_overrides(inventory: Inventory, pool: t.Optional[str], mode: t.Optional[str]) -> dict[str, str]:
-    """{pool: encapsulation} that `pool` and `mode` ask for. Raises FleetError."""
+    """Return the encapsulation that the parameters `pool` and `mode` choose, by pool; {} if both are None.
+
+    Raise FleetError if the pool or the mode does not exist, or if the pool cannot have that mode.
+    """
     if pool is None and mode is None:
         return {}
     names = [item.name for item in inventory.pools]
@@ -452,7 +486,7 @@ def mode_overrides(inventory: Inventory, pool: t.Optional[str], mode: t.Optional
 
 
 def with_modes(inventory: Inventory, modes: t.Mapping[str, str]) -> Inventory:
-    """The inventory as if its pools had these encapsulations ({pool: IPIP, ...})."""
+    """Return the inventory with these encapsulations of its pools (by pool name, such as IPIP)."""
     if not modes:
         return inventory
     pools = tuple(pool.with_encapsulation(modes[pool.name]) if pool.name in modes else pool for pool in inventory.pools)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet of an inventory by itself: what the hosts have is not asked."""
+"""The fleet of an inventory alone. No host is asked for what it has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from .fleet_source import fleet_variable
 
 
 def planned(task_vars: t.Mapping[str, t.Any]) -> Fleet:
-    """With the blocks of its lockfile, and those that a run would plan. Raises FleetError."""
+    """Return the fleet with the blocks of its lockfile and those that a run would plan.
+
+    Raise FleetError if it is invalid.
+    """
     hosts = inventory_source.hosts(task_vars)
     with uncollected():
         documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A compiled fleet as the network that questions about flows are asked of; no host is touched."""
+"""A compiled fleet as the network that questions about flows refer to. No host is contacted."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
 WHO = "the inventory"
-#: Of endpoints, since when they are known to be as they are.
+#: The answer to the question since when an endpoint is known.
 SINCE = "as the inventory has it"
 
 
 class NodeStates(Mapping[str, NodeState]):
-    """{node: its state}, compiled when it is asked for: a question is about two nodes of many."""
+    """The nodes' states by name, each compiled at its first use: a question is about two nodes of many."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -47,7 +47,7 @@ class NodeStates(Mapping[str, NodeState]):
 
 
 def known_network(fleet: Fleet) -> KnownNetwork:
-    """All nodes, with all that the inventory says of them."""
+    """Return the network of all nodes, with all that the inventory says about them."""
     states = NodeStates(fleet)
     members = {name: node.address for name, node in fleet.nodes.items() if node.address}
     members6 = {name: node.address6 for name, node in fleet.nodes.items() if node.address6}

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The inventory as Ansible holds it, turned into the plain hosts that the engine reads.
+"""Ansible's inventory, converted to the plain hosts that the engine reads.
 
-What is written for a group is one object in all of its hosts' variables. It is read once: with a list that has entries
-for each host, as calico_workloads, reading it for each of them would take the square of the hosts.
+A variable of a group is one object in the variables of all its hosts. It is read once. A list such as calico_workloads
+has entries for each host, so the cost of reading it for every host would grow quadratically with the hosts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 from ..actions import controller_variables
 
-try:  # Where a value was written; core keeps this in a private place, so live without it.
+try:  # The file and line of a value. This part of ansible-core is private, so it may be missing.
     from ansible._internal._datatag._tags import Origin  # type: ignore[import-not-found]
 except ImportError:
     Origin = None
@@ -39,7 +39,11 @@ _FACTS_REMEDY = (
 
 
 def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
-    """All hosts of the inventory's groups, whatever --limit says: blocks are planned for all or for none."""
+    """Return all hosts of both groups, sorted by name, whatever --limit says: blocks are planned for all or none.
+
+    Raise FleetError if a variable is a template that cannot be evaluated, or is too large. Facts with the name of a
+    fleet variable are left out, with a warning on the screen.
+    """
     groups = _groups(task_vars)
     nodes, reflectors = groups.get(NODES_GROUP, set()), groups.get(REFLECTORS_GROUP, set())
     values = _Values(task_vars["hostvars"])
@@ -47,7 +51,10 @@ def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
 
 
 def outside(task_vars: t.Mapping[str, t.Any]) -> t.Iterator[Host]:
-    """Hosts of the inventory that are in neither group and have variables of a node."""
+    """Yield the hosts of the inventory that are in neither group, but have variables of a node.
+
+    Errors are those of `hosts`.
+    """
     groups = _groups(task_vars)
     members = groups.get(NODES_GROUP, set()) | groups.get(REFLECTORS_GROUP, set())
     values = _Values(task_vars["hostvars"])
@@ -62,23 +69,23 @@ def _groups(task_vars: t.Mapping[str, t.Any]) -> dict[str, set[t.Any]]:
 
 
 class _Value(t.NamedTuple):
-    """What the engine reads, and where that and all that is in it is written."""
+    """A variable's plain value, and file:line of all values in it, by path (`calico_ip_pools[0].cidr`)."""
 
     plain: t.Any
     origins: dict[str, str]
 
 
 class _Values:
-    """Variables of hosts, those that are the same object in several hosts taken once."""
+    """The variables of hosts. An object that several hosts share is converted once."""
 
     def __init__(self, hostvars: t.Any) -> None:
         self._hostvars = hostvars
         self._raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
         self._known: dict[tuple[str, int], t.Optional[_Value]] = {}
-        self._held: list[t.Any] = []  # an object that is gone would leave its id to another one
+        self._held: list[t.Any] = []  # keeps the objects alive, so that no other object gets their id
 
     def of(self, host: t.Any) -> dict[str, _Value]:
-        """Those that the engine reads, or complains of, and ports."""
+        """Return a host's variables that belong to the fleet, and its port, by name. Errors are those of `hosts`."""
         raw = self._raw(host)
         ignored = controller_variables.facts_of_fleet(raw)
         if ignored:
@@ -99,7 +106,10 @@ class _Values:
         return self._known[key] or _value(name, self._evaluated(host, name))
 
     def _evaluated(self, host: t.Any, name: str) -> t.Any:
-        """Return a variable that is a template. Raises FleetError where it names a variable that is not there."""
+        """Return the value of a variable that is a template.
+
+        Raise FleetError if the template uses an undefined variable, or if the value is too large.
+        """
         try:
             value = self._hostvars[host][name]
         except AnsibleUndefinedVariable as error:
@@ -121,7 +131,7 @@ def _value(name: str, value: t.Any) -> _Value:
 
 
 def _check_bounds(name: str, value: t.Any) -> None:
-    """Raises FleetError for a value that is too much to be read."""
+    """Raise FleetError if the value is too large to be read."""
     try:
         check_value(value)
     except BeyondLimits as error:
@@ -129,7 +139,7 @@ def _check_bounds(name: str, value: t.Any) -> None:
 
 
 def _is_constant(value: t.Any) -> bool:
-    """Whether it is for Ansible what it is as written: nothing in it is a template, or has to be decrypted."""
+    """Return whether Ansible uses the value as it is written: it contains no template and nothing encrypted."""
     if isinstance(value, t.Mapping):
         return all(_is_constant(key) and _is_constant(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
@@ -160,18 +170,18 @@ def _host(
 
 
 def _port(values: t.Iterable[t.Any]) -> t.Optional[int]:
-    """The port by which Ansible reaches a host, None for the usual one."""
+    """Return the port by which Ansible reaches a host, None for the default port or an invalid one."""
     texts = map(str, values)
     return next((int(text) for text in texts if text.isdigit() and 1 <= int(text) <= 65535), None)
 
 
 def plain(value: t.Any) -> t.Any:
-    """Without Ansible's tags and lazy containers."""
+    """Return the value as plain JSON types, without Ansible's tags and lazy containers."""
     return json.loads(json.dumps(value, default=str))
 
 
 def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
-    """Fills `found` with {`calico_ip_pools[0].cidr`: file:line} for the value and all that is in it."""
+    """Add the origins (file:line) of the value and all values in it to `found`, by path (`calico_ip_pools[0].cidr`)."""
     origin = Origin.get_tag(value) if Origin is not None else None
     if origin is not None and origin.path:
         found[path] = f"{origin.path}:{origin.line_num}" if origin.line_num else str(origin.path)
@@ -184,7 +194,7 @@ def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
 
 
 def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
-    """File and line in which a pool is written, "" where that is not known."""
+    """Return the origin (file:line) of a pool's entry, "" if it is not known. Errors are those of `hosts`."""
     for host in hosts(task_vars):
         for index, entry in enumerate(host.variables.get("calico_ip_pools") or ()):
             if isinstance(entry, dict) and pool in (entry.get("name"), (entry.get("metadata") or {}).get("name")):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The whole inventory as the rules look at it. No host is touched: of facts only those that are cached are known."""
+"""The whole inventory as the rules of `validate` see it. No host is contacted: only cached facts are used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from .fleet_source import fleet_variable
 
 @dataclasses.dataclass(frozen=True)
 class Looked:
-    """What was found, errors first, in how many nodes by how many rules; both 0 where no fleet can be made of it."""
+    """The findings, errors first, and the numbers of nodes and rules that were checked.
+
+    Both numbers are 0 if the inventory is not a valid fleet.
+    """
 
     findings: tuple[LintFinding, ...]
     nodes: int = 0
@@ -32,14 +35,16 @@ class Looked:
 
     @property
     def errors(self) -> int:
+        """The number of findings that are errors."""
         return sum(one.severity == ERROR for one in self.findings)
 
     @property
     def warnings(self) -> int:
+        """The number of findings that are not errors."""
         return len(self.findings) - self.errors
 
     def document(self, strict: bool) -> dict[str, t.Any]:
-        """For programs. `strict`: a warning is not good, too."""
+        """Return the findings as a dict for programs. With `strict`, a warning makes `good` False as well."""
         return {
             "good": not (self.findings if strict else self.errors),
             "errors": self.errors,
@@ -49,7 +54,10 @@ class Looked:
 
 
 def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
-    """All that is refused; or, where nothing is, all that the rules find but those of calico_lint_ignore."""
+    """Return all errors of an invalid inventory, or else what the rules find, without those of calico_lint_ignore.
+
+    A FleetError becomes a finding; none is raised.
+    """
     hosts: t.Sequence[Host] = ()
     try:
         hosts = inventory_source.hosts(task_vars)
@@ -69,7 +77,7 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
 
 
 def _shortened(finding: LintFinding) -> LintFinding:
-    """With its file as seen from here, where it lies below."""
+    """Return the finding with its file relative to the current folder, if it lies below that."""
     return dataclasses.replace(finding, origin=shown_path(finding.origin)) if finding.origin else finding
 
 
@@ -82,7 +90,7 @@ def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: F
         if known.get("ansible_host"):
             ways[name] = str(known["ansible_host"])
         facts = known.get("ansible_facts") or {}
-        # What the node says of itself: anything else than the module setup returns says nothing of its links.
+        # Facts come from the node. If they do not have the form that the module setup returns, they are ignored.
         with contextlib.suppress(AttributeError, LookupError, OverflowError, TypeError, ValueError):
             if facts.get("interfaces"):
                 if node.address:
@@ -93,7 +101,10 @@ def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: F
 
 
 def _link(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink]:
-    """The device with that address, of the facts that the module setup gathers."""
+    """Return the device with that IPv4 address by the facts of the module setup, or None.
+
+    Malformed facts raise any error.
+    """
     for name, device in _devices(facts):
         more = device.get("ipv4_secondaries") or ()
         for held in (device.get("ipv4") or {}, *more):
@@ -104,7 +115,11 @@ def _link(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink
 
 
 def _link6(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink]:
-    """In IPv6, where a device has a list of addresses. As many have /128 by DHCP, that of one says nothing."""
+    """Return the device with that IPv6 address by the facts of the module setup, or None.
+
+    Malformed facts raise any error. Facts list all IPv6 addresses of a device alike. A prefix length of 128 is not
+    examined, because DHCP assigns it often.
+    """
     for name, device in _devices(facts):
         if any(held.get("address") == address for held in device.get("ipv6") or ()):
             return UnderlayLink(name, _mtu(device))
@@ -117,5 +132,5 @@ def _devices(facts: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, t.Mapping[st
 
 
 def _mtu(device: t.Mapping[str, t.Any]) -> int:
-    """In bytes; that of a device that does not say is none to warn of."""
+    """Return the device's MTU in bytes, or 65535 if it is not known, which no rule warns about."""
     return int(device.get("mtu") or 0) or 65535

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lockfile on the controller's disk, read and replaced whole. Its content is the ipam room's business."""
+"""The lockfile on the controller's disk, read and replaced as a whole. The room `ipam` defines its content."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ NAME = ".calico.lock.yml"
 
 
 def path_for(chosen: t.Optional[str], task_vars: t.Mapping[str, t.Any]) -> str:
-    """`chosen` (calico_lockfile), or .calico.lock.yml in the inventory's folder. Raises FleetError when it has none."""
+    """Return `chosen` (calico_lockfile) as an absolute path, or .calico.lock.yml in the inventory's folder.
+
+    Raise FleetError if nothing is chosen and the inventory has no folder.
+    """
     folder = task_vars.get("inventory_dir")
     if chosen:
-        # Like other paths in an inventory, whatever folder the run is started in.
+        # Relative to the inventory, as other paths in it, not to the folder in which the run was started.
         return os.path.abspath(os.path.join(str(folder or ""), os.path.expanduser(chosen)))
     if not folder:
         raise FleetError(
@@ -36,7 +39,10 @@ def path_for(chosen: t.Optional[str], task_vars: t.Mapping[str, t.Any]) -> str:
 
 
 def read(path: str) -> t.Optional[AllocationPlan]:
-    """None when there is no such file. Raises FleetError for one that cannot be read or understood."""
+    """Return the plan in the lockfile, None if the file does not exist.
+
+    Raise FleetError if it cannot be read or is invalid.
+    """
     try:
         text = document_file.read(path, LOCKFILE)
     except FileNotFoundError:
@@ -60,12 +66,16 @@ def read(path: str) -> t.Optional[AllocationPlan]:
 
 
 def text(plan: AllocationPlan) -> str:
+    """Return the lockfile's text for a plan."""
     return lockfile.dump(plan)
 
 
 def remember(path: str, encapsulations: t.Mapping[str, str]) -> bool:
-    """Writes down in which modes the fleet runs its pools now ({pool: IPIP, ...}); of pools that the plan does not have
-    nothing is kept. Whether that was news. Raises FleetError."""
+    """Record in the lockfile how the fleet runs its pools (by pool name, such as IPIP).
+
+    Return whether the file changed. Pools that the plan does not have are ignored; without a lockfile nothing is
+    written. Raise FleetError if the file cannot be read or written, or is invalid.
+    """
     plan = read(path)
     if plan is None:
         return False
@@ -77,7 +87,7 @@ def remember(path: str, encapsulations: t.Mapping[str, str]) -> bool:
 
 
 def write(path: str, plan: AllocationPlan) -> None:
-    """Replaces the file whole and on disk, or leaves the old one. Raises FleetError."""
+    """Replace the file as a whole, synced to disk, or leave the old one. Raise FleetError if it cannot be written."""
     folder = os.path.dirname(path)
     temporary = ""
     try:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy resources in files beside the inventory (calico_policy_files), read on the controller as they are."""
+"""Policy resources in files beside the inventory (calico_policy_files).
+
+The controller reads them without templating.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,17 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 VARIABLE = "calico_policy_files"
-#: Folders in which Ansible looks for no inventory.
+#: Folders in which Ansible does not look for an inventory.
 _NO_INVENTORY = ("group_vars", "host_vars")
 
 
 def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
-    """Of the files that the variable names, in their order; nothing where it is not set. Raises FleetError."""
+    """Return the documents of the files that the variable names, in their order; [] if it is not set.
+
+    `names` are paths, folders or patterns. Each file is read once. A pattern may match nothing. Raise FleetError if a
+    path does not exist, a folder has no such file, or a file cannot be read, cannot be parsed, or lies where Ansible
+    takes it for an inventory.
+    """
     folder = task_vars.get("inventory_dir") or os.getcwd()
     sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]
     found: list[Document] = []
@@ -60,7 +68,7 @@ def _files(label: str, name: str, folder: str) -> list[str]:
 
 
 def _check_place(label: str, path: str, sources: t.Sequence[str]) -> None:
-    """Of a folder that is the inventory Ansible takes every file for an inventory."""
+    """Raise FleetError if the file lies in an inventory folder, where Ansible parses every file as an inventory."""
     for source in sources:
         if not os.path.isdir(source):
             continue

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changing the mode of one pool in the text of an inventory file, and nothing else in it."""
+"""An edit of an inventory file's text that changes the mode of one pool and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typing as t
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import check_yaml
 
-#: mode -> (ipipMode, vxlanMode)
+#: The fields of an IPPool for each mode: (ipipMode, vxlanMode).
 FIELDS = {
     "ipip": ("Always", "Never"),
     "ipip-crosssubnet": ("CrossSubnet", "Never"),
@@ -22,16 +22,17 @@ FIELDS = {
 
 
 class CannotEdit(Exception):
-    """The entry is not written in a way that can be changed line by line; the message says why."""
+    """An entry that cannot be edited line by line; the message says why."""
 
 
 def lines_to_set(mode: str) -> list[str]:
+    """Return the lines of YAML that set a pool's mode, without indentation. Raise KeyError for an unknown mode."""
     ipip, vxlan = FIELDS[mode]
     return [f"ipipMode: {ipip}", f"vxlanMode: {vxlan}"]
 
 
 def with_mode(text: str, pool: str, mode: str) -> str:
-    """The file's text with the pool's mode changed. Raises CannotEdit."""
+    """Return the file's text with the mode of `pool` changed. Raise CannotEdit if that cannot be done line by line."""
     before = _pools(text)
     wanted = [_changed(entry, pool, mode) for entry in before]
     if wanted == before and not any(_name(entry) == pool for entry in before):
@@ -78,7 +79,10 @@ def _changed(entry: dict[str, t.Any], pool: str, mode: str) -> dict[str, t.Any]:
 
 
 def _entry_lines(lines: t.Sequence[str], pool: str) -> tuple[int, int, str]:
-    """(first line, line after the last, indentation of its fields) of the pool's list entry."""
+    """Return (index of the first line, index after the last, indentation of the fields) of the pool's list entry.
+
+    Raise CannotEdit if the entry is not found.
+    """
     name = re.compile(r"(\s*)(-\s+)?name:\s*[\"']?" + re.escape(pool) + r"[\"']?\s*(#.*)?$")
     for index, line in enumerate(lines):
         match = name.match(line.rstrip("\n"))

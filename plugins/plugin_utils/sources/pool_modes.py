@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In which mode the fleet runs each of its pools: what nodes that were asked say, and what the lockfile remembers.
+"""The mode in which the fleet runs each of its pools: by the nodes that were read, and by the lockfile.
 
-A run that is limited to new hosts learns nothing of the others from nodes. What the lockfile remembers is used there
-and nowhere else: any node that answers knows better, so a lockfile that is old or lacks it changes no fleet that runs.
+A run that is limited to new hosts learns nothing from nodes. Only then is the lockfile used: the answer of any running
+node takes precedence. So a lockfile that is old, or has no modes, changes no running fleet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
-#: What `mode` may be, in the words of people, and Calico's name for it.
+#: The values of the parameter `mode`, and Calico's names of these encapsulations.
 MODES = {
     "ipip": "IPIP",
     "ipip-crosssubnet": "IPIPCrossSubnet",
@@ -36,8 +36,10 @@ _ENCAPSULATION_OF = {
 
 
 def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
-    """{pool: encapsulation} of the pools that live packets of all these nodes take in one mode, at rest or in any phase
-    of a change."""
+    """Return the encapsulation of each pool that all these nodes use for live packets, by pool name.
+
+    That holds at rest and in every phase of a change. A pool on which the nodes disagree is missing.
+    """
     found: dict[str, set[str]] = {}
     for state in states:
         filtered = {pool.cidr: _encapsulation(pool) for pool in state.bird.pools} if state.bird else {}
@@ -64,7 +66,7 @@ class _Fleet(t.Protocol):
 def others(
     inventory: _Fleet, previous: t.Optional[AllocationPlan], asked: t.Collection[str], pool: t.Optional[str] = None
 ) -> list[str]:
-    """The inventory's nodes that have blocks (of `pool`) by the last plan and that this run has not read."""
+    """Return the inventory's nodes, sorted, that have blocks (of `pool`) by the last plan and are not in `asked`."""
     return sorted(
         name
         for name, part in (previous.nodes if previous else {}).items()
@@ -80,8 +82,11 @@ def to_remember(
     observed: t.Mapping[str, t.Optional[NodeState]],
     change: bool,
 ) -> dict[str, str]:
-    """{pool: encapsulation} for the lockfile: how the fleet runs its pools as this run begins. While a change is under
-    way that is what was remembered before it; the end of the change writes down the new ones."""
+    """Return the encapsulation of each pool for the lockfile, by name: as the fleet runs it when this run begins.
+
+    During a change it is what the lockfile remembered before; the end of the change records the new ones. A pool whose
+    encapsulation is not known is missing.
+    """
     live = live_modes(state for state in observed.values() if state is not None)
     known = previous.encapsulations if previous else {}
     rest = others(inventory, previous, observed)
@@ -90,7 +95,7 @@ def to_remember(
         sources = (known, live) if change else (live, known if rest else {})
         value = next((source[pool.name] for source in sources if pool.name in source), None)
         if value is None and (not rest or (previous is not None and pool.name not in previous.pools)):
-            value = pool.encapsulation  # nobody runs it yet
+            value = pool.encapsulation  # no node runs it yet
         if value is not None:
             found[pool.name] = value
     return found
@@ -103,9 +108,11 @@ def check_newcomers(
     overrides: t.Collection[str] = (),
     origins: t.Optional[t.Mapping[str, str]] = None,
 ) -> None:
-    """Raises FleetError where only hosts that have nothing yet were asked, and they would come to other modes than the
-    rest of the fleet is known to run. `overrides`: pools whose mode the command line chose. `origins`: file and
-    line of pools."""
+    """Raise FleetError if only new hosts were asked and they would use other modes than the rest of the fleet.
+
+    The lockfile tells which modes the others use. `overrides` are the pools whose mode the command line chose.
+    `origins` has the file and line of pools, by name.
+    """
     if previous is None or any(state is not None for state in observed.values()):
         return
     for index, pool in enumerate(inventory.pools):
@@ -129,6 +136,6 @@ def check_newcomers(
 
 
 def some(names: t.Sequence[str]) -> str:
-    """`node1, node2, node3 and 4 more`."""
+    """Return up to three names and the number of the others: `node1, node2, node3 and 4 more`."""
     shown = list(names[:3]) + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -1,12 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The targets of an ad-hoc task: compiled by the first of its hosts, read by the others.
+"""The targets of an ad-hoc task: the process of its first host compiles them, and those of the others read them.
 
-Compiling reads the variables of the whole inventory, so doing it once per host would take the square of the hosts.
-Ansible forks per host; what forks of one run have in common is the run's temporary folder on the controller, which is
-0700, made anew for each run and removed when it ends. So nothing is ever left for another run. Within a run the result
-counts for one task over one batch of hosts: what a task before it changed in the inventory is seen.
+Compiling reads the variables of the whole inventory, so if every host did it, the cost would grow quadratically with
+the hosts. Ansible forks a process per host. The processes of one run share the run's temporary folder on the
+controller. It has mode 0700, is created for each run and removed at its end, so nothing remains for another run. Within
+a run, a result is used for one task and one batch of hosts only. So a task sees what an earlier task changed in the
+inventory.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ def of_task(
     pool: t.Optional[str] = None,
     mode: t.Optional[str] = None,
 ) -> Targets:
-    """`task` is what Ansible knows the task by in this run. Raises FleetError, as compiling does."""
+    """Return the targets of a task. The first caller compiles and stores them, while the others wait for it.
+
+    `task` identifies the task in this run; `current` is the host's stored state, None for a new host. Raise FleetError
+    as `fleet_source.compile_targets`, for every host alike, and if a new host would use other modes than the fleet.
+    """
     folder = os.path.join(constants.DEFAULT_LOCAL_TMP, _FOLDER)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     path = os.path.join(folder, _key(task_vars, task, pool, mode))
@@ -62,7 +67,7 @@ def of_task(
 
 @dataclasses.dataclass(frozen=True)
 class _Refusal:
-    """A FleetError, which the forks after the first are to raise as well."""
+    """A stored FleetError, which the process of every host raises."""
 
     variable: str
     value: t.Any
@@ -74,12 +79,15 @@ class _Refusal:
 def _compiled(
     task_vars: t.Mapping[str, t.Any], pool: t.Optional[str], mode: t.Optional[str]
 ) -> tuple[t.Union[Targets, _Refusal], t.Any]:
-    """What every host reads, and what only new ones need."""
+    """Return (the targets or the error, what only new hosts need).
+
+    The latter is (lockfile's plan, origins of pools) or None.
+    """
     try:
         compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, pool=pool, mode=mode)
     except FleetError as error:
         return _Refusal(error.variable, error.value, error.rule, error.remedy, error.origin), None
-    # Who goes through phases by hand may do so because of sessions: nobody looked at all nodes.
+    # The phases of an ad-hoc task may be for a change of sessions: not all nodes were read, so hold is always needed.
     return dataclasses.replace(compiled.targets, hold=True), (compiled.remembered, compiled.origins)
 
 
@@ -93,7 +101,7 @@ def _key(task_vars: t.Mapping[str, t.Any], task: str, pool: t.Optional[str], mod
 
 @contextlib.contextmanager
 def _locked(path: str) -> t.Iterator[None]:
-    """The lock goes with the process that holds it, however that ends."""
+    """Hold an exclusive lock on the file; wait until it is free. It is released with the process, however that ends."""
     with open(path, "w", encoding="utf-8") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each node shall become, kept for the length of a run in a private folder on the controller.
+"""The target state of each node, kept during a run in a private folder on the controller.
 
-Action plugins fork per host and share nothing: the fleet is compiled once, every host then reads its own part here.
+Action plugins fork per host and share no memory. So the fleet is compiled once, and the process of every host reads its
+own part here.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _FILE, _POLICY = "targets", "policy"
 class Targets:
     """Either a fleet, compiled per node on demand, or stored states of the nodes (a rollback).
 
-    `lockfile` is where to remember, at the end of a change, that the fleet runs its pools in `encapsulations` ({pool:
-    IPIP, ...}); "" where this run cannot say it of the whole fleet. `hold`: backup routes hold traffic in the phases,
-    `divert`: all of it before sessions change.
-    `refused`: nodes whose own part cannot be gone on with, and why; the others go on.
-    `sessions_of`: states whose BGP sessions the nodes are to have, instead of those of the fleet (a return).
+    `lockfile` is the file that records, at the end of a change, that the fleet runs its pools in `encapsulations` (by
+    pool name, such as IPIP). It is "" if this run does not know that for the whole fleet. With `hold`, backup routes
+    keep traffic flowing during the phases; with `divert`, all traffic uses them before sessions change. `refused` has
+    the error of each node that cannot be changed; the others can. `sessions_of` has the states whose BGP sessions the
+    nodes shall have instead of the fleet's (a return to earlier modes).
     """
 
     fleet: t.Optional[Fleet] = None
@@ -47,17 +48,17 @@ class Targets:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """Return the phases that this change goes through, in their order."""
+        """The phases of this change, in their order."""
         return tuple(phase for phase in PHASES if phase != Phase.DIVERT or self.divert)
 
     def state(self, node: str) -> NodeState:
-        """Raises KeyError for a node without a target."""
+        """Return the target state of a node. Raise KeyError if it has none."""
         if self.fleet is not None:
             return transition.with_sessions_of(compiler.node_state(self.fleet, node), self.sessions_of.get(node))
         return self.states[node]
 
     def ipams(self) -> dict[str, NodeIpam]:
-        """What each node that routes for workloads owns."""
+        """Return the blocks and addresses of each node that routes for workloads, by name."""
         if self.fleet is not None:
             return {
                 node.name: self.fleet.ipam_of(node.name) for node in self.fleet.nodes.values() if node.workload_node
@@ -65,14 +66,18 @@ class Targets:
         return {name: state.ipam for name, state in self.states.items()}
 
     def phase(self, node: str, current: t.Optional[NodeState], phase: Phase) -> NodeState:
+        """Return the node's state in a phase on the way from `current` to its target.
+
+        Raise KeyError if it has no target.
+        """
         return transition.phase_state(current, self.state(node), phase, self.hold)
 
 
 def save(targets: Targets) -> str:
-    """The folder's path. It is 0700 and goes when ansible-playbook ends.
+    """Store the targets and return the path of their folder.
 
-    What policy says, which is much and the same for all nodes, is kept apart: `load` gives states that have its
-    settings alone.
+    It has mode 0700 and is removed when ansible-playbook ends. Policy is large and the same for all nodes, so it is
+    stored separately: the states of `load` have only its settings.
     """
     folder = tempfile.mkdtemp(prefix="host_routing-", dir=constants.DEFAULT_LOCAL_TMP)
     if targets.fleet is not None and targets.fleet.policy is not None:
@@ -87,12 +92,13 @@ def save(targets: Targets) -> str:
 
 
 def load(folder: str) -> Targets:
+    """Return the targets that `save` stored in the folder."""
     with open(os.path.join(folder, _FILE), "rb") as stream:
         return t.cast(Targets, pickle.load(stream))
 
 
 def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
-    """What the node's state has as policy on its way; None where no fleet with policy was saved."""
+    """Return the policy of the node's state as it is sent, as plain data; None if no fleet with policy was saved."""
     try:
         with open(os.path.join(folder, _POLICY), "rb") as stream:
             return t.cast(PolicyWire, pickle.load(stream)).of(node)

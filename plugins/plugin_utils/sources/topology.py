@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The inventory with another topology of BGP than it says, for one run."""
+"""The inventory with another BGP topology, for one run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
-#: `inventory` is what the inventory says.
+#: `inventory` leaves the topology as it is.
 TOPOLOGIES = ("inventory", "mesh", "reflectors")
 _MESH, _CLUSTER_ID = "calico_bgp_node_to_node_mesh", "calico_node_route_reflector_cluster_id"
 
 
 def with_topology(hosts: t.Sequence[Host], topology: str) -> list[Host]:
-    """In a mesh nobody reflects, and hosts that did nothing else are nodes without workloads; with reflectors there is
-    no mesh. Raises FleetError."""
+    """Return the hosts with this topology: inventory (unchanged), mesh or reflectors.
+
+    In a mesh no node reflects, and hosts that are reflectors only become nodes without workloads. With reflectors there
+    is no mesh. Raise FleetError if the inventory has no reflectors for the latter.
+    """
     if topology == "inventory":
         return list(hosts)
     if topology == "mesh":

@@ -144,20 +144,23 @@ def writable(folder: pathlib.Path) -> None:
 def test_a_disk_that_refuses(stopped_daemon: Daemon, small_disk: pathlib.Path, spoil: t.Any, repair: t.Any) -> None:
     daemon = stopped_daemon
     daemon.start()
-    daemon.add("old")
+    added = {"old": daemon.add("old")["addresses"][0]}
     daemon.in_sync()
     daemon.stop()  # a journal that is open for writing keeps a file system from becoming read-only
     spoil(small_disk)
     daemon.start()
     with pytest.raises(AgentError) as caught:
-        for dummy in range(150):  # the last page of the journal may have room for some
-            daemon.add("new")
-            daemon.delete("new")
+        for number in range(60):  # the last page of the journal has room for some
+            name = f"new-{number}-{'x' * 110}"
+            added[name] = daemon.add(name)["addresses"][0]
     assert caught.value.code == "not_written" and str(small_disk) in caught.value.message
-    assert daemon.destinations == {BLOCK, "10.244.1.0/32"} and daemon.records == {"default%2Fold.json"}
-    assert daemon.delete("old") is True
-    assert daemon.destinations == {BLOCK}
-    daemon.until(lambda: daemon.links == set(), "the link of the deleted workload is gone")
+    routed = {one for one in daemon.destinations if one.endswith("/32")}
+    assert routed == {f"{address}/32" for address in added.values()}
+    assert daemon.records == {f"default%2F{name}.json" for name in added}
+    # A release takes less room than an assignment: the first one may still be written to a full disk, all of them not.
+    assert all(daemon.delete(name) is True for name in added)
+    assert BLOCK in daemon.destinations and not any(one.endswith("/32") for one in daemon.destinations)
+    daemon.until(lambda: daemon.links == set(), "the links of the deleted workloads are gone")
     daemon.until(lambda: str(small_disk) in " ".join(daemon.call("status")["problems"]), "the problem is told")
     repair(small_disk)
     daemon.settled()

@@ -134,7 +134,7 @@ class World:
     def converges(self, model: Model) -> None:
         daemon = self.daemon
         daemon.settled()
-        # By itself: nobody asks for a look.
+        # The agent repairs without a request.
         daemon.until(self.as_desired, "what was broken is repaired")
         expected = {f"default/{name}": address for name, address in model.standing.items()}
         listed = daemon.call("workload.list")["workloads"]

@@ -95,7 +95,7 @@ SABOTAGES = {
     "address inside": ("nsenter --net={netns} ip address del {address}/32 dev eth0", "workload"),
     "default route inside": ("nsenter --net={netns} ip route del default", "workload"),
 }
-#: Of which the kernel tells nobody.
+#: Changes for which the kernel sends no event.
 POLLED = {
     "route replaced as BIRD would",
     "proxy_delay",

@@ -25,7 +25,7 @@ def request(method: str, **params: t.Any) -> bytes:
 
 
 def longest_selector(length: int = 4096) -> str:
-    """Return a selector of as many tests of labels as fit, none of which decides."""
+    """Return a selector of as many tests of labels as fit. None of them decides."""
     return "||".join(["!has(a)&&has(a)"] * ((length + 2) // 17))
 
 

@@ -38,7 +38,7 @@ class Node:
         return pathlib.Path(self.daemon.netns(name))
 
     def link(self, target: t.Union[pathlib.Path, str]) -> str:
-        """Point the user's link to `target`, and return its path."""
+        """Replace the user's symbolic link by one to `target`, and return its path."""
         new = self.home / f"new-{secrets.token_hex(4)}"
         new.symlink_to(target)
         new.rename(self.home / "netns")

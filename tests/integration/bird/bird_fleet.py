@@ -424,7 +424,7 @@ def _differing(fleet: BirdFleet, simulated: Simulation) -> list[str]:
         counted = machine.counted().values()
         imported, exported = sum(one[0] for one in counted), sum(one[1] for one in counted)
         received = sum(one[2] for one in counted)
-        # Who heard of a block by another reflector first told it twice.
+        # A node that learned a block from another reflector first announced it twice.
         if (len(counted), imported, exported) != (load.sessions, load.paths, load.sent) or received < load.received:
             found.append(f"{machine.name}: {len(counted)} {imported} {exported} {received}, simulated {load}")
     return found

@@ -22,7 +22,7 @@ CACHE = ROOT / ".build" / "bird"
 RELEASES = {"bookworm": "bird2", "trixie": "bird2", "forky": "bird3"}
 #: Beside these, the newest BIRD 2 there is, and a BIRD 3 without `onlink` in filters.
 BUILDS = {**RELEASES, "forky-bird2": "bird2", "trixie-bird3": "bird3"}
-#: Those that hosts may have.
+#: The builds that hosts may have.
 USABLE = [name for name in BUILDS if name != "trixie-bird3"]
 
 

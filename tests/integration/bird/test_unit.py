@@ -117,7 +117,7 @@ def test_a_shutdown_of_the_machine_drains(running: Fleet, network: Network, tmp_
     running["node1"].stop()  # SIGTERM
     for node in network.nodes[1:]:
         wait_for("node1's block is gone", lambda n=node: len(n.space.routes("proto", "bird")) == 2, 1)
-    # Nobody took its own routes away: what is under way still leaves.
+    # Its own routes stay, so that packets under way still leave.
     assert len(network.nodes[0].space.routes("proto", "bird")) == 3
 
 

@@ -441,10 +441,10 @@ from plugins.module_utils.dataplane.apply import apply_node
 from plugins.module_utils.dataplane.plan import plan_node
 from plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from plugins.module_utils.state.attachment import endpoint_routes, endpoint_sysctls
-from plugins.module_utils.state.node_state import NodeState, WorkloadEndpoint
+from plugins.module_utils.state.node_state import NodeState, VethEndpoint
 kernel = LinuxKernel(netns_folder={str(tmp_path / "netns")!r}, marker_folder={str(tmp_path / "markers")!r})
-web = WorkloadEndpoint("web-1", "cali111", "10.244.1.5", 1450, "pool", netns="web-1")
-db = WorkloadEndpoint("db-1", "cali222", "10.244.1.6", 1450, "pool", netns="db-1")
+web = VethEndpoint("web-1", "cali111", "10.244.1.5", 1450, "pool", netns="web-1")
+db = VethEndpoint("db-1", "cali222", "10.244.1.6", 1450, "pool", netns="db-1")
 states = [NodeState("node1", "{OWN}/24", workloads=found,
     routes=tuple(route for one in found for route in endpoint_routes(one)),
     sysctls=tuple(setting for one in found for setting in endpoint_sysctls(one)))

@@ -18,7 +18,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-#: Of docs/scaling.md the rest needs no inventory: tests/unit/cli/commands/test_scale.py.
+#: The consoles of each page. The rest of docs/scaling.md needs no inventory: tests/unit/cli/commands/test_scale.py.
 CONSOLES = {
     "policy.md": re.compile(r"```console\n(.*?)```", re.DOTALL),
     "scaling.md": re.compile(r"```console\n(\$ bin/calicoctl scale -i.*?)```", re.DOTALL),

@@ -172,7 +172,7 @@ def test_nobody_sees_a_password(tmp_path: pathlib.Path) -> None:
         said.append(output)
         assert passwords.from_text(node.file.read_text()) == {NAME: PASSWORD}
         assert node.file.stat().st_mode & 0o777 == 0o640
-        # Another one: the plan tells, and the next run has nothing to do.
+        # The plan shows a changed password, and the run after it has nothing to do.
         node.inventory(OTHER)
         status, output = node.play("--check")
         assert status == 0 and re.search(r"password of 10\.10\.1\.1\b.*tor-a:password is another one", output), output
@@ -181,7 +181,7 @@ def test_nobody_sees_a_password(tmp_path: pathlib.Path) -> None:
         assert passwords.from_text(node.file.read_text()) == {NAME: PASSWORD}
         said.append(node.play()[1])
         assert passwords.from_text(node.file.read_text()) == {NAME: OTHER}
-        # What is refused is named and not shown.
+        # A refused password is named, but not shown.
         node.inventory('with"quote-' + PASSWORD)
         status, output = node.play()
         assert status != 0

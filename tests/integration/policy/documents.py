@@ -76,5 +76,5 @@ def allow_all_profile() -> Document:
     return profile(OPEN, ingress=[ALLOW], egress=[ALLOW])
 
 
-#: Two workloads of the node, of which anybody may reach the other.
+#: Two workloads of the node. Any address may reach the second one.
 WORKLOADS = (workload(0), workload(1))

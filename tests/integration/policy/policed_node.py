@@ -64,7 +64,7 @@ BLOCKS = (Block("10.65.0.0/26", "pool"), Block("fd65::/122", "pool6"))
 OUTSIDE, ELSEWHERE, OUTSIDE_V6 = "192.0.2.9", "198.51.100.9", "2001:db8::7"
 HOST, HOST_ETH1, HOST_V6 = OWN["eth0"][0], OWN["eth1"][0], OWN["eth0"][1]
 
-_numbers = itertools.count(1)  # of packets, each of which is known by its own
+_numbers = itertools.count(1)  # each packet has a number of its own
 _ports = itertools.cycle(range(20000, 60000))
 _PATIENCE = 2.0  # seconds for what is to arrive
 _QUIET = 0.02  # seconds in which what was let through would have arrived, behind one that did

@@ -70,7 +70,7 @@ WITHOUT_TEST: t.Mapping[int, str] = {
     44: "This collection has no floating addresses: ipNATs of a WorkloadEndpoint are refused (resources/support.py).",
 }
 
-#: Lines of which a part does not apply.
+#: Lines that apply in part only, and the part that does not.
 PARTLY: t.Mapping[int, str] = {
     20: "v3's endpoints have no administrative state; what is tested is an endpoint that is taken away and comes back.",
     43: "There is no filter by interface: natOutgoing holds for whatever leaves the pools.",

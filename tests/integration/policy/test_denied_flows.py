@@ -68,7 +68,7 @@ def state(world: World) -> NodeState:
 
 
 def through(node: Node, crossings: Crossings, flows: t.Sequence[Flow], world: int, wait: t.Collection[int]) -> set[int]:
-    """Which of them got through; waits for `wait`."""
+    """Send a packet of each flow, and return the indexes of those that got through; wait for those of `wait`."""
     for index, flow in enumerate(flows):
         comes_in_by = crossings.of(flow).comes_in_by
         if comes_in_by:

@@ -26,7 +26,10 @@ SETTINGS = ChainSettings(
 
 
 def test_at_least_ten_thousand_flows(node: Node) -> None:
-    """Pairs of a policy set and a flow, of which not too few get through and do not. Legacy loads the same texts."""
+    """Ten thousand flows against random policies get the kernel's verdict, and enough of them are accepted and denied.
+
+    Legacy iptables loads the same texts, and is tested with 2,000.
+    """
     tried, number, passed = 0, 0, 0
     while tried < (10_000 if node.backend == "nft" else 2_000):
         rng = random.Random(f"kernel {number}")
@@ -39,7 +42,7 @@ def test_at_least_ten_thousand_flows(node: Node) -> None:
 
 
 def _compare(node: Node, world: World, rng: random.Random, number: int) -> tuple[list[str], int, int]:
-    """(what differs, flows tried, flows that got through) of one world."""
+    """Return (differences, number of flows tried, number of flows that got through) of one world."""
     crossings = Crossings(world, SETTINGS)
     policy = node_policy(world.policy_set, world.endpoints, NODE)
     node.load([compile_node(policy, SETTINGS, family) for family in (4, 6)])
@@ -64,7 +67,7 @@ def _compare(node: Node, world: World, rng: random.Random, number: int) -> tuple
 
 
 def _flows(rng: random.Random, world: World, count: int) -> t.Iterator[Flow]:
-    """Each new to connection tracking: neither it nor its reply was there before."""
+    """Yield random flows that are new to connection tracking: neither a flow nor its reply occurs twice."""
     before: set[t.Any] = set()
     endpoints = (*world.local_workloads, *world.local_workloads, *world.local_host_endpoints)
     for _dummy in range(count):

@@ -107,7 +107,7 @@ class Heard:
         raise AssertionError(f"not within 10 seconds: {self.told()} {self.problems}")
 
     def told(self) -> list[tuple[str, str, str, str, str, int]]:
-        """(verdict, direction, who decided, from, to, packets)"""
+        """Return the log's entries: (verdict, direction, who decided, from, to, packets)."""
         drops = [entry.to_dict() for entry in self.log.entries()]
         return [
             (

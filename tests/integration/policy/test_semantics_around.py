@@ -135,7 +135,7 @@ def saved(node: Node) -> str:
 
 
 def foreign_rules(node: Node) -> set[tuple[str, tuple[str, ...]]]:
-    """{(table, its rules in their order)} without ours, which have a hash for a comment."""
+    """Return {(table, its rules in their order)} without our rules, which have a hash as comment."""
     found: dict[str, list[str]] = {}
     for line in node.kernel.run(["iptables-save"]).output.splitlines():
         if line.startswith("*"):
@@ -146,7 +146,7 @@ def foreign_rules(node: Node) -> set[tuple[str, tuple[str, ...]]]:
 
 
 def test_48_ten_thousand_members_take_a_packet_no_longer_than_none(policed: PolicedNode) -> None:
-    """Of packets one by one, those for w0 are looked up among all endpoints, those for w1 are not looked up."""
+    """Packets for w0 are looked up among all endpoints and take no longer than those for w1, which are not."""
     first = int(ipaddress.ip_address("10.66.0.0"))
     others = [
         document(

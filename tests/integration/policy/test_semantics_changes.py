@@ -50,7 +50,7 @@ def office(*nets: str, name: str = "office") -> Document:
 
 
 def some(count: int, verdicts: t.Sequence[int]) -> bool:
-    """That many packets, or the stream tells nothing."""
+    """Return whether the stream had enough packets to mean something."""
     return len(verdicts) >= count
 
 

@@ -127,7 +127,7 @@ def test_38_policy_before_dnat_sees_the_port_of_before(policed: PolicedNode, int
         )
 
     def seen(source: str) -> t.Optional[str]:
-        """Where a packet to the host's port comes out."""
+        """Return the interface at which a packet to the host's port comes out, None if it does not."""
         flow = udp(source, HOST, 32010)
         policed.node.forget_connections()
         return policed.see({flow: None})[flow]

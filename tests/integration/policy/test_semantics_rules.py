@@ -41,7 +41,7 @@ UDP = {"action": "Allow", "protocol": "UDP"}
 
 
 def to_w0(*rules: Document) -> Document:
-    """What of all that goes to w0 gets there."""
+    """Return a policy with these rules for all packets to w0."""
     return global_policy("to-w0", ONLY_W0, types=["Ingress"], ingress=list(rules))
 
 
@@ -74,10 +74,10 @@ def test_29_a_named_port_is_that_of_the_endpoint_and_of_its_protocol(policed: Po
     policed.expect(
         [udp(W1, W0, number) for number in (8080, 8081, 53, 6000, 6001)], denied=[udp(W1, W0, 5432), udp(W1, W0, 6002)]
     )
-    # Nobody has it: nothing is allowed by it.
+    # No workload has a port of this name, so the rule allows nothing.
     policed.apply(named, workload(1), to_w0(ports("nobodys")))
     policed.expect([udp(W0, W1)], denied=[udp(W1, W0, 8080), udp(W1, W0, 53)])
-    # Of the other end: w1's number is not w2's.
+    # The name is resolved at the other end: w1's number is not w2's.
     to_http = global_policy("out", ONLY_W0, types=["Egress"], egress=[ports("http")])
     policed.apply(workload(0), workload(1, ports=[port("http", 80)]), workload(2, ports=[port("http", 81)]), to_http)
     policed.expect([udp(W0, W1, 80), udp(W0, W2, 81)], denied=[udp(W0, W1, 81), udp(W0, W2, 80), udp(W0, OUTSIDE, 80)])

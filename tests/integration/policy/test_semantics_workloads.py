@@ -117,7 +117,7 @@ def test_10_types_are_those_of_the_rules_where_none_are_given(
 
 def test_11_policies_are_asked_by_order_then_by_name_and_those_without_order_last(policed: PolicedNode) -> None:
     def both(first: dict[str, t.Any], second: dict[str, t.Any]) -> list[dict[str, t.Any]]:
-        """The one that is to be asked first denies, and stands last among the documents."""
+        """Return two policies: the one that must be evaluated first denies, and comes last in the list."""
         return [
             global_policy(second.pop("name"), ONLY_W0, ingress=[ALLOW], **second),
             global_policy(first.pop("name"), ONLY_W0, ingress=[DENY], **first),
@@ -167,7 +167,7 @@ def test_13_pass_leaves_it_to_the_next_tier_and_profiles_and_log_goes_on(policed
 def test_14_what_policies_apply_to_and_do_not_decide_is_denied_whatever_profiles_say(policed: PolicedNode) -> None:
     policed.apply(*THREE, global_policy("p", ONLY_W0, ingress=[{"action": "Allow", "protocol": "TCP"}]))
     policed.expect([tcp(W1, W0)], denied=[udp(W1, W0), ping(W1, W0)])
-    # Of another namespace it does not apply to anybody here.
+    # A policy of another namespace applies to no workload here.
     policed.apply(*THREE, network_policy("p", ONLY_W0, "elsewhere", ingress=[DENY]))
     policed.expect([tcp(W1, W0), udp(W1, W0)])
 

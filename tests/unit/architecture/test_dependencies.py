@@ -18,13 +18,13 @@ ENGINE = ROOT / "plugins" / "module_utils"
 # room -> the rooms it may import. A room is a folder of module_utils.
 ALLOWED: dict[str, set[str]] = {
     "base": set(),
-    # Clients' ends of local sockets, for the rooms that speak a protocol there. It is not pure, so no part of base.
+    # Clients of local sockets, for the rooms that speak a protocol there. It is not pure, so it is no part of base.
     "sockets": set(),
     "resources": {"base"},
     "ipam": {"resources", "base"},
     "policy": {"resources", "base"},
     "bgp": {"resources", "base"},
-    # The contract between controller and node. Drivers consume it; of the compiler they know nothing.
+    # The contract between controller and node. Drivers read it; they know nothing about the compiler.
     "state": {"bgp", "policy", "resources", "base"},
     "fleet": {"state", "bgp", "ipam", "policy", "resources", "base"},
     "dataplane": {"state", "bgp", "policy", "base"},
@@ -34,20 +34,20 @@ ALLOWED: dict[str, set[str]] = {
     "agent": {
         "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "sockets", "state", "resources", "base",
     },
-    # What modules share; it is not on the nodes but inside modules.
+    # Code that modules share; it is packed into modules and not installed on nodes.
     "modules": {"node", "dataplane"},
-    # Of the agent it knows how to ask it, see KNOWN_OF_AGENT.
+    # It knows only the agent's client; see KNOWN_OF_AGENT.
     "cli": {
         "agent", "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "resources", "base",
     },
 }  # fmt: skip
-# What others may import from the agent.
+# The modules of the agent that other rooms may import.
 KNOWN_OF_AGENT = {"api.client", "api.protocol"}
-# What rooms beside the drivers may import from them: the port through which a host is read, and the word for a change.
+# The modules that rooms beside the drivers may import: the port through which a host is read, and the type of a change.
 KNOWN_OF_DATAPLANE = {"kernel.port", "change"}
 
 PURE = {"base", "resources", "bgp", "ipam", "policy", "state", "fleet"}
-# Modules with which code reads clocks, files, the kernel or chance. `time` and `random` are out for good.
+# Modules with which code reads clocks, files, the kernel or random numbers.
 IMPURE = {
     "asyncio", "fcntl", "glob", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets",
     "select", "shutil", "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib",
@@ -56,8 +56,8 @@ IMPURE = {
 IMPURE_CALLS = {"open", "input", "print", "exec", "eval", "compile", "__import__"}
 CLOCK_CALLS = {"now", "utcnow", "today"}
 
-# Third-party libraries, and the rooms inside whose functions they may be imported. PyYAML reads the lockfile: only the
-# controller does that, where Ansible brings it; and what `calicoctl validate` is given, on hosts that have it.
+# Third-party libraries, and the rooms inside whose functions they may be imported. PyYAML reads the lockfile, on the
+# controller only, where Ansible brings it. It also reads the files of `calicoctl validate`, on hosts that have it.
 LIBRARY = "pyroute2"
 LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam", "cli", "base"}}
 

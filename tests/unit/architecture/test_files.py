@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
-# In two parts, or `reuse lint` takes this line for a header.
+# Written in two parts, because `reuse lint` would take the whole for a header.
 HEADER = "SPDX-License" + "-Identifier: "
 HEADERLESS = {".json", ".pcap", ".png", ".svg", ".txt", ".rst", ".tsv", ".gz"}
 DECLARED = ("LICENSES", "changelogs", "tests/unit/cases")
@@ -39,7 +39,7 @@ def test_every_file_has_a_licence_header() -> None:
     without = []
     for path in known_to_git():
         if path.suffix in HEADERLESS or any(path.is_relative_to(ROOT / folder) for folder in DECLARED):
-            continue  # REUSE.toml speaks for these, and `reuse lint` checks that it does
+            continue  # REUSE.toml has the licences of these, and `reuse lint` checks that
         head = path.read_bytes()[:1500].decode("utf-8", "replace")
         if path.stat().st_size and HEADER not in head:
             without.append(name(path))
@@ -121,7 +121,7 @@ def test_every_module_says_what_its_attributes_are() -> None:
 
 
 def test_a_name_of_an_older_release_leads_to_one_of_this_release() -> None:
-    """A variable or a module that is called otherwise now is refused, and what the message names exists."""
+    """A variable or module with an older name is refused, and the name that the message suggests exists."""
     roles = [yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / "roles").glob("*/meta/argument_specs.yml")]
     options = {option for role in roles for spec in role["argument_specs"].values() for option in spec["options"]}
     assert set(variables.RENAMED.values()) <= options | set(variables.BY_NAME)

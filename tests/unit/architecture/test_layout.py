@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The order of the engine's files: no import circles, and folders that a reader takes in at a glance."""
+"""The order of the engine's files: no import cycles, and folders small enough to survey at a glance."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def test_circles_are_found() -> None:
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
-    """A circle has no first file to read. An import for types alone closes one as well."""
+    """No module imports itself indirectly: a cycle has no first file to read.
+
+    An import for types alone counts as well.
+    """
     found = [" -> ".join(path) for path in circles(imported_modules())]
     assert found == []
 

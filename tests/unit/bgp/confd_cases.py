@@ -28,7 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird
 FILE = pathlib.Path(__file__).parents[1] / "cases" / "confd_bird_cases.json"
 Document = dict[str, t.Any]
 
-#: BGPConfiguration -> the variable that has it here.
+#: A field of BGPConfiguration -> the variable with its value here.
 FLEET_VARIABLES = {
     "asNumber": "calico_bgp_as_number",
     "nodeToNodeMeshEnabled": "calico_bgp_node_to_node_mesh",
@@ -44,10 +44,10 @@ NODE_VARIABLES = {
     "listenPort": "calico_node_bgp_listen_port",
     "prefixAdvertisements": "calico_node_bgp_prefix_advertisements",
 }
-#: Of Kubernetes' services, of who writes a tunnel's routes (here always BIRD), and of a node's own logging.
+#: Fields without a variable here: Kubernetes' services, and who writes a tunnel's routes (here always BIRD).
 WITHOUT_A_PLACE = {"serviceClusterIPs", "serviceLoadBalancerIPs", "programClusterRoutes"}
 
-#: {case: the secrets that are there in that step, name:key -> password}. Others cannot be read yet.
+#: {case: the secrets that exist in that step, name:key -> password}. Other secrets are missing.
 SECRETS = {
     "mesh/password/step2": {"my-secrets-1:a": "password-a"},
     "mesh/password/step3": {"my-secrets-1:a": "new-password-a"},
@@ -57,7 +57,7 @@ SECRETS = {
     "password/step5": {"my-secrets-1:a": "new-password-a", "my-secrets-1:b": "new-password-b"},
     "password/step6": {"my-secrets-1:b": "new-password-b"},
 }
-#: {case: {name of a BGPPeer: what the step writes into its spec}}
+#: {case: {name of a BGPPeer: the fields that the step writes into its spec}}
 EDITS = {
     "sourceaddr_gracefulrestart/step2": {"bgppeer-1": {"sourceAddress": "None"}},
     "sourceaddr_gracefulrestart/step3": {"bgppeer-1": {"sourceAddress": "None", "maxRestartTime": "10s"}},
@@ -239,7 +239,7 @@ def _node_variables(case: Case, node: Document) -> Document:
     return variables
 
 
-# --- what is made of it ---------------------------------------------------------------------------------------------
+# --- compiled result ------------------------------------------------------------------------------------------------
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from tests.unit.bgp import bird_facts, confd_cases
 from tests.unit.bgp.confd_cases import Case
 from tests.unit.bgp.test_confd_peers import CASES, FAMILIES
 
-#: What every configuration of Calico's says and none here, or the other way round, with the reason.
+#: Statements that every configuration of Calico has and none here, or the reverse, with the reason.
 DIFFERENCES = {
     "functions": "only those that the node's sessions call: a BGPFilter of one rack does not change another's bird.cfg",
     "priority 1024": "a route without local preference has it, as Calico's export filter gives it before it asks; here "
@@ -36,7 +36,7 @@ DIFFERENCES = {
     "debug": "states of all protocols are logged, by one line; Calico logs each route of each peer",
     "services": "Kubernetes' services have no place here",
 }
-#: Its second step takes the BGPFilter away by a command, which no document says.
+#: A case whose second step removes the BGPFilter by a command, which its documents do not show.
 UNSAID = {"bgpfilter/filter_deletion/step2"}
 
 _PREFIX = re.compile(r"[0-9a-f]*:[0-9a-f:]+/\d+")

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sessions compared with the output of Calico's templates for the same resources.
 
-Facts are read from the text of our bird.cfg. Differences stand in DIFFERENCES with their reasons and have to exist: one
+Facts are read from the text of our bird.cfg. DIFFERENCES has the differences and their reasons. Each must exist: one
 that is gone fails as well. Filters, communities and the kernel protocol are compared elsewhere.
 """
 
@@ -41,7 +41,7 @@ REFUSED = {
     "mesh/static-routes-no-ipv4-address": "a node has an IPv4 address",
     "password-deadlock": "the case has no resources",
 }
-#: What differs in a session, with the reason.
+#: The differences in a session, with the reason.
 DIFFERENCES = {
     "passive": "one end of each session within the fleet waits, also where Calico lets both ends call; which one goes "
     "by cluster ids and parity and not by the order of two texts, for BIRD takes 8 calls at once",

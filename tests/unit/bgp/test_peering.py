@@ -95,7 +95,7 @@ def test_reflectors_of_the_group_speak_with_each_other_and_with_their_clients() 
 
 
 def test_reflectors_call_their_clients() -> None:
-    """Reflectors call their clients, so that no node gets many calls at once; other pairs go by parity."""
+    """Reflectors connect to their clients, so that no node gets many connections at once; other pairs go by parity."""
     clients = [speaker(number) for number in range(1, 101)]
     found = sessions([*clients, *(speaker(number, cluster_id="244.0.0.1", reflector=True) for number in (201, 202))])
     for number in range(1, 101):
@@ -382,7 +382,7 @@ Fact = tuple[str, str, int, int, t.Optional[int]]  # name, address, AS, port, ho
 
 
 def by_all_pairs(own: Speaker, speakers: t.Sequence[Speaker], peers: t.Sequence[PeerDefinition]) -> set[Fact]:
-    """Return the sessions as confd finds them: global peers, own peers, then the way back; the first one wins."""
+    """Return the sessions as confd computes them: global peers, own peers, then reverse ones. The first one wins."""
 
     def local(one: PeerDefinition) -> list[Speaker]:
         chosen = [node for node in speakers if one.members is None or node.name in one.members]

@@ -101,7 +101,7 @@ def test_a_session_takes_these_over(field: str) -> None:
         )),
         ({"cluster_id": "2.2.2.2"}, {CLIENT.name: "restarts: cluster id"}),
         ({"cluster_id": None}, {CLIENT.name: "restarts: cluster id"}),
-        # The client is one of another AS now, for whom nothing is reflected.
+        # The client changes to another AS, so that no routes are reflected to it.
         ({"as_number": 64600}, {
             CLIENT.name: "restarts: own AS number, cluster id",
             MESH.name: "restarts: own AS number",

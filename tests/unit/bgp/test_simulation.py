@@ -43,7 +43,7 @@ def peer(**fields: t.Any) -> PeerDefinition:
 class Route(t.NamedTuple):
     as_path: tuple[int, ...]
     clusters: tuple[str, ...]
-    session: t.Optional[BirdPeer]  # of the node that has it, None for its own
+    session: t.Optional[BirdPeer]  # the receiving node's session, None for its own block
 
 
 class Oracle:
@@ -172,14 +172,14 @@ def between(one: int, other: int) -> PeerDefinition:
 
 
 ONE_BLOCK = {f"n{number}": 1 for number in range(4)}
-#: Reflectors of one cluster with different clients: what one reflected the other one knows, and tells nobody.
+#: Reflectors of one cluster with different clients: neither passes on what it receives from the other one.
 APART = [node(0), node(1), reflector(2, clients=only(0)), reflector(3, clients=only(1))]
-#: Three in a row, the ends of one cluster, each a client of the next: the far end refuses what the near one reflected.
+#: Three in a row, both ends in one cluster, each a client of the next: the far end rejects what the near one reflected.
 CHAIN = [
     node(0),
     *(node(number, cluster_id=cluster) for number, cluster in enumerate(["1.1.1.1", "2.2.2.2", "1.1.1.1"], 1)),
 ]
-#: By eBGP the owner is as far as the reflector of the other AS, and the lower router id decides: before and behind it.
+#: The owner and the reflector of the other AS are equally far by eBGP. The lower router id decides between them.
 TIED = [node(0), reflector(1), node(2), reflector(3, as_number=64513)]
 
 
@@ -231,7 +231,7 @@ def test_switches_of_racks_bring_what_other_racks_told_them() -> None:
         peer(nodeSelector=rack, peerSelector=rack) for rack in ("n in {'0', '1'}", "n in {'2', '3'}", "n in {'4', '5'}")
     ]
     simulation = Simulation(speakers, [*switches, *inner], NO_MESH, {f"n{number}": number for number in range(6)})
-    # of its rack by itself: n2 and n3, 5 blocks together, know each other's; of the others 10 by the switch
+    # n2 and n3 (5 blocks together) know each other's blocks in their rack, and 10 blocks of others by the switch.
     assert simulation.load("n2") == Load(sessions=2, paths=3 + 10, routes=3 + 10, sent=2 * 2, received=3 + 10)
     assert simulation.sessions() == 6 + 3
 

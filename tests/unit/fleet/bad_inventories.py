@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cases of bad_inventories.yml, as folders of an inventory."""
+"""The cases in bad_inventories.yml, written as folders of an inventory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ calico_nodes:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """`message` is without file and line, `line` is those ("" where there are none)."""
+    """An invalid inventory and its error.
+
+    `message` has no file and line. `line` has them ("group_vars/all.yml:3"), "" if the error has none. `copies` are the
+    nodes' copies of the lockfile, and `limit` the names of the hosts in the run (None for all).
+    """
 
     name: str
     all: str
@@ -40,7 +44,7 @@ class Case:
     line: str
 
     def write(self, folder: pathlib.Path) -> pathlib.Path:
-        """The inventory, in files. Returns hosts.yml."""
+        """Write the files of the inventory into `folder` and return the path of hosts.yml."""
         (folder / "group_vars").mkdir()
         (folder / "group_vars" / "all.yml").write_text(self.all.replace("{folder}", str(folder)))
         (folder / "hosts.yml").write_text(self.hosts)
@@ -49,11 +53,12 @@ class Case:
         return folder / "hosts.yml"
 
     def expected(self, folder: pathlib.Path, origins: bool) -> str:
+        """Return the error for the inventory in `folder`, with its file and line if `origins` are known."""
         message = self.message.replace("{folder}", str(folder))
         return f"{folder}/{self.line}: {message}" if origins and self.line else message
 
     def observed(self) -> dict[str, t.Optional[NodeState]]:
-        """What the nodes of the run have stored."""
+        """Return the stored states of the nodes in the run by node name, None for a node without one."""
         hosts = self.limit or sorted(name for group in self.groups().values() for name in group)
         return {name: self._stored(name) for name in hosts}
 
@@ -65,11 +70,12 @@ class Case:
         return NodeState(name, "10.10.1.11/24", ipam=NodeIpam(copy["generation"], blocks))
 
     def groups(self) -> dict[str, list[str]]:
+        """Return the names of the hosts in each group, by group name."""
         groups = yaml.safe_load(self.hosts)
         return {name: list((group or {}).get("hosts") or {}) for name, group in groups.items()}
 
     def host_variables(self, folder: pathlib.Path) -> dict[str, dict[str, t.Any]]:
-        """{host: its variables}, as plain YAML gives them."""
+        """Return the variables of each host by its name, as plain YAML has them."""
         shared = yaml.safe_load(self.all.replace("{folder}", str(folder)))
         groups = [(group or {}).get("hosts") or {} for group in yaml.safe_load(self.hosts).values()]
         return {name: {**shared, **(own or {})} for group in groups for name, own in group.items()}

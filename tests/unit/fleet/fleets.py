@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fleets to compile: four nodes in two subnets unless a test says otherwise."""
+"""Fleets to compile: the lab's four nodes in two subnets unless a test chooses others."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
-#: name -> calico_node_address, as the lab has them.
+#: The lab's nodes by name, each with its calico_node_address.
 LAB = {
     "node1": "10.10.1.11/24",
     "node2": "10.10.1.12/24",
     "node3": "10.10.2.13/24",
     "node4": "10.10.2.14/24",
 }
-#: The same hosts' variables for IPv6.
+#: The variables of these nodes for IPv6.
 ADDRESSES6 = {
     "node1": {"calico_node_address_ipv6": "fd00:10:10:1::11/64"},
     "node2": {"calico_node_address_ipv6": "fd00:10:10:1::12/64"},
     "node3": {"calico_node_address_ipv6": "fd00:10:10:2::13/64"},
     "node4": {"calico_node_address_ipv6": "fd00:10:10:2::14/64"},
 }
-#: What `mode` means in the fields of a pool.
+#: The modes of a pool, each with the fields that set it.
 MODES: dict[str, dict[str, str]] = {
     "ipip": {"ipipMode": "Always"},
     "ipip-crosssubnet": {"ipipMode": "CrossSubnet"},
@@ -41,6 +41,7 @@ MODES: dict[str, dict[str, str]] = {
 
 
 def pool(mode: str = "direct", name: str = "default", cidr: str = "10.244.0.0/16", **fields: t.Any) -> dict[str, t.Any]:
+    """Return an entry of calico_ip_pools. `mode` is one of MODES."""
     return {"name": name, "cidr": cidr, **MODES[mode], **fields}
 
 
@@ -60,8 +61,11 @@ def hosts(
     own: t.Mapping[str, t.Mapping[str, t.Any]] = {},
     **variables: t.Any,
 ) -> list[Host]:
-    """`reflectors` that are in `nodes` as well are both. `own`: variables of single hosts. `variables`: of the fleet,
-    without calico_ in front."""
+    """Return the hosts of an inventory with these pools.
+
+    `nodes` and `reflectors` map names to addresses; a host may be in both. `own` has the variables of single hosts.
+    `variables` are those of the fleet, without the prefix calico_.
+    """
     shared = {
         "calico_ip_pools": list(pools) or [pool()],
         "calico_workloads": list(workloads),
@@ -79,14 +83,18 @@ def hosts(
 
 
 def build(*pools: t.Mapping[str, t.Any], previous: t.Optional[AllocationPlan] = None, **rest: t.Any) -> Fleet:
-    """As `hosts`, planned and ready to compile."""
+    """Return the fleet of `hosts(*pools, **rest)`, with a plan that continues `previous`.
+
+    Raise FleetError if the inventory is invalid or cannot be planned.
+    """
     return Fleet.build(inventory.read(hosts(*pools, **rest)), previous)
 
 
 def states(fleet: Fleet) -> dict[str, NodeState]:
+    """Return the compiled state of each node by its name."""
     return {name: compiler.node_state(fleet, name) for name in fleet.nodes}
 
 
 def stored(state: NodeState) -> NodeState:
-    """The state as a node that kept it as JSON reads it."""
+    """Return the state as a node reads it after it was stored as JSON."""
     return NodeState.from_dict(json.loads(json.dumps(state.to_dict())))

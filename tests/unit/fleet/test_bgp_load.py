@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What BGP costs in a fleet, against the simulation of each family by itself."""
+"""Tests of a fleet's BGP load, compared with the simulation of each IP version by itself."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_nodes_that_are_alike_cost_what_the_command_says(reflectors: int) -> Non
 
 
 def test_blocks_are_those_that_a_node_announces() -> None:
-    """Also where nodes have more than others, and a pool is not told to anybody."""
+    """A node may have more blocks than others, and the blocks of a pool may not be advertised at all."""
     workloads = [
         {"name": f"w{number}", "node": "node1", "pool": "own", "address": f"10.245.0.{number * 4}"}
         for number in range(9)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each node gets in each mode, next to the outputs that Calico's documents show."""
+"""Tests of the state of each node in each mode, compared with the outputs in Calico's documentation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def address(node: str) -> str:
 
 
 def bird_lines(state: NodeState) -> list[str]:
-    """BIRD's routes in the form of `ip route`. {router} is for the underlay to say."""
+    """Return BIRD's routes as lines of `ip route`. {router} stands for a gateway that the underlay determines."""
     lines = []
     for route in state.bird_routes:
         device = route.device or "eth0"
@@ -151,7 +151,7 @@ def test_without_bgp_the_routes_are_written_from_the_plan_via_the_vteps() -> Non
 
 
 def test_without_bgp_what_is_unused_in_spare_blocks_ends_at_its_owner() -> None:
-    """The others route to them already; without a blackhole it would go back by the default route."""
+    """The other nodes already have routes to them. Without a blackhole packets would return by the default route."""
     for state in states(build(pool("vxlan"), bgp_enabled=False)).values():
         assert state.ipam.spare_blocks
         assert [line for line in own_lines(state) if line.startswith("blackhole")] == [
@@ -274,7 +274,7 @@ def test_sources_are_checked_with_one_look_into_the_routes() -> None:
         "-i cali+ -g cali-wl-sources",
         f"-m set --match-set cali40local-blocks src {_FORGED}",
     )
-    # What workloads send by IPv4 the kernel looks up by itself (rp_filter).
+    # For IPv4 the kernel itself checks the sources of workloads (rp_filter).
     encapsulated = ("-p udp -m udp --dport 4789 -g cali-encapsulated", "-p 4 -g cali-encapsulated")
     assert raw()["cali-wl-sources"] == encapsulated
     assert raw(6)["cali-wl-sources"] == (_FORGED, *encapsulated, "-s fe80::/10 -g cali-wl-link-local")
@@ -295,7 +295,7 @@ def test_workloads_may_encapsulate_and_send_from_anywhere_where_the_inventory_sa
     )
     both = raw(vxlan_port=8472)["cali-wl-sources"]
     assert [rule.split()[5] for rule in both[:2]] == ["4789", "8472"]
-    # Even then a workload does not send as another one of this node.
+    # Even then a workload cannot send from the address of another workload of this node.
     assert raw(spoofing=True)["cali-wl-sources"][0] == f"-m set --match-set cali40local-blocks src {_FORGED}"
     assert _FORGED not in raw(6, spoofing=True)["cali-wl-sources"]
 

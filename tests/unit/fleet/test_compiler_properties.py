@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What holds for every fleet."""
+"""Tests of properties that hold for every fleet."""
 
 from __future__ import annotations
 
@@ -29,8 +29,12 @@ RACKS = ["a", "b"]
 
 @st.composite
 def inventories(draw: st.DrawFn) -> list[Host]:
-    """Up to seven nodes in up to three subnets, up to three pools of any mode, size and selector, workloads, maybe
-    reflectors; maybe one more pool, of IPv6, and nodes that have no IPv6, or nothing else, where they need none."""
+    """Return the hosts of a random inventory.
+
+    It has up to seven nodes in up to three subnets, up to three pools of any mode, size and selector, and workloads. It
+    may have reflectors. It may have an IPv6 pool, and then nodes with IPv4 alone or with IPv6 alone, as far as no pool
+    needs the other version.
+    """
     bgp = draw(st.booleans())
     count = draw(st.integers(1, 7))
     names = [f"n{index}" for index in range(count)]
@@ -44,7 +48,7 @@ def inventories(draw: st.DrawFn) -> list[Host]:
             f"10.{240 + index}.0.0/18",
             blockSize=draw(st.integers(24, 32)),
             natOutgoing=draw(st.booleans()),
-            # The first one is for everybody, so that every workload finds a place.
+            # The first pool selects all nodes, so that every workload gets an address.
             nodeSelector=draw(st.sampled_from(["all()", "rack == 'a'"])) if index else "all()",
             disableBGPExport=draw(st.sampled_from([False, False, True])),
         )
@@ -113,7 +117,7 @@ def test_every_block_is_owned_once_and_routed_once_by_everybody_else(hosts: list
         ]
         remote = [r.destination for r in state.bird_routes] + [r.destination for r in state.routes if r.gateway]
         assert sorted(remote) == sorted(wanted)
-        # The own ones end here, save those that are one workload.
+        # Own blocks have a blackhole route, except blocks of one address that are a workload's own route.
         hosts_routes = {route.destination for route in state.routes if route.type == "unicast" and not route.gateway}
         holes = {route.destination for route in state.routes if route.type == "blackhole"}
         own = {block.cidr for block in state.ipam.blocks + (() if state.bird else state.ipam.spare_blocks)}
@@ -134,7 +138,7 @@ def test_every_workload_has_an_address_in_a_block_of_its_node(hosts: list[Host])
         assert len(with_four) == (len(state.workloads) if state.address else 0)
         with_six = {endpoint.name: endpoint.address6 for endpoint in state.workloads if endpoint.address6}
         assert with_six == state.ipam.workloads6
-        # One of each version of which there is a pool for the node.
+        # A workload has an address of each IP version that has a pool for the node.
         holds_six = any(block.pool == "six" for block in state.ipam.blocks)
         assert len(with_six) == (len(state.workloads) if holds_six else 0)
         for endpoint in state.workloads:
@@ -242,7 +246,7 @@ def test_what_is_without_ipv4_knows_nothing_of_it(hosts: list[Host]) -> None:
                 assert state.bird.router_id == router_id(state.node)
 
 
-# --- what a plan's name depends on ----------------------------------------------------------------------------------
+# --- the name of a plan ---------------------------------------------------------------------------------------------
 
 
 def digest(**changes: t.Any) -> str:
@@ -264,7 +268,7 @@ def test_a_plans_name_does_not_depend_on_how_defaults_are_written() -> None:
     assert digest(pools=spelled, bgp_as_number=64512, underlay_mtu="1500", spare_blocks=1) == plain
     assert digest(pools=whole) == plain
     assert digest(own={name: {"calico_node_labels": {}} for name in fleets.LAB}) == plain
-    # What only this run needs does not make another plan.
+    # Settings for one run only do not change the name of the plan.
     assert digest(release_blocks=[]) == digest(release_blocks=["node9"]) == plain
 
 

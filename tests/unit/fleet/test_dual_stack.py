@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fleets with IPv6 beside IPv4. Whole states of one are in golden/dual-stack; what holds for all of them is among the
-properties of the compiler and of changes."""
+"""Tests of fleets with IPv6 beside IPv4.
+
+golden/dual-stack has whole states of such a fleet. The property tests of the compiler and of changes cover all of them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The collector rests while a fleet is compiled, which leaves nothing for it."""
+"""Tests of the pause of the garbage collector while a fleet is compiled, which makes no garbage for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_it_is_afterwards_as_it_was_before(before: bool) -> None:
 
 
 def test_compiling_makes_no_cycles() -> None:
-    states(build(pool("vxlan")))  # what is made once and kept
+    states(build(pool("vxlan")))  # the first call fills caches
     gc.collect()
     with uncollected():
         states(build(pool("vxlan")))

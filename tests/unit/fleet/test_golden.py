@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole NodeStates of small fleets, read by people once and kept: golden/<case>/<node>.json.
+"""Tests of whole NodeStates of small fleets against files that people have checked: golden/<case>/<node>.json.
 
-After a wanted change: GOLDEN=write pytest tests/unit/fleet/test_golden.py, then read what git says is different.
+After an intended change run GOLDEN=write pytest tests/unit/fleet/test_golden.py, and check the output of git diff.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def dual_stack() -> Fleet:
 
 
 def ipv6_alone() -> Fleet:
-    """Of four nodes two: no IPv4 pool selects them."""
+    """Return a fleet in which two of four nodes have IPv6 only: no IPv4 pool selects them."""
     alone = {"calico_node_address": None, "calico_node_labels": {"alone": "yes"}}
     return build(
         pool("ipip-crosssubnet", natOutgoing=True, nodeSelector="!has(alone)"),
@@ -96,7 +96,7 @@ CASES: dict[str, tuple[t.Callable[[], dict[str, NodeState]], tuple[str, ...]]] =
 
 
 def written(state: NodeState) -> str:
-    """JSON with one line per thing."""
+    """Return the state as JSON with one line for each innermost object."""
 
     def lines(value: t.Any, indent: str) -> str:
         inner = indent + " "

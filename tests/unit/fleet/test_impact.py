@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run interrupts, counted once for the fleet, and when somebody has to be asked."""
+"""Tests of what a run interrupts in the whole fleet, and of the limits above which it needs confirmation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fleet(nodes: t.Mapping[str, str] = LAB, **rest: t.Any) -> States:
 
 
 def of_run(before: t.Mapping[str, t.Optional[NodeState]], after: States, **rest: t.Any) -> Impact:
-    """By the states alone; a controller has it from its fleet."""
+    """Return the impact of a change between these states, with its hosts. A controller computes it from its fleet."""
     kept = {name: stored(state) if state else None for name, state in before.items()}
     announced = {block for state in after.values() for block in impact.announced_by(state)}
     found = impact.of_run(kept, {name: state.bird for name, state in after.items()}, announced, after, **rest)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The border between what a node says and what others believe: readers, bounds, and the words for what is left out."""
+"""Tests of the readers of answers of nodes: what they accept, their limits, and the texts about parts left out."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_an_address_lies_in_the_blocks_that_it_lies_in(address: t.Any) -> None:
     assert found is None or found in blocks
 
 
-# --- what a node takes of others ------------------------------------------------------------------------------------
+# --- what a node accepts from others --------------------------------------------------------------------------------
 
 
 def test_endpoints_outside_of_the_blocks_that_the_node_has_by_now_go() -> None:

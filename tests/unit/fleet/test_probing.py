@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which addresses prove a path."""
+"""Tests of the addresses that nodes probe to test their paths."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_during_a_change_the_tunnel_that_goes_answers_by_the_new_way() -> None:
 
 
 def test_with_policy_no_workload_stands_in() -> None:
-    """Whether it may answer is for its policy to say."""
+    """No workload is probed, because its policy may keep it from answering."""
     web = {"kind": "NetworkPolicy", "name": "web", "selector": "all()", "types": ["Ingress"]}
     assert paths(build(pool("direct"), policies=[web])) == []
     assert len(paths(build(pool("vxlan"), policies=[web]))) == 3

@@ -106,7 +106,7 @@ class Reference:
                 self.held[entry.node].append(entry)
 
     def _opened(self, node: str, cidrs) -> None:
-        """As if the last plan had had them open."""
+        """Record that the last plan had these spare blocks open."""
         part = self.previous.nodes.get(node, NodeAllocations())
         for cidr in cidrs:
             for grant in part.spare_blocks:

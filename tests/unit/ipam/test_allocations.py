@@ -420,7 +420,7 @@ def test_an_opened_spare_that_the_plan_gives_for_good_is_an_open_block():
 
 
 def test_a_spare_block_with_a_live_address_is_open_whatever_was_written_down():
-    """As after an older lockfile has come back."""
+    """A spare block with an allocated address is open, also after an older lockfile was restored."""
     allocations = granted([A, B])
     take(allocations, 5)
     allocations.take_events()

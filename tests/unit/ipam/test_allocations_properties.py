@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What holds for every history of a node: a model without queues, which looks at every address each time, says who gets
-which, and whatever was done can be undone, replayed or summed up without a difference."""
+"""Properties of every history of a node, compared with a model without queues that looks at every address each time.
+
+The model says who gets which address. Undoing, replaying or summing up the events makes no difference.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ class Model:
         return any(netaddr.IPAddress(address) in netaddr.IPNetwork(cidr) for cidr in self.reservations)
 
     def choices(self, cidr, now):
-        """Addresses that may be chosen out of a block, the first one first."""
+        """Return the addresses of a block that may be chosen, the next one first."""
         found = []
         for address in map(str, netaddr.IPNetwork(cidr)):
             number, at = self.released.get(address, (0, -COOLDOWN))
@@ -60,7 +62,7 @@ class Model:
                 self.opened.append(cidr)
 
     def assign(self, handle, now, address, pool, version):
-        """The address, or None for a refusal. One of the other IP version is somebody else's."""
+        """Return the address, or None for a refusal. An allocation of the other IP version is as another handle's."""
         if address is not None:
             version = 6 if ":" in address else 4
 
@@ -174,7 +176,7 @@ class Node(RuleBasedStateMachine):
 
     @rule(wishes=st.lists(st.tuples(st.sampled_from(HANDLES), st.none() | st.sampled_from(UNIVERSE)), max_size=6))
     def do_and_undo(self, wishes):
-        """What could not be written to the disk has not happened."""
+        """Undo changes, as if they could not be written to the disk: the state is as before."""
         before = state_of(self.real, self.now)
         for handle, address in wishes:
             if self.real.by_handle(handle):
@@ -189,7 +191,7 @@ class Node(RuleBasedStateMachine):
 
     @rule(summed_up=st.booleans())
     def start_again(self, summed_up):
-        """From all that happened, or from its sum: nothing is different afterwards."""
+        """Replay all events, or their snapshot: the state is the same."""
         events = self.real.snapshot() if summed_up else self.log
         again = Allocations(COOLDOWN)
         again.replay(events)
@@ -198,7 +200,7 @@ class Node(RuleBasedStateMachine):
         assert again.opened == self.real.opened
         assert again.all() == self.real.all()
         self.real, self.log = again, [*events, *again.take_events()]
-        if summed_up:  # the order of addresses that are not this node's now, and have rested, is forgotten
+        if summed_up:  # a snapshot lacks the order of rested addresses outside of the node's blocks
             own = netaddr.IPSet(self.granted[0] + self.granted[1])
             self.model.released = {
                 address: (number, at)

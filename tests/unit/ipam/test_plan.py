@@ -57,7 +57,7 @@ def refused(*args: t.Any, **kwargs: t.Any) -> str:
     return str(caught.value)
 
 
-# What is granted
+# Grants
 
 
 def test_a_new_fleet_gets_an_open_and_a_spare_block_each_where_the_walks_begin() -> None:
@@ -242,7 +242,7 @@ def test_which_pools_serve_a_workload_as_in_calico(case: dict) -> None:
     assert f"p{address.split('.')[1]}" == case["expect"][0]
 
 
-# What stays
+# Grants that stay
 
 
 def test_nothing_moves_when_nodes_join() -> None:
@@ -386,7 +386,7 @@ def test_quarantine_is_released_by_name_or_by_range() -> None:
     assert text.startswith(
         "calico_ip_pools main (10.244.0.0/24, blockSize 26) has too few blocks: 4 nodes need at least one "
         "each, and node5 gets "
-        "none. It has 4, of which 3 are in use, 0 are spare and 1 are in quarantine. "
+        "none. It has 4; 3 are in use, 0 are spare and 1 are in quarantine. "
     )
     for released in ("node4", blocks(full(), "node4")[0], "10.244.0.0/16"):
         found = plan([POOL], entries, removed, spare_blocks=0, released=[released])
@@ -449,7 +449,7 @@ def test_a_pool_is_retired_by_disabling_it_and_selecting_nobody() -> None:
     assert set(freed.pools) == {"other"}
 
 
-# What is refused: the whole sentence
+# Refusals, with their whole text
 
 
 def one(**fields: t.Any) -> list[WorkloadRequest]:
@@ -571,7 +571,7 @@ REFUSALS = {
         [PoolRange("main", "10.244.0.0/26", 26)], None, [],
         "calico_ip_pools main (10.244.0.0/26, blockSize 26) has too few blocks: 2 nodes need at least one "
         "each, and node2 "
-        "gets none. It has 1, of which 1 are in use, 0 are spare and 0 are in quarantine. "
+        "gets none. It has 1; 1 are in use, 0 are spare and 0 are in quarantine. "
         "Add a pool, or choose a larger cidr or smaller blocks while it is new; lower "
         "calico_spare_blocks; or release blocks "
         "in quarantine with calico_release_blocks.",
@@ -579,7 +579,7 @@ REFUSALS = {
     "too many workloads": (
         [PoolRange("main", "10.244.0.0/30", 31)], None, [WorkloadRequest(f"w{n}", "node1") for n in range(3)],
         "calico_ip_pools main (10.244.0.0/30, blockSize 31) has too few blocks: node1 needs one more for workload w2. "
-        "It has 2, of which 2 are in use, 0 are spare and 0 are in quarantine. "
+        "It has 2; 2 are in use, 0 are spare and 0 are in quarantine. "
         "Add a pool, or choose a larger cidr or smaller blocks while it is new; lower "
         "calico_spare_blocks; or release blocks "
         "in quarantine with calico_release_blocks.",
@@ -626,7 +626,7 @@ def test_a_tunnel_without_a_pool_for_it_is_refused() -> None:
     )
 
 
-# How long it takes
+# Duration
 
 
 @pytest.mark.parametrize("cidr", ["10.0.0.0/8", "10.0.0.0/13"], ids=["roomy", "full to the last block"])
@@ -646,7 +646,7 @@ def test_time_grows_with_the_fleet_and_not_faster(cidr: str) -> None:
     assert large < 2
 
 
-# What is reserved, and what agents gave away
+# Reservations, and addresses that agents assigned
 
 
 def test_nothing_is_chosen_out_of_a_reservation_and_what_is_declared_there_is_given() -> None:
@@ -673,7 +673,7 @@ def test_what_has_an_address_keeps_it_when_it_is_reserved_later() -> None:
 def test_a_pool_that_is_reserved_as_a_whole_has_nothing_to_give() -> None:
     assert refused([POOL], nodes("node1"), reservations=["10.244.0.0/24"]) == (
         "calico_ip_pools main (10.244.0.0/24, blockSize 26) has too few blocks: 1 nodes need at least one each, and "
-        "node1 gets none. It has 4, of which 0 are in use, 0 are spare and 0 are in quarantine. Add a pool, or choose "
+        "node1 gets none. It has 4; 0 are in use, 0 are spare and 0 are in quarantine. Add a pool, or choose "
         "a larger cidr or smaller blocks while it is new; lower calico_spare_blocks; or release blocks in quarantine "
         "with calico_release_blocks; or reserve less with calico_ip_reservations."
     )

@@ -111,8 +111,8 @@ def owners(found: AllocationPlan) -> dict[str, str]:
 def of_own_blocks(inventory: Inventory, plan: AllocationPlan) -> Inventory:
     """Return `inventory` with the journals' entries that lie in blocks of their own node by `plan`.
 
-    A run leaves out the others before it plans (plugin_utils/sources/fleet_source.py), as those of a node that was
-    removed, whose blocks were released, and that comes again with its old journal.
+    A run leaves out the other entries before it plans (plugin_utils/sources/fleet_source.py). Such entries come from a
+    removed node whose blocks were released, and that comes again with its old journal.
     """
     owned: dict[str, list[netaddr.IPNetwork]] = {}
     for cidr, node in owners(plan).items():
@@ -155,7 +155,7 @@ class Fleet(RuleBasedStateMachine):
         for name, rack in zip(NODES, racks):
             self.add_or_move_node(name, rack, 1)
         for name, node in zip(WORKLOADS, workloads):
-            if NODES[node] in self.inventory.nodes:  # the pools may have been too small for it
+            if NODES[node] in self.inventory.nodes:  # The pools may have been too small for the change.
                 self.run(workloads={**self.inventory.workloads, (name, 4): WorkloadRequest(name, NODES[node])})
 
     def run(self, seed: int = 0, released: t.Collection[str] = (), **changes: t.Any) -> None:

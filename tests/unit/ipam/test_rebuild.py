@@ -228,7 +228,7 @@ def test_a_block_that_a_newer_copy_lacks_is_set_aside() -> None:
 
 
 def test_a_newer_copy_counts_more_than_an_older_lockfile() -> None:
-    """node9 left, its block was released and given to node1; then the file was put back to before all that."""
+    """A newer copy takes precedence: node9 left, node1 got its released block, and then an older file was restored."""
     old = AllocationPlan(3, FIRST.pools, {"node9": NodeAllocations((BlockGrant("10.244.0.0/26", "main"),))})
     new = NodeIpam(5, (Block("10.244.0.0/26", "main"),))
     found = both(old, {"node1": new}, ["node1"])
@@ -412,19 +412,19 @@ def test_copies_of_hosts_outside_the_inventory_do_not_count() -> None:
     )
 
 
-# However a fleet got there
+# Any history of a fleet
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.booleans())
 def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObject, revenants: bool) -> None:
-    """Plans follow each other; the file is lost or put back to any of them; what the nodes run stays theirs.
+    """Whenever the lockfile is lost or an older one is restored, open blocks stay with their nodes.
 
-    Revenants are nodes that were removed and come back as they were. Where all hosts are replaced while the file is
-    lost, generations begin again at 1, and a file of the former fleet looks as new as those of this one. A node that
-    was removed and comes back empty is still named by the files from before, and a run with one of those believes them.
-    In these cases a run may stop, or give a node more than it had, but an open block never moves unless a notice names
-    it, because the lockfile does not give it to the node.
+    Revenants are nodes that were removed and come back as they were. If all hosts are replaced while the file is lost,
+    generations begin again at 1, and a file of the former fleet looks as new as those of this one. A node that was
+    removed and comes back empty is still in older files, and a run with one of those accepts that. In these cases a run
+    may stop, or give a node more than it had. But an open block never moves unless a notice names it, because the
+    lockfile does not give it to the node.
     """
     inventory: list[str] = ["node1", "node2"]
     found = run(inventory)
@@ -456,7 +456,7 @@ def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObjec
         for name, copy in mine.items():
             assert found.generation >= copy.generation
             before = [block.cidr for block in copy.blocks]
-            if not strict:  # what the lockfile gives to another node is left out, and named
+            if not strict:  # Blocks that the lockfile gives to another node are left out and named.
                 before = [
                     cidr for cidr in before if f"{name}: block {cidr} is left out: " not in " ".join(answer.notices)
                 ]

@@ -1,10 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent of a node of the module tests, in this process: on the test's kernel, at its socket, holding its lock.
-
-`asked` is what it was asked that plans or changes, in order; with `silent` it takes requests and never answers.
-"""
+"""The agent of a node in the module tests, in this process: it has the test's kernel, its socket and its lock."""
 
 from __future__ import annotations
 
@@ -23,7 +20,11 @@ from tests.unit.agent.virtual_time import inline
 
 
 class AgentInProcess:
-    """`engine` and `settings` are what it says that it runs."""
+    """A running agent, as a context manager.
+
+    `engine` and `settings` are the digests that it reports. `asked` lists the requests that plan or change, in order.
+    With `silent` it accepts requests and never answers.
+    """
 
     def __init__(self, host, engine="", settings="", silent=False):
         self.machine = host.machine

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole modules, from their arguments to their JSON, on any kernel."""
+"""A harness for whole modules, from their arguments to their JSON, on any kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions imp
 
 
 class Host:
-    """A node: a kernel with an underlay, paths in a folder of the test, a BIRD that takes any configuration."""
+    """A node: a kernel with an underlay, paths in a folder of the test, and a BIRD that accepts any configuration."""
 
     def __init__(self, folder, kernel):
         self.folder = folder
@@ -66,25 +66,25 @@ class Host:
             start_detached=lambda command: self.detached.append(list(command)),
         )
         self.stdout = None
-        #: SSH sessions, the first one that of the module; and when it is, for changes that wait for being confirmed.
+        #: SSH sessions, the module's first; and the boot with its seconds, for changes that wait for a confirmation.
         self.sessions = ()
         self.uptime = Uptime("boot-1", 1000.0)
         self.detached = []
 
     def has_engine(self):
-        """A change that waits for being confirmed needs one."""
+        """Install an empty engine, without which no change can wait for a confirmation."""
         engine = self.folder / "engine"
         (engine / "0123456789abcdef").mkdir(parents=True)
         (engine / "0123456789abcdef" / "__main__.py").touch()
         (engine / "current").symlink_to("0123456789abcdef")
 
     def using(self, agent):
-        """What machine.here() gives: `agent` finds the node's agent."""
+        """Return the machine for machine.here(); `agent` finds the node's agent."""
         self.machine.agent = agent
         return self.machine
 
     def attach(self, name, **wanted):
-        """A workload that came between runs, as an agent leaves it: kernel, journal and record. Returns it."""
+        """Attach a workload as an agent does between runs, in kernel, journal and record. Return it."""
         here = self.machine
         state = Store(here.store).load().state
         ipam = LocalIpam(here.ipam)
@@ -108,13 +108,13 @@ class Host:
         return made
 
     def run(self, module, check=False, diff=False, **params):
-        """The module's JSON answer; `module` is the imported module."""
+        """Run the imported `module` and return its JSON answer."""
         arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": diff}
-        self.stdout()  # what was printed before is not the answer
+        self.stdout()  # earlier output is not part of the answer
         with pytest.MonkeyPatch.context() as patch, patch_module_args(arguments), pytest.raises(SystemExit):
             # Other tests of this process may have loaded the controller's half, which would print warnings elsewhere.
             patch.setattr(_internal, "is_controller", False)
-            # A module is a process of its own: what others warned of is not in its answer.
+            # A module is a process of its own: its answer has no warnings of others.
             patch.setattr(ansible_warnings, "_global_warnings", {})
             module.main()
         answer = json.loads(self.stdout().out)
@@ -126,12 +126,12 @@ class Host:
         return answer
 
     def needs(self, kind):
-        """Passes a test over where the kernel cannot make such devices. The emulated machine's can."""
+        """Skip the test if the kernel cannot make devices of this kind. The emulated machine's can."""
         if kind not in self.kernel.kinds:
             pytest.skip(f"this kernel has no {kind}")
 
     def snapshot(self):
-        """Everything that a run could change."""
+        """Return everything that a run could change."""
         files = {
             str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()
         }
@@ -140,7 +140,7 @@ class Host:
         return self.kernel.snapshot(), files
 
     def four_times(self, module, **params):
-        """Check, do, check again, do again: what a module owes its users. Returns the answer of the first two."""
+        """Check, do, check again, do again, as each module must support. Return the answers of the first two."""
         before = self.snapshot()
         planned = self.run(module, check=True, diff=True, **params)
         assert self.snapshot() == before, "check mode changed something"

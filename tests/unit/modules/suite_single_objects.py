@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The modules that see to one kind of object: check, do, check again, do again, and back."""
+"""The tests of modules for one kind of object, on any kernel: check, do, check again, do again, and undo."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class TestTunnelDevice:
             ("10.10.1.12", "10.10.1.12"),
             ("10.10.1.13", "10.10.1.13"),
         ]
-        assert host.run(tunnel_device, **params)["changed"] is False  # without remotes they stay
+        assert host.run(tunnel_device, **params)["changed"] is False  # without the option, remotes stay
         host.four_times(tunnel_device, remotes=remotes[:1], **params)
         assert len(host.run(tunnel_device_info)["devices"][0]["remotes"]) == 1
 
@@ -177,7 +177,7 @@ class TestTunnelDevice:
             ("fd00:10:10::12", naming.vtep_link_local("node2")),
             ("fd00:10:10::13", "fe80::3"),
         ]
-        # Beside that of IPv4, which has the same port.
+        # The device for IPv4 has the same port.
         host.run(tunnel_device, kind="vxlan", local="10.10.1.11", node="node1")
         assert host.run(tunnel_device, remotes=remotes, **params)["changed"] is False
         host.four_times(tunnel_device, kind="vxlan6", state="absent")

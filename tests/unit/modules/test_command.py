@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine on a node without Ansible: what the boot unit and a person at the console run."""
+"""Tests of the engine's command line on a node, as the boot unit and a person at the console run it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_plan_changes_nothing_and_apply_does_what_it_says(host):
 
 
 def test_the_nodes_address_may_come_late(host, monkeypatch):
-    """It comes when it is looked for the third time."""
+    """The node's address appears when it is looked for the third time."""
     store(host)
     address, addresses, looks = InterfaceAddress("eth0", "10.10.1.11", 24), host.kernel.addresses, []
     host.machine.boot_wait = 600.0
@@ -117,7 +117,7 @@ def test_misunderstood(host):
 
 
 def firewall_state():
-    """One whose firewall has a set and two tables, and which needs more than a firewall."""
+    """Return a state whose firewall has a set and two tables, and which needs more than a firewall."""
     table = IptablesTable("filter", {"cali-INPUT": ("-p 4 -j DROP",)}, (Hook("INPUT", "-j cali-INPUT"),))
     sets = (IpSet("cali40all-hosts-net", "hash:net", ("10.10.1.11",)),)
     return dataclasses.replace(STATE, address="10.10.1.99/24", iptables=(table,), ipsets=sets)

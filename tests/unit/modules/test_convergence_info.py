@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waiting for BIRD: what is missing is named, and nothing that is almost right counts as right."""
+"""Tests of waiting for BIRD: what is missing is named, and what is almost right does not count."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ROUTED = ("10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.1", p
 
 
 def protocols(**states):
-    """What BIRD answers to `show protocols all`, with the BGP state of each session."""
+    """Return BIRD's answer to `show protocols all`, with the BGP state of each session."""
     lines = ["2002-Name       Proto      Table      State  Since         Info"]
     for name, state in states.items():
         up = "up   " if state == "Established" else "start"
@@ -136,7 +136,7 @@ def test_a_direct_route_through_a_tunnel_is_wrong(node):
 
 
 def test_it_waits_no_longer_than_it_takes(node, monkeypatch):
-    """What is missing comes when somebody has waited three times; then nobody waits any more."""
+    """A missing route appears during the third wait; then the module waits no more."""
     write(node, DIRECT, ROUTED)
     waits = []
 

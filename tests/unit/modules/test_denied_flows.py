@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node module and connections that a new policy denies: what the plan says, and that they end, whoever writes."""
+"""Tests of the node module and connections that a new policy denies: the plan names them, and any writer ends them."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def connection(port, address="10.244.3.1"):
 
 @pytest.fixture
 def connected(host):
-    """A node whose workload has three connections, of which policy allows one."""
+    """A node whose workload has three connections; policy allows one of them."""
     host.run(node, **params())
     host.kernel.machine.tracked = [connection(80), connection(21), connection(23)]
     return host
 
 
 def cut(host):
-    """Those that have the mark, without it."""
+    """Return the connections that have the mark, without it."""
     return [one._replace(mark=0) for one in host.kernel.machine.tracked if one.mark]
 
 
@@ -63,7 +63,7 @@ def test_without_an_agent(connected):
     assert cut(connected) == []
     answer = connected.run(node, **params(GUARDED))
     assert answer["changed"] and cut(connected) == [connection(21), connection(23)]
-    # The same again has nothing to do with connections.
+    # A second run with the same policy does nothing to connections.
     connected.kernel.machine.tracked = [connection(23)]
     assert planned(connected, GUARDED) == []
     assert connected.run(node, **params(GUARDED))["changed"] is False

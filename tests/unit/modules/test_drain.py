@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module drain: what runs, what is refused from then on, and what ends it."""
+"""Tests of the module drain: what runs, what is refused afterwards, and what ends it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.modules.node.test_node import PARAMS
 
 
 def test_until_the_next_run(host):
-    """Check, do, check, do; a reboot changes nothing of it, a run ends it and says so."""
+    """The mark survives check mode, a repetition and a reboot; a run removes it and says so."""
     assert host.run(drain_module)["changed"] is False, "a host that has nothing of ours takes nothing anyway"
     host.run(node, **PARAMS)
     Endpoints(host.machine.workloads).save(AttachedWorkload("default/web", "web", addresses=("10.244.3.2",)))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""remote_endpoints and its _info: a node tells of its workloads, and its policy counts on those of others."""
+"""Tests of remote_endpoints and its _info: a node reports its workloads, and its policy uses those of other nodes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def node(host):
 
 
 def sources(node):
-    """Who may reach db, by what the kernel has."""
+    """Return the addresses that may reach db, by what the kernel has."""
     saved = [line.split() for line in node.kernel.run(["ipset", "save"]).output.splitlines()]
     return {words[2] for words in saved if words[0] == "add" and words[1].startswith("cali40s:")}
 
@@ -101,7 +101,7 @@ def test_policy_counts_on_what_was_told(node):
         {"action": "+", "subject": "default/app on node3"},
     ]
     assert sources(node) == {"10.244.2.2", "10.244.3.2"}
-    # Labels change, a workload goes, and of node3 nobody tells anything.
+    # Labels change, a workload is added, and nothing is reported of node3.
     moved = told(
         LATE, node2=[endpoint("app", "node2", "10.244.2.2", app="other"), endpoint("b", "node2", "10.244.2.9")]
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The teardown module: everything of ours goes, nothing else does."""
+"""Tests of the teardown module: everything of ours is removed, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import dataclasses
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    InterfaceAddress,
     RouteAttributes,
     RouteOperation,
 )
@@ -33,7 +34,7 @@ def systemctl(host):
 
 @pytest.fixture
 def foreign(host):
-    """What others have on this host."""
+    """The routes of other software on this host, which also has a network namespace of others."""
     routes = [("10.99.0.0/16", 4, "eth0"), ("10.98.0.0/16", 12, "eth0")]
     for destination, protocol, device in routes:
         attributes = RouteAttributes(device=device, gateway="10.10.1.1", protocol=protocol)
@@ -74,7 +75,7 @@ def test_check_do_check_do(host, systemctl, foreign):
 
 
 def left(host):
-    """What a kernel has, without what stays: settings, empty tables, and tunl0, which cannot be deleted."""
+    """Return what the kernel has, without what stays: settings, empty tables, and tunl0, which cannot be deleted."""
     seen = host.kernel.snapshot()
     seen["links"] = [link for link in seen["links"] if link.name != "tunl0" or link.up]
     rules = [rule for chains in seen.pop("tables").values() for chain in chains.values() for rule in chain]
@@ -104,6 +105,22 @@ def test_a_stored_state_that_cannot_be_read_is_no_reason_to_keep_the_rest(host, 
     assert list(host.kernel.routes(protocol=179)) == []
     assert not (host.folder / "calico").exists()
     assert STATE.workloads[0].interface not in [link.name for link in host.kernel.links()]
+
+
+def test_a_host_with_ipv6_alone_and_a_state_that_cannot_be_read(host, systemctl):
+    host.kernel.address_delete(InterfaceAddress("eth0", "10.10.1.11", 24))
+    for address in ("fe80::11", "fd00:10:10:1::11"):
+        host.kernel.address_add(InterfaceAddress("eth0", address, 64))
+    blackhole = RouteAttributes("blackhole", protocol=179, metric=1024)
+    assert host.kernel.route_batch([RouteOperation("add", "fd00:10:244::/122", blackhole)]) == []
+    (host.folder / "calico").mkdir()
+    (host.folder / "calico" / "state.json").write_text("{")
+    assert host.run(teardown)["changed"] is True
+    assert list(host.kernel.routes(protocol=179, family=6)) == []
+    host.kernel.address_delete(InterfaceAddress("eth0", "fd00:10:10:1::11", 64))
+    assert host.run(teardown)["msg"] == (
+        "This host has no network interface with an address. Give it one, then run again."
+    )
 
 
 def test_the_agent_is_stopped_before_anything_of_its_goes(host, systemctl, monkeypatch):

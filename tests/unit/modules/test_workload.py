@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The modules workload and workload_info: what they ask the agent for, and what they make of its answers."""
+"""Tests of the modules workload and workload_info: their requests to the agent, and what they make of its answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_AGENT = (
 
 
 class Books:
-    """The workloads of an agent, which gives out 10.244.3.2 and what follows."""
+    """The workloads of an agent that assigns 10.244.3.2 and the following addresses."""
 
     def __init__(self, agent: FakeAgent) -> None:
         self.held = {}
@@ -68,7 +68,7 @@ def node(host):
     (host.folder / "run").mkdir(exist_ok=True)
     agent = FakeAgent(host.machine.agent_socket)
     host.agent, host.books = agent, Books(agent)
-    # What could be changed is the agent's: its books stand for the kernel.
+    # Only the agent's workloads could change, so they are compared in place of the kernel.
     host.snapshot = lambda: {key: dict(value) for key, value in host.books.held.items()}
     yield host
     agent.close()

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A systemctl for tests: what units are is kept as files, <unit>.enabled and so on, in a folder.
+"""A systemctl for tests, which keeps the state of units as files in a folder: <unit>.enabled and so on.
 
-As with the real one a masked unit can be neither enabled nor started, and a stale one does not start.
+As with the real one, a masked unit can be neither enabled nor started, and a stale one does not start.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class Systemctl:
         self.program.chmod(0o755)
 
     def have(self, *marks: str) -> None:
-        """`bird.service.started`: that the unit runs; so with enabled, masked, stale, and broken: nothing succeeds."""
+        """Set marks of units: `bird.service.started` means that the unit runs.
+
+        Others end in .enabled, .masked, .stale or .broken; every command for a broken unit fails.
+        """
         for mark in marks:
             (self.folder / mark).touch()
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where no agent runs, what lies on the disk says what has come to the node since it was planned."""
+"""Tests of the desired state without an agent: records on the disk say what was attached since the plan."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def machine(tmp_path):
 
 
 def attach(machine, count):
-    """As an agent does that stopped afterwards."""
+    """Attach workloads in journal and records, as an agent does that stopped afterwards. Return them."""
     ipam, endpoints = LocalIpam(machine.ipam), Endpoints(machine.workloads)
     ipam.load()
     ipam.grant(STATE)
@@ -111,7 +111,7 @@ def test_allocations_that_cannot_be_read_stop_everything(machine, tmp_path):
 
 
 def test_interfaces_of_the_host_are_looked_up_where_policy_depends_on_them():
-    """Both families of all devices, except the host ends of workloads."""
+    """The addresses of both IP versions are read from all devices, except the host ends of workloads."""
     kernel = FakeKernel()
     for device in ("eth0", "cali0"):
         kernel.link_add(NewLink(device, "bridge"))

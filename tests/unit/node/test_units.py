@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Units of systemd: what is planned is what is done, and nothing that was not asked for."""
+"""Tests of systemd's units: what is planned is what is done, and units that were not asked for stay."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_from_any_state_once_is_enough(tmp_path: pathlib.Path, bgp: bool) -> Non
         assert systemctl.marks == have, "planning changed something"
         units.apply(changes, False, str(systemctl.program))
         ours = {f"{BIRD}.enabled", f"{BIRD}.started"} if bgp else set()
-        boot = {f"{BOOT}.started"} & have  # nobody asked whether it runs
+        boot = {f"{BOOT}.started"} & have  # whether it runs was not asked for
         assert systemctl.marks == {f"{DEBIAN}.masked", f"{BOOT}.enabled", *ours, *boot}
         assert bool(changes) is (systemctl.marks != have)
         assert planned(systemctl, *wanted) == []

@@ -47,7 +47,7 @@ def run(runs: t.Sequence[Run]) -> list[dict[str, t.Any]]:
         env=environment,
     )
     assert done.returncode == 0, done.stderr
-    # What actions display comes before.
+    # The output of actions comes before it.
     return t.cast("list[dict[str, t.Any]]", json.loads(done.stdout.splitlines()[-1]))
 
 

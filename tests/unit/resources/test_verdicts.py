@@ -21,8 +21,8 @@ IN_RULE = (
 )
 GLOBAL_ONLY = "a field of GlobalNetworkPolicy is dropped by Calico's library, and not in force; calicoctl refuses it"
 
-# id -> why the verdict here is another one: most of them are of the library behind calicoctl, which itself reads
-# documents strictly ("field in document is not recognized"), as is done here.
+# id -> why the verdict here differs. Most vectors are of the library behind calicoctl. calicoctl itself reads documents
+# strictly ("field in document is not recognized"), as this collection does.
 EXCEPTIONS: dict[str, str] = {
     "v0557": "VXLAN over IPv6 came to Calico (v3.23) after the validator was asked",
     "v0966": IN_RULE,
@@ -56,7 +56,7 @@ def verdict(document: dict) -> bool:
 
 def test_the_vectors_are_all_there() -> None:
     assert len(OURS) == 762
-    # Of these kinds the vectors have none; tiers and staged policies came to Calico's open part after they were made.
+    # The vectors have none of these kinds. Calico published tiers and staged policies after the vectors were made.
     later = {"BGPFilter", "Tier", "StagedGlobalNetworkPolicy", "StagedNetworkPolicy"}
     assert {case["kind"] for case in OURS} == set(resources.KINDS) - later
     assert len(EXCEPTED) == len(EXCEPTIONS)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a NodeState becomes with the workloads that came and the blocks that were opened since it was compiled."""
+"""A NodeState with the workloads that were attached and the blocks that were opened after it was compiled."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_pools_are_found_by_name_first_and_then_by_address() -> None:
 
 @pytest.mark.parametrize("bgp", [True, False])
 def test_a_workload_gets_all_that_one_of_the_inventory_gets(bgp: bool) -> None:
-    """Made by the compiler for an inventory, or added to the state without it: the same, but whose the namespace is."""
+    """A workload added to the state equals one of the inventory, except for the namespace's owner."""
     extra = workload("d1", "node1")
     before = build(pool("vxlan"), bgp_enabled=bgp)
     after = build(pool("vxlan"), bgp_enabled=bgp, previous=before.allocation, workloads=[
@@ -204,7 +204,7 @@ def test_a_workload_of_both_families_has_a_way_for_each() -> None:
         "net/ipv6/conf/calid1/forwarding",
         "net/ipv6/conf/calid1/disable_ipv6",
     ]
-    # Where the inventory has one of its addresses, all of it stays away.
+    # If the inventory has one of its addresses, the workload is left out as a whole.
     planned = dataclasses.replace(found, workloads=found.workloads[-1:])
     other = dataclasses.replace(both, id="default/d2", name="d2", interface="calid2", addresses=("10.9.9.9", "fd00::2"))
     assert attachment.with_workloads(planned, [other], ()) == planned
@@ -231,7 +231,7 @@ def test_the_order_of_the_workloads_makes_no_difference(numbers: list[int], orde
     before = BEFORE
     found = attachment.with_workloads(before, workloads, ())
     assert attachment.with_workloads(before, shuffled, ()) == found
-    # Address by address: each has one endpoint, one route that leads there, and three settings.
+    # Each address has one endpoint, one route to it, and three sysctls.
     taken = {endpoint.address for endpoint in before.workloads}
     wanted = [entry for entry in workloads if entry.addresses[0] not in taken]
     assert {endpoint.address for endpoint in found.workloads} == taken | {entry.addresses[0] for entry in wanted}
@@ -256,7 +256,7 @@ def test_going_back_keeps_the_blocks_that_were_granted_since_and_are_in_use() ->
     found = attachment.with_blocks_in_use(before, now, [address, "10.99.0.1", "fd00::1"])
     assert found.ipam.blocks == (*before.ipam.blocks, Block(used, "default"))
     assert set(found.routes) - set(before.routes) == {Route(used, "blackhole")}
-    # Nobody else sends from it: see state/local_blocks.py.
+    # No other workload may send from it; see state/local_blocks.py.
     assert used in next(one.members for one in found.ipsets if one.name == "cali40local-blocks")
     assert found.bird is not None and before.bird is not None
     assert found.bird.blocks == (*before.bird.blocks, used)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node's firewall is before its interfaces have addresses: closed where it is not known who governs them."""
+"""A node's firewall before its interfaces have addresses: interfaces are closed if their HostEndpoint is not known."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_a_node_whose_interfaces_are_named_or_that_has_no_policy_is_as_it_is() -
 
 
 def test_interfaces_that_nobody_names_are_closed_and_named_ones_are_as_they_are() -> None:
-    # "!" sorts before "0": a HostEndpoint "*" with any name has no say.
+    # "!" sorts before "0", so a HostEndpoint "*" of any name does not apply.
     found = closed(state(host_endpoint("by-address"), host_endpoint("0", "*"), host_endpoint("a", "eth0")))
     dispatch = chain(found, "cali-from-host-endpoint")
     assert dispatch[:2] == ["-i eth0 -g cali-fh-eth0", "-i lo -j RETURN"]
     [everybody] = [rule[3:] for rule in dispatch[2:]]
-    # Its own policy decides before the one that allows all, and after failsafes.
+    # Its own policy comes before the one that allows everything, and after failsafes.
     jumps = [rule[3:] for rule in chain(found, everybody) if rule.startswith("-j cali-")]
     assert jumps == ["cali-failsafe-in", policy_chain(NAME, model.INGRESS), "cali-pi-open"]
     assert "-j DROP" in chain(found, jumps[1])

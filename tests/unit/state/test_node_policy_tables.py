@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A state with its policy in its tables: for all workloads, merged with what the node has anyway, made anew or not."""
+"""A state with its policy in its tables: for all workloads, merged with the node's other tables, cached or not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tables(state: NodeState) -> dict[tuple[int, str], IptablesTable]:
 
 
 def state_of(world: World) -> NodeState:
-    """NODE of a world, with the world's workloads there as they are; IPv6 addresses aside, which no node has."""
+    """Return the state of NODE with the world's policy and workloads. Their IPv6 addresses are left out."""
     workloads = tuple(
         VethEndpoint(
             one.name.partition("/")[2],
@@ -95,7 +95,7 @@ def test_no_workload_leaves_by_ipv6() -> None:
     state = with_policy(fleet_state())
     chains = tables(state)[6, "filter"].chains
     assert chains["cali-from-wl-dispatch"][-1] == "-j DROP"
-    # They have no IPv6 address, so no chains by their policies either, which would double what there is.
+    # They have no IPv6 address, so there are no IPv6 chains of their policies, which would double the tables.
     assert not any("--match-set cali60w" in rule for rules in chains.values() for rule in rules)
     assert not any(name.startswith(("cali-pi-", "cali-fw-", "cali-tw-")) for name in chains)
     assert [one for one in state.ipsets if one.name.startswith("cali60w")] == []
@@ -139,7 +139,7 @@ def test_a_host_endpoint_by_address_needs_to_know_the_interfaces() -> None:
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
 def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
-    """Whatever the node had before, and with the same objects for what is the same."""
+    """The result does not depend on earlier ones, and unchanged parts are the same objects."""
     kept = NodePolicyTables()
     worlds = [random_world(random.Random(seed)) for seed in (one, other, one)]
     for world in worlds:
@@ -154,7 +154,7 @@ def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
 @given(st.integers(0, 10**9))
 @settings(max_examples=12, deadline=None)
 def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
-    """Workloads here, endpoints of others under their names and addresses, interfaces, the plan itself."""
+    """The result does not depend on what came and went: workloads, colliding endpoints of others, interfaces, plans."""
     chance = random.Random(seed)
     kept = NodePolicyTables()
     worlds = [state_of(random_world(random.Random(seed + number))) for number in range(2)]
@@ -180,7 +180,7 @@ def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
             )
         elif what == 4:
             interfaces = {"eth0": chance.sample(["10.0.0.1", "10.0.0.2"], chance.randrange(3))}
-        else:  # the host's own endpoints, by the same policies
+        else:  # HostEndpoints of the host, selected by the same policies
             hosts = [Endpoint("HostEndpoint", "h", NODE, chance.choice(["eth0", "*"]), ("10.0.0.1",))]
             endpoints = [one for one in state.policy.endpoints if one.kind != "HostEndpoint"]
             more = tuple(chance.sample(hosts, chance.randrange(2)))
@@ -214,13 +214,13 @@ def other(name: str, node: str, *addresses: str, app: str = "app") -> Endpoint:
 
 
 def meant(state: NodeState, *others: Endpoint) -> set[str]:
-    """Members of the sets of selectors."""
+    """Return the members of the IP sets of selectors."""
     ipsets = with_policy(state, others=others).ipsets
     return {member for one in ipsets if one.name.startswith("cali40s:") for member in one.members}
 
 
 def test_an_address_that_is_a_workload_s_of_the_plan_is_nobody_else_s() -> None:
-    """What others told is older than what is known here for certain: here `web` has it, on node2 `app` does."""
+    """The plan is newer than reports of other nodes: `web` here, and `app` on node2, keep their addresses."""
     state = fleet_state(
         policies=[{**ALLOW_FROM_APP, "ingress": [{"action": "Allow", "source": {"selector": "has(app)"}}]}]
     )

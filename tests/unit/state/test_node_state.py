@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a NodeState says of itself: the digest by which nodes know a state again, and what encapsulations cost."""
+"""The digest of a NodeState, its stored form, and the overhead of encapsulations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATE = NodeState("node1", "10.10.1.11/24", routes=(Route(BLOCK.cidr, "blackhole
 
 
 def test_the_digest_is_that_of_earlier_releases() -> None:
-    """Generations are stored with it, and compared with what another release computes."""
+    """The digest is that of earlier releases, because nodes store it and other releases compare it."""
     assert STATE.digest == "e0ede3c76d4ecea39cf97df6c97f83d55d5c339ba477cbd80ae1d84dc5c67d58"
 
 
@@ -75,7 +75,7 @@ DEFAULTS = [
 
 @pytest.mark.parametrize(("kind", "defaults"), DEFAULTS, ids=lambda one: getattr(one, "__name__", ""))
 def test_what_a_state_means_that_does_not_say(kind: type, defaults: dict[str, t.Any]) -> None:
-    """An earlier release stored states without the fields that came later."""
+    """A state without newer fields, which an earlier release stored, is read with their former meaning."""
     found = {field.name: field.default for field in dataclasses.fields(kind)}
     assert {name: found[name] for name in defaults} == defaults
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The policy of a NodeState: stored and read back without loss, and not there at all where there is none."""
+"""The policy of a NodeState: stored and read back without loss, and absent if there is none."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_as_people_read_it() -> None:
 
 
 def test_a_state_without_policy_says_nothing_of_it() -> None:
-    """What was stored before there was policy is read, and is the same state."""
+    """A state without policy has no key for it, so states from before policy existed are read as the same state."""
     assert "policy" not in state(None).to_dict()
     assert stored(state(None)) == state(None)
     assert state(None).digest == NodeState("node1", "10.10.1.11/24").digest

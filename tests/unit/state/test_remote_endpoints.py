@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What nodes tell of the workloads that came to them: merging it, and whose an address is that two of them told of."""
+"""Reports of nodes about workloads that came to them: merging, and the owner of an address in two reports."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the variables of an inventory to what is announced and believed: BGPFilters, communities, ignored interfaces,
-and where the operator's own snippets for BIRD stand."""
+"""The reader of variables about advertised and accepted routes.
+
+These are BGPFilters, communities, ignored interfaces, and the folder of the operator's own configuration for BIRD.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,9 @@ NODE_ADVERTISEMENTS = "calico_node_bgp_prefix_advertisements"
 IGNORED = "calico_bgp_ignored_interfaces"
 INCLUDE_DIR = "calico_node_bird_include_dir"
 
-#: Field of a BGPConfiguration -> variable.
+#: A mapping from the fields of a BGPConfiguration to variables.
 _VARIABLES = {"communities": COMMUNITIES, "prefixAdvertisements": ADVERTISEMENTS, "ignoredInterfaces": IGNORED}
-#: No character that BIRD's strings or patterns of files have a meaning for.
+#: A path without characters that have a meaning in BIRD's strings or file patterns.
 _FOLDER = re.compile(r"(/[A-Za-z0-9._-]+)+/?", re.ASCII)
 
 Get = t.Callable[[str], t.Any]
@@ -37,7 +39,7 @@ Get = t.Callable[[str], t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class NodeAnnouncements:
-    """What one node adds to what it announces, and its folder of snippets ("": none)."""
+    """The communities that one node adds to its routes, and its folder of BIRD configuration ("" for none)."""
 
     communities: tuple[Communities, ...] = ()
     include_dir: str = ""
@@ -48,17 +50,24 @@ _NOTHING = NodeAnnouncements()
 
 @dataclasses.dataclass(frozen=True)
 class Announcements:
-    """Of a fleet. `filters` are in the order of the inventory, `nodes` by name."""
+    """The settings of a fleet for advertised and accepted routes.
+
+    `filters` are by name, in the order of the inventory. `nodes` are by node name.
+    """
 
     filters: t.Mapping[str, resources.BGPFilter] = dataclasses.field(default_factory=dict)
     nodes: t.Mapping[str, NodeAnnouncements] = dataclasses.field(default_factory=dict)
     ignored_interfaces: tuple[str, ...] = ()
 
     def of(self, node: str) -> NodeAnnouncements:
+        """Return the settings of one node, the default ones if none are known for it."""
         return self.nodes.get(node, _NOTHING)
 
     def functions(self, peers: t.Iterable[BirdPeer]) -> tuple[FilterFunction, ...]:
-        """Those that the sessions of one node need."""
+        """Return the BIRD functions of the filters that `peers`, the sessions of one node, name, by filter name.
+
+        Raise KeyError if a peer names a filter that does not exist (`check_names` refuses that before).
+        """
         used = {(name, peer.family) for peer in peers for name in peer.filters}
         names = sorted({name for name, dummy in used})
         return tuple(
@@ -69,8 +78,10 @@ class Announcements:
         )
 
     def check_names(self, names: t.Iterable[str], label: str) -> None:
-        """Raises FleetError for a BGPFilter that does not exist; `label` is the field that names them. Calico would
-        leave it out without a word, and announce what it was to hold back."""
+        """Raise FleetError if one of `names`, written in the field `label`, is not a BGPFilter of the inventory.
+
+        Calico silently ignores such a name, and so advertises routes that the filter was to reject.
+        """
         for index, name in enumerate(names):
             if name not in self.filters:
                 remedy = f"Write the BGPFilter {name} there, or remove the name."
@@ -80,7 +91,7 @@ class Announcements:
                 raise FleetError(f"{path}[{index}]{separator}{owner}", name, f"is not in {FILTERS}.", remedy)
 
     def content(self) -> dict[str, t.Any]:
-        """All that tells one from another, in plain types."""
+        """Return all settings as plain data (dicts, lists, texts), for the hash that names the plan."""
         return {
             "filters": [one.to_document() for one in self.filters.values()],
             "nodes": {name: dataclasses.asdict(one) for name, one in self.nodes.items() if one != _NOTHING},
@@ -92,7 +103,10 @@ NO_ANNOUNCEMENTS = Announcements()
 
 
 def read(get: Get, hosts: t.Sequence[Host]) -> Announcements:
-    """`get` gives the value of a fleet variable. Raises FleetError."""
+    """Return the settings for advertised and accepted routes in the variables of `hosts`.
+
+    `get` returns the value of a fleet variable, or raises FleetError. Raise FleetError for an invalid value.
+    """
     names = get(COMMUNITIES)
     for_all = _configuration(names, get(ADVERTISEMENTS), get(IGNORED), ADVERTISEMENTS, "")
     _refuse_all(for_all.ignoredInterfaces)
@@ -128,10 +142,13 @@ def _filters(entries: t.Sequence[t.Any]) -> dict[str, resources.BGPFilter]:
 def _configuration(
     communities: t.Any, advertisements: t.Any, ignored: t.Any, variable: str, owner: str
 ) -> resources.BGPConfiguration:
-    """Of the three fields of a BGPConfiguration; `variable`, of host `owner`, is where the advertisements stand."""
+    """Return a BGPConfiguration of these three fields. Raise FleetError if one is invalid.
+
+    `variable`, of host `owner` ("" for all), is the one that the advertisements are written in.
+    """
     fields = {"communities": communities, "prefixAdvertisements": advertisements, "ignoredInterfaces": ignored}
     if not advertisements:
-        # Calico refuses names that are not used; here one node alone may use them.
+        # Calico refuses community names that no advertisement uses. Here a single node may be the only user.
         fields["prefixAdvertisements"] = [{"cidr": "0.0.0.0/0", "communities": []}]
     try:
         return t.cast(
@@ -158,7 +175,7 @@ def _refuse_all(patterns: t.Iterable[str]) -> None:
 
 
 def _communities(configuration: resources.BGPConfiguration) -> tuple[Communities, ...]:
-    """Advertisements without communities say nothing."""
+    """Return the communities to add, for each prefix advertisement that has any."""
     values = {community.name: community.value for community in configuration.communities}
     found = []
     for advertisement in configuration.prefixAdvertisements:

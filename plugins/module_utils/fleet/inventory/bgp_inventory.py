@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the variables of an inventory to what its nodes are to BGP, and to its BGPPeers with those they are for."""
+"""The reader of BGP variables: the nodes as BGP speakers, and the BGPPeers with the nodes that have them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ Get = t.Callable[[str], t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class FleetBGP:
-    """`speakers` by name, in order of names; `peers` in the order in which they win. Times are seconds."""
+    """The BGP settings of a fleet. Times are in seconds.
+
+    `speakers` are by node name, in order of names. Of two `peers` that define the same session the first one applies.
+    `unasked` has the options of sessions that exist without a BGPPeer.
+    """
 
     speakers: t.Mapping[str, Speaker]
     peers: tuple[PeerDefinition, ...] = ()
@@ -47,11 +51,12 @@ class FleetBGP:
 
     @functools.cached_property
     def peering(self) -> Peering:
+        """The sessions of all nodes."""
         return Peering(self.speakers.values(), self.peers, self.unasked)
 
     @functools.cached_property
     def ports(self) -> tuple[int, ...]:
-        """TCP ports of all sessions, on either side."""
+        """The TCP ports of all sessions on either side, sorted and each once."""
         listening = {speaker.listen_port for speaker in self.speakers.values()}
         own = {given.extensions.listenPort for given in self.peers if given.extensions.listenPort}
         far = {given.address.port or BGP_PORT for given in self.peers if given.address}
@@ -59,10 +64,11 @@ class FleetBGP:
 
     @property
     def has_bfd(self) -> bool:
+        """Whether any session has BFD."""
         return self.unasked.bfd is not None or any(given.extensions.bfd for given in self.peers)
 
     def content(self) -> dict[str, t.Any]:
-        """All that tells one from another, in plain types; without passwords, which it does not know."""
+        """Return all settings as plain data, for the hash that names the plan; passwords by name, without values."""
         return {
             "speakers": [
                 [
@@ -94,7 +100,11 @@ class FleetBGP:
 def read(
     get: Get, hosts: t.Sequence[Host], nodes: t.Mapping[str, FleetNode], pools: t.Sequence[resources.IPPool]
 ) -> FleetBGP:
-    """`get` gives the value of a fleet variable. Raises FleetError."""
+    """Return the BGP settings in the variables of `hosts`, also if BGP is disabled.
+
+    `get` returns the value of a fleet variable, or raises FleetError. `nodes` are by name and `hosts` has each of them.
+    Raise FleetError for an invalid value or a contradiction between values.
+    """
     secrets = bgp_secrets.read(get(bgp_secrets.VARIABLE))
     _check_cluster_id(get("calico_rr_cluster_id"), "calico_rr_cluster_id")
     hosts_by_name = {host.name: host for host in hosts}
@@ -182,9 +192,11 @@ def _router_id(value: t.Optional[str], node: str, address: str) -> str:
 
 
 def _check_router_ids(speakers: t.Mapping[str, Speaker], hosts: t.Mapping[str, Host]) -> None:
-    """No two of one AS (RFC 6286, section 2.1): they refuse each other's sessions, and take what a reflector tells them
-    of each other for their own (RFC 4456, section 8). Nodes without an IPv4 address may have one hash: of the
-    names node1 to node300000 17 pairs do."""
+    """Raise FleetError if two speakers of one AS have the same router id (RFC 6286, section 2.1).
+
+    They would refuse each other's sessions, and drop each other's reflected routes as their own (RFC 4456, section 8).
+    Two nodes without an IPv4 address may have the same hash: of the names node1 to node300000 17 pairs do.
+    """
     variable = "calico_node_router_id"
     owners: dict[tuple[int, str], str] = {}
     for name, speaker in speakers.items():

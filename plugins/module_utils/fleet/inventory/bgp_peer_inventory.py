@@ -23,17 +23,20 @@ from .bgp_peer_lists import PeerEntry
 
 
 class Times(t.NamedTuple):
-    """Of a session, in seconds."""
+    """The hold time and keepalive time of a session, in seconds."""
 
     hold: int
     keepalive: int
 
     def with_own(self, hold: t.Optional[int], keepalive: t.Optional[int]) -> Times:
-        """With what a session says itself."""
+        """Return the times of a session that has these values itself; None keeps the present one."""
         return Times(self.hold if hold is None else hold, self.keepalive if keepalive is None else keepalive)
 
     def check(self, label: str, value: t.Optional[int]) -> None:
-        """Raises FleetError, which names `label` and its value, for what BIRD refuses."""
+        """Raise FleetError if the hold time is shorter than the keepalive time, which BIRD refuses.
+
+        `label` and `value` are the field and the value that the error names.
+        """
         if self.keepalive > self.hold:
             raise FleetError(
                 label,
@@ -45,8 +48,10 @@ class Times(t.NamedTuple):
 
 
 class Peers:
-    """Reads BGPPeers; many hosts may have the same ones. `secrets` are the names of those that there are, `times` what
-    holds for sessions that have none of their own."""
+    """A reader of BGPPeers, which parses equal entries of several hosts only once.
+
+    `secrets` are the names of all existing secrets. `times` apply to sessions without times of their own.
+    """
 
     def __init__(
         self,
@@ -63,7 +68,10 @@ class Peers:
         self._read: dict[str, tuple[resources.BGPPeer, peer_extensions.PeerExtensions]] = {}
 
     def read(self, entry: PeerEntry) -> PeerDefinition:
-        """Raises FleetError."""
+        """Return the BGPPeer of `entry`, with the name of its password.
+
+        Raise FleetError if it is invalid, or contradicts the nodes, pools and secrets of the inventory.
+        """
         peer, extensions = self._resource(entry)
         given = PeerDefinition(peer, extensions, entry.members, entry.label)
         self._check(given)
@@ -92,7 +100,7 @@ class Peers:
                 within(label, "localWorkloadSelector"),
                 peer.localWorkloadSelector,
                 "would have this node speak BGP with its own workloads, which is not done here.",
-                "Remove it. What a workload shall announce, a policy and a pool can give it.",
+                "Remove it. Nodes advertise the addresses of their workloads, which come from the pools.",
             )
         if peer.node and peer.node not in self.speakers:
             raise FleetError(
@@ -138,8 +146,11 @@ class Peers:
             )
 
     def check_pairs(self, peering: Peering) -> None:
-        """No two BGPPeers may give one node the same peer by its address: one of them would have no effect. And one
-        that is for some nodes has to mean one of them that has an address of the peer's family."""
+        """Raise FleetError if two BGPPeers give one node the same peer address, or a BGPPeer suits none of its nodes.
+
+        One of two such peers would have no effect. A BGPPeer suits a node that has an address of the peer's IP version.
+        One that selects no node is accepted.
+        """
         seen: dict[tuple[str, str, int], PeerDefinition] = {}
         for given, local, dummy in peering.meant():
             if given.address is None:
@@ -165,7 +176,7 @@ class Peers:
 
 
 def _check_ranges(given: PeerDefinition) -> None:
-    """What Calico takes, and BIRD refuses or cuts off."""
+    """Raise FleetError for a restart time or a number of own AS numbers that Calico accepts and BIRD does not."""
     peer = given.peer
     _least, most = peer_extensions.RESTART_TIME
     if peer.maxRestartTime and (parse_duration(peer.maxRestartTime) or 0) > most:
@@ -185,7 +196,10 @@ def _check_ranges(given: PeerDefinition) -> None:
 
 
 def _check_names(content: t.Mapping[str, t.Any], label: str) -> None:
-    """Fields that neither Calico nor we know, with the one that is nearest among both."""
+    """Raise FleetError if `content` has a field that neither Calico nor this collection knows.
+
+    The error suggests the most similar field of both. Content whose spec is not a mapping is accepted here.
+    """
     spec = content.get("spec", content)
     if not isinstance(spec, t.Mapping):
         return

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lists of BGPPeers in an inventory, of the fleet, its groups and its nodes: they add up, none overwrites another.
+"""The lists of BGPPeers in an inventory: of the fleet, of groups and of nodes. They add up; none overrides another.
 
-Many hosts may see the same list, by group_vars, and so the same entry: it counts once, for all of them. A list that has
-templates in it may be another one on each host (sourceAddress: "{{ second_address }}"), and is then each host's own.
+Many hosts may have the same list through group_vars, and so the same entry. It counts once, for all of them. A list
+with templates (sourceAddress: "{{ second_address }}") may differ between hosts. Then its entries count for each host.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ FLEET, NODE = "calico_bgp_peers", "calico_node_bgp_peers"
 
 
 class PeerEntry(t.NamedTuple):
-    """One entry of a list. `members`: the nodes whose list it stands in, None for that of the fleet."""
+    """One entry of a list of BGPPeers.
+
+    `label` is how errors name it. `members` are the nodes that have it in their lists, None for the fleet's list.
+    """
 
     content: t.Any
     label: str
@@ -29,7 +32,10 @@ class PeerEntry(t.NamedTuple):
 
 
 def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterator[PeerEntry]:
-    """Those of the fleet first, then of the groups, then of the nodes. Raises FleetError."""
+    """Yield the entries of the fleet's list, then of the groups' lists, then of the nodes' lists.
+
+    `get` returns the value of a fleet variable. Raise FleetError if a variable is not a list or names an unknown group.
+    """
     for index, content in enumerate(get(FLEET)):
         yield PeerEntry(content, f"{FLEET}[{index}]")
     hosts = sorted(hosts, key=lambda host: host.name)
@@ -49,7 +55,10 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
 
 
 def _lists(host: Host, groups: t.Collection[str]) -> t.Iterator[tuple[str, t.Sequence[t.Any], str]]:
-    """(variable, its entries, how one of them is named) of one host."""
+    """Yield (variable, entries, label of an entry with {index} in it) for each list of `host`.
+
+    Raise FleetError if a list is none, or if its variable names a group that is not in `groups`.
+    """
     own_groups = {_in_a_name(group) for group in host.groups}
     for variable in sorted(host.variables):
         if variable.startswith(variables.PEERS_OF_GROUP):

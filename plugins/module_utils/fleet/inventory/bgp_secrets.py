@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""calico_bgp_secrets: which passwords an inventory has for BGP, and what refers to them. Values are checked and left
-where they are: a Fleet knows names. Errors name the variable, never a value."""
+"""The variable calico_bgp_secrets: the passwords that an inventory has for BGP, and the references to them.
+
+A Fleet contains only the names of secrets. Errors name the variable and never contain a value.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _EXAMPLE = "Write for example {tor-a: {password: ...}}, the password encrypted w
 
 
 def read(value: t.Any) -> passwords.Passwords:
-    """All that the variable holds, by `name:key`. Raises FleetError for the first thing that is wrong."""
+    """Return the passwords in the value of the variable, by `name:key`. Raise FleetError for the first invalid one."""
     if not isinstance(value, t.Mapping):
         raise FleetError(VARIABLE, None, "is not a dictionary of secrets.", _EXAMPLE)
     found: dict[str, str] = {}
@@ -35,9 +37,11 @@ def read(value: t.Any) -> passwords.Passwords:
 
 
 def referred(password: t.Optional[BGPPassword], known: t.Collection[str], label: str) -> str:
-    """The secret that `password` means, `name:key`; "" without one, and for an optional one that does not exist.
+    """Return the name (`name:key`) of the secret that `password` refers to.
 
-    `known` are those that there are, `label` the field: `calico_bgp_peers[0].password`. Raises FleetError.
+    It is "" if `password` is None, or if the reference is optional and the secret does not exist. `known` has the names
+    of all secrets. `label` is the field for errors: `calico_bgp_peers[0].password`. Raise FleetError if the reference
+    is incomplete, or if the secret does not exist.
     """
     if password is None:
         return ""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resources and labels as an inventory writes them: flat or as whole documents, and not always as texts."""
+"""Readers of resources and labels in an inventory. A resource is flat or a whole document; a label may be no text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ _Kind = t.TypeVar("_Kind", bound=resources.Resource)
 
 
 def mapping(kind: type[resources.Resource], entry: t.Any, label: str) -> t.Mapping[str, t.Any]:
-    """The entry, which `label` names in errors. Raises FleetError where it is no mapping."""
+    """Return `entry` if it is a mapping. Otherwise raise FleetError, which names the entry by `label`."""
     if not isinstance(entry, t.Mapping):
         raise FleetError(label, entry, "is not a dictionary.", f"Write the fields of one {kind.KIND} there.")
     return entry
 
 
 def read(kind: type[_Kind], entry: t.Any, label: str) -> _Kind:
-    """Raises FleetError, which names the field within `label`."""
+    """Return the resource of this kind in `entry`, a flat mapping or a whole document.
+
+    Raise FleetError, which names the field within `label`, if the entry is invalid.
+    """
     try:
         return t.cast(_Kind, resources.parse_flat(kind.KIND, mapping(kind, entry, label)))
     except resources.ResourceError as error:
@@ -30,13 +33,16 @@ def read(kind: type[_Kind], entry: t.Any, label: str) -> _Kind:
 
 
 def refused(error: resources.ResourceError, label: str) -> FleetError:
-    """The error of a resource that stands at `label`."""
+    """Return the FleetError for an error in a resource that is written at `label`."""
     where = within(label, error.field) if error.field else label
     return FleetError(where, error.value, error.rule, error.remedy)
 
 
 def label_texts(labels: t.Mapping[t.Any, t.Any], label: str) -> dict[str, str]:
-    """Keys and values as texts (YAML makes true and 1 of unquoted ones), checked. Raises FleetError."""
+    """Return the labels with keys and values as texts: YAML reads unquoted ones as numbers and booleans.
+
+    Raise FleetError for labels that Calico refuses.
+    """
     texts = {str(key): str(entry).lower() if isinstance(entry, bool) else str(entry) for key, entry in labels.items()}
     if texts:
         try:
@@ -48,5 +54,5 @@ def label_texts(labels: t.Mapping[t.Any, t.Any], label: str) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=1024)
 def _check_labels(items: tuple[tuple[str, str], ...]) -> None:
-    """Raises ResourceError. Many hosts and workloads have the same labels."""
+    """Raise ResourceError for labels that Calico refuses; valid ones are cached, because many hosts share labels."""
     resources.parse({"kind": "Node", "metadata": {"name": "node", "labels": dict(items)}, "spec": {}})

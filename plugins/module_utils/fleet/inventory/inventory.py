@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the variables of an inventory to the fleet that they mean, or to one FleetError. Pure."""
+"""The reader of an inventory's variables, which returns an Inventory or raises one FleetError. It is pure."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ _MISSING = object()
 
 @dataclasses.dataclass(frozen=True)
 class FleetSettings:
+    """The settings of a fleet that are the same for all of its nodes, except those of BGP peers and policy."""
+
     bgp_enabled: bool
     as_number: int
     listen_port: int
@@ -41,7 +43,7 @@ class FleetSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """What the variables say, checked against each other; without the blocks, which the lockfile decides."""
+    """The content of the variables, checked for consistency; without blocks, which depend on the lockfile."""
 
     settings: FleetSettings
     pools: tuple[resources.IPPool, ...]  # in order of the inventory
@@ -51,13 +53,16 @@ class Inventory:
     policy: t.Optional[FleetPolicy] = None  # None: none is in force
 
     def labelled_pools(self) -> t.Iterator[tuple[str, resources.IPPool]]:
-        """Each pool with the variable that it is written in."""
+        """Yield each pool with the label by which errors name it (`calico_ip_pools[0]`)."""
         return ((pool_inventory.label_of(index), pool) for index, pool in enumerate(self.pools))
 
 
 def read(hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> Inventory:
-    """Check and default everything. `documents` are policy resources that stand in files. Raises FleetError for the
-    first thing that is wrong."""
+    """Return the checked content of all variables, with defaults.
+
+    `documents` are policy resources from files. Raise FleetError for the first invalid value, with its file and line if
+    they are known.
+    """
     try:
         return _read(hosts, documents)
     except FleetError as error:
@@ -100,14 +105,18 @@ def _read(hosts: t.Sequence[Host], documents: t.Sequence[Document]) -> Inventory
 
 
 class _Reader:
-    """Fleet variables, which must be the same on all hosts."""
+    """A reader of fleet variables, which must be the same on all hosts."""
 
     def __init__(self, hosts: t.Sequence[Host]) -> None:
         self.hosts = hosts
         self._known: dict[str, t.Any] = {}
 
     def get(self, name: str) -> t.Any:
-        """Its value, for which all hosts are gone through once. Raises FleetError."""
+        """Return the value of variable `name`, or its default if no host has it; it is read once and cached.
+
+        Raise FleetError if it is required and missing, differs between hosts, or is invalid. Raise KeyError if there is
+        no such variable.
+        """
         if name not in self._known:
             self._known[name] = self._read(name)
         return self._known[name]
@@ -138,7 +147,7 @@ class _Reader:
 
 def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> FleetSettings:
     for name in ("calico_lockfile", "calico_rebuild_lockfile"):
-        reader.get(name)  # what only the controller needs is checked all the same
+        reader.get(name)  # only the controller uses these, but they are checked here, too
     released = tuple(str(entry) for entry in reader.get("calico_release_blocks"))
     return FleetSettings(
         bgp_enabled=reader.get("calico_bgp_enabled"),

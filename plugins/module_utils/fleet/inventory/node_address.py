@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""calico_node_address and calico_node_address_ipv6: where a node stands in the underlay."""
+"""The variables calico_node_address and calico_node_address_ipv6: a node's addresses on the underlay."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ VARIABLES = {4: "calico_node_address", 6: "calico_node_address_ipv6"}
 
 
 def label(version: int, host: str) -> str:
-    """How errors name the variable."""
+    """Return how errors name a host's address variable of this IP version: `calico_node_address of node1`."""
     return f"{VARIABLES[version]} of {host}"
 
 
 def origin(host: Host) -> str:
-    """File and line of the host's address, that of IPv4 where it has both; "" where they are not known."""
+    """Return the file and line of the host's address, preferably the IPv4 one; "" if they are unknown."""
     return next((host.origins[name] for name in VARIABLES.values() if name in host.origins), "")
 
 
 def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
-    """(address, prefix length) out of what host `name` has as its address of this IP version. Raises FleetError."""
+    """Return the address and prefix length in `given`, the value of the address variable of host `name`.
+
+    Raise FleetError if it is not a usable unicast address of IP `version` with a prefix length.
+    """
     where = label(version, name)
     value = variables.check(VARIABLES[version], given, name)
     address, slash, length = value.partition("/")
@@ -54,8 +57,12 @@ def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
 
 
 def _check_host_part(where: str, value: str, version: int, ip: int, host_bits: int, remedy: str) -> None:
-    """RFC 3021 leaves /31 without such addresses; that all bits are zero is the routers' anycast address in IPv6 (RFC
-    4291, 2.6.1), save on links of two (RFC 6164), and nothing there is a broadcast."""
+    """Raise FleetError if `ip` is the network, broadcast or subnet-router anycast address of its subnet.
+
+    `host_bits` is the number of bits after the prefix. A /31 has neither network nor broadcast address (RFC 3021). In
+    IPv6 the address with all host bits zero is the routers' anycast address (RFC 4291, 2.6.1), except on links of two
+    addresses (RFC 6164). IPv6 has no broadcast.
+    """
     if host_bits < 2:
         return
     ones = (1 << host_bits) - 1

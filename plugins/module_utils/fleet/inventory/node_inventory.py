@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The nodes of a fleet, out of the variables of its hosts."""
+"""The reader of a fleet's nodes from the variables of its hosts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ _SOURCE_SPOOFING = "calico_workload_source_spoofing"
 
 @dataclasses.dataclass(frozen=True)
 class FleetNode:
-    """`address`, `ip` and the like are those of IPv4, `address6` and the like of IPv6: "" and 0 without. It has one of
-    both at least."""
+    """A node of the fleet, with an address of IPv4, of IPv6 or of both.
+
+    `address`, `prefix`, `ip` (the address as a number) and `subnet` are those of IPv4, `address6` and the like those of
+    IPv6. They are "" and 0 for a missing address.
+    """
 
     name: str
     address: str
@@ -42,21 +45,26 @@ class FleetNode:
     workload_source_spoofing: bool = False
 
     def address_of(self, version: int) -> str:
-        """Its address of that IP version, "" without one."""
+        """Return its address of IP `version`, "" if it has none."""
         return self.address if version == 4 else self.address6
 
     @property
     def cidr(self) -> str:
-        """Its IPv4 address with the prefix length, "" without one."""
+        """The IPv4 address with its prefix length, "" without one."""
         return f"{self.address}/{self.prefix}" if self.address else ""
 
     @property
     def cidr6(self) -> str:
+        """The IPv6 address with its prefix length, "" without one."""
         return f"{self.address6}/{self.prefix6}" if self.address6 else ""
 
 
 def read(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
-    """In order of names. Raises FleetError."""
+    """Return the node of each host by its name, in order of names.
+
+    Raise FleetError if a host has no address or an invalid one, shares it with another host, or has an invalid name or
+    invalid labels.
+    """
     nodes: dict[str, FleetNode] = {}
     owners: dict[str, str] = {}
     subnets = _Subnets()
@@ -112,12 +120,13 @@ def _own(owners: dict[str, str], host: Host, version: int, address: str, prefix:
 
 
 class _Subnets:
-    """CIDRs of subnets; each is made once."""
+    """A cache of the CIDRs of subnets."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int, int], str] = {}
 
     def of(self, version: int, ip: int, prefix: int) -> str:
+        """Return the CIDR of the subnet that contains `ip`, an address as a number, with prefix length `prefix`."""
         shift = (32 if version == 4 else 128) - prefix
         key = (version, ip >> shift, prefix)
         found = self._known.get(key)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the policy resources of an inventory, in its lists and in files beside it, to the policy of its fleet."""
+"""The reader of a fleet's policy from the resources in the inventory's lists and in files."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ _SSH_PORT = 22
 
 @dataclasses.dataclass(frozen=True)
 class FleetPolicy:
-    """`host_endpoints` are those of all nodes. `ssh_ports` {node: the port by which it is reached}, `audited` the nodes
-    that only log what policy would drop. `places` {"NetworkPolicy default/web": where it is written}, a variable
-    (`calico_policies[0]`) or "in FILE:LINE"."""
+    """The policy of a fleet.
+
+    `host_endpoints` are those of all nodes. `ssh_ports` maps node names to the TCP port of Ansible's connection.
+    `audited` are the nodes that only log packets that policy would drop. `places` maps resources ("NetworkPolicy
+    default/web") to where they are written, a variable (`calico_policies[0]`) or "in FILE:LINE".
+    """
 
     policy_set: PolicySet
     host_endpoints: tuple[Endpoint, ...]
@@ -38,7 +41,10 @@ class FleetPolicy:
     places: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def settings_of(self, node: str) -> PolicySettings:
-        """Those of one node: nothing closes the port by which it is reached, unless the inventory wants no failsafe."""
+        """Return the settings of one node: those of the fleet, its audit mode, and its SSH port as a failsafe port.
+
+        No port is added if the list of inbound failsafe ports is empty. An unknown node has port 22.
+        """
         ports = self.settings.failsafe_inbound
         ssh = Failsafe("tcp", self.ssh_ports.get(node, _SSH_PORT))
         if ports and not any((one.protocol, one.port) == (ssh.protocol, ssh.port) for one in ports):
@@ -47,7 +53,10 @@ class FleetPolicy:
 
 
 class Reading(t.NamedTuple):
-    """`policy` None: none is in force. `profiles` are the names that workloads may give."""
+    """The result of reading policy resources.
+
+    `policy` is None if no policy is in force. `profiles` are the names of all existing profiles.
+    """
 
     policy: t.Optional[FleetPolicy]
     profiles: frozenset[str]
@@ -60,8 +69,11 @@ def read(
     bgp: FleetBGP,
     documents: t.Sequence[Document] = (),
 ) -> Reading:
-    """`get` gives the value of a fleet variable, `bgp` what stays open for it. Raises FleetError; of what stands in a
-    file with file and line."""
+    """Return the policy in the inventory's lists and in `documents`, and the names of the profiles.
+
+    `get` returns the value of a fleet variable. The ports of `bgp` are among the default failsafe ports. Raise
+    FleetError for an invalid resource or setting, with file and line if it is in a file.
+    """
     get("calico_policy_files")
     collected = _Collected(nodes)
     for source in sources(get, hosts, documents):
@@ -98,7 +110,7 @@ def _audited(host: Host) -> bool:
 
 
 class _Collected:
-    """Resources with where they stand, and what has become of them."""
+    """A collection of policy resources with their sources, converted to the policy model."""
 
     def __init__(self, nodes: t.Mapping[str, FleetNode]) -> None:
         self.nodes = nodes
@@ -110,7 +122,7 @@ class _Collected:
         self.host_endpoints: list[tuple[Source, Endpoint]] = []
 
     def add(self, source: Source) -> None:
-        """Raises FleetError."""
+        """Add the resource of `source`. Raise FleetError if it is invalid, unsupported or has a name that is taken."""
         resource = source.resource()
         self._check_unique(source, resource)
         try:
@@ -176,7 +188,10 @@ class _Collected:
         self.host_endpoints.append((source, from_resources.host_endpoint(resource)))
 
     def check(self, profiles: t.Collection[str]) -> None:
-        """Whether all that they name is there, wherever it stands. Raises FleetError."""
+        """Raise FleetError if a policy names a tier, or a HostEndpoint a profile, that does not exist.
+
+        Call it after all resources are added. `profiles` are the names of all existing profiles.
+        """
         for source, policy in self.policies.values():
             if policy.tier not in self.tiers and policy.tier != model.DEFAULT_TIER:
                 raise source.about(
@@ -199,7 +214,10 @@ class _Collected:
                     )
 
     def model_policies(self, staged: t.Collection[str]) -> list[model.Policy]:
-        """Raises FleetError."""
+        """Return the collected policies in the policy model, those named in `staged` as staged ones.
+
+        Raise FleetError for a policy that cannot be converted.
+        """
         found = []
         for name, (source, resource) in self.policies.items():
             try:

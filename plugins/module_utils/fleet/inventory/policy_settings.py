@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The switches around policy, from an inventory's variables."""
+"""The reader of the settings of policy from an inventory's variables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ _BFD_ECHO, _BFD_MULTIHOP = 3785, 4784
 
 
 def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str], bgp: FleetBGP) -> PolicySettings:
-    """`get` gives the value of a fleet variable; `profiles` are the names of those that exist. Raises FleetError."""
+    """Return the settings of policy.
+
+    `get` returns the value of a fleet variable. `profiles` has the names of all existing profiles. Raise FleetError for
+    an unknown profile, a mark mask of fewer than five bits, or an invalid failsafe port.
+    """
     workload_profiles = profile_names(get("calico_workload_profiles"), "calico_workload_profiles", profiles)
     mask = get("calico_iptables_mark_mask")
     try:
@@ -50,7 +54,10 @@ def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str], bgp: FleetB
 
 
 def profile_names(names: t.Any, label: str, profiles: t.Collection[str]) -> tuple[str, ...]:
-    """A list of profiles' names, each of which exists. Raises FleetError."""
+    """Return `names` as a tuple. Raise FleetError if it is not a list, or if one of them is not in `profiles`.
+
+    `label` is the field that errors name.
+    """
     if not isinstance(names, (list, tuple)):
         raise FleetError(label, names, "is not a list.", f"Write for example [{ALLOW_ALL}].")
     path, separator, owner = label.partition(" of ")
@@ -70,7 +77,10 @@ def _failsafes(
 
 
 def _with_bgp(default: t.Iterable[Failsafe], bgp: FleetBGP) -> t.Iterator[Failsafe]:
-    """With the ports that this fleet speaks BGP by, and that of BFD over several hops (RFC 5883) where it has any."""
+    """Yield the default failsafe ports, with this fleet's BGP ports in the place of the standard one.
+
+    If any session has BFD, the port of BFD over several hops (RFC 5883) is added.
+    """
     for one in default:
         if (one.protocol, one.port) == ("tcp", BGP_PORT):
             yield from (Failsafe("tcp", port) for port in bgp.ports)
@@ -103,5 +113,5 @@ def _failsafe(entry: t.Any, label: str) -> Failsafe:
 
 
 def unknown_profile(name: str, profiles: t.Collection[str]) -> tuple[str, str]:
-    """Rule and remedy of an error about a profile that nobody defines."""
+    """Return the rule and the remedy of an error about a profile that does not exist. `profiles` is not empty."""
     return "is not a profile.", did_you_mean(name, profiles, "Define a Profile of that name, or write")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy resources as an inventory has them, in lists and in files, each with where it stands."""
+"""Policy resources in an inventory's lists and in files, each with the place where it is written."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ KINDS = (
     "NetworkSet",
     "HostEndpoint",
 )
-#: Other kinds, and the variables that are for them.
+#: A mapping from kinds that are not policy resources to the variables that hold them.
 _ELSEWHERE = {"IPPool": "calico_ip_pools", "BGPPeer": "calico_bgp_peers", "WorkloadEndpoint": "calico_workloads"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """One document of a file. `line` finds the line on which a path into it stands ("spec.tier", "" for its begin)."""
+    """One document of a file.
+
+    `line` returns the line number of a path in it ("spec.tier", "" for its first line), None if it is unknown.
+    """
 
     content: t.Any
     file: str
@@ -39,7 +42,11 @@ class Document:
 
 
 class Source(t.NamedTuple):
-    """One entry. `label` is its variable, "" for a document; `node` is that of a node's own list."""
+    """One policy resource as it is written, not yet validated.
+
+    `label` is how errors name its variable, "" for a document of a file. `node` is the node in whose list it is, "" for
+    other lists and for HostEndpoints of no particular node.
+    """
 
     entry: t.Any
     label: str = ""
@@ -48,10 +55,14 @@ class Source(t.NamedTuple):
 
     @property
     def is_flat(self) -> bool:
+        """Whether it is a mapping in the flat form, without spec and metadata."""
         return self.document is None and not ("spec" in self.entry or "metadata" in self.entry)
 
     def error(self, who: str, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
-        """`who`: the resource, for people; `field`: path as documents have it (spec.tier)."""
+        """Return an error about a field of this resource, with its variable or with its file and line.
+
+        `who` names the resource ("Tier a"). `field` is the path in a whole document (spec.tier), "" for all of it.
+        """
         if self.document is not None:
             line = self.document.line(field)
             origin = f"{self.document.file}:{line}" if line else self.document.file
@@ -61,14 +72,19 @@ class Source(t.NamedTuple):
         return FleetError(within(self.label, path) if path else self.label, value, rule, remedy)
 
     def about(self, resource: resources.Resource, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
+        """Return an error about a field of `resource`, the parsed form of this source; see `error`."""
         return self.error(who(resource), field, value, rule, remedy)
 
     def refused(self, error: resources.ResourceError) -> FleetError:
+        """Return the FleetError for an error in this resource."""
         who = " ".join(part for part in (error.kind, error.name) if part) or "document"
         return self.error(who, error.field, error.value, error.rule, error.remedy)
 
     def resource(self) -> resources.Resource:
-        """Raises FleetError."""
+        """Return the parsed resource. Raise FleetError if it is not a valid policy resource.
+
+        A HostEndpoint in a node's list gets that node as its node, and a name if it has none.
+        """
         self._check_kind()
         try:
             if self.document is not None:
@@ -96,7 +112,10 @@ class Source(t.NamedTuple):
         )
 
     def _with_node(self) -> t.Mapping[str, t.Any]:
-        """A HostEndpoint beside a node is that node's."""
+        """Return the entry of a HostEndpoint with its node, and with a name if it is flat and has none.
+
+        Raise FleetError if it names another node.
+        """
         spec = self.entry if self.is_flat else self.entry.get("spec")
         if not isinstance(spec, t.Mapping):
             return self.entry  # type: ignore[no-any-return]
@@ -115,7 +134,7 @@ class Source(t.NamedTuple):
 
 
 def _host_endpoint_name(node: str, interface: str) -> str:
-    """For one that has none, in the characters that names of resources may have."""
+    """Return a name for a HostEndpoint: `node1-eth0`, or `node1-all` for interface "*", with valid characters only."""
     part = "all" if interface == "*" else interface
     return re.sub(r"[^a-z0-9.-]", "-", f"{node}-{part}".lower())
 
@@ -123,7 +142,11 @@ def _host_endpoint_name(node: str, interface: str) -> str:
 def sources(
     get: t.Callable[[str], t.Any], hosts: t.Sequence[Host], documents: t.Sequence[Document]
 ) -> t.Iterator[Source]:
-    """Of the fleet, its groups, its nodes and the files: none overwrites another. Raises FleetError."""
+    """Yield the policy resources in the lists of the fleet, of groups and of nodes, and then those in files.
+
+    The lists add up; none overrides another. `get` returns the value of a fleet variable. Raise FleetError if a
+    variable is not a list, or if it names an unknown group.
+    """
     hosts = sorted(hosts, key=lambda host: host.name)
     for index, entry in enumerate(get("calico_policies")):
         yield Source(entry, f"calico_policies[{index}]")
@@ -139,7 +162,10 @@ def sources(
 
 
 def _of_groups(hosts: t.Sequence[Host]) -> t.Iterator[Source]:
-    """Each host sees the lists of its groups; what is no host's own counts once."""
+    """Yield the resources in the lists of groups. Raise FleetError for an unknown group or a value that is no list.
+
+    A HostEndpoint counts for each host of the group, another resource once unless it differs between hosts.
+    """
     members = {re.sub(r"[-.]", "_", group): group for host in hosts for group in host.groups}
     first: dict[tuple[str, int], t.Any] = {}
     for host in hosts:
@@ -170,4 +196,5 @@ def _of_groups(hosts: t.Sequence[Host]) -> t.Iterator[Source]:
 
 
 def who(resource: resources.Resource) -> str:
+    """Return the kind and name of a resource as errors show them: "Tier a"."""
     return f"{resource.KIND} {resource.name}"

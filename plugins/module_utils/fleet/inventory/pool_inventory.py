@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The IP pools of a fleet, and what of them is reserved, out of its variables; checked against its nodes."""
+"""The reader of a fleet's IP pools and reservations from its variables, with checks against its nodes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ from ...state.node_state import overhead
 from . import flat_resource, node_address
 from .node_inventory import FleetNode
 
-#: Reads a fleet variable.
+#: A function that returns the value of a fleet variable, or raises FleetError.
 Get = t.Callable[[str], t.Any]
 
-#: No device with IPv6 may have less (RFC 8200, section 5): Linux takes IPv6 off it.
+#: The least MTU in bytes of a device with IPv6 (RFC 8200, section 5). Linux disables IPv6 on a device with less.
 _LEAST_MTU6 = 1280
 
 
 def label_of(index: int) -> str:
-    """How errors name a pool."""
+    """Return how errors name the pool at this index of the list: `calico_ip_pools[0]`."""
     return f"calico_ip_pools[{index}]"
 
 
 def read(get: Get, bgp_enabled: bool) -> tuple[resources.IPPool, ...]:
-    """In order of the inventory. Raises FleetError."""
+    """Return the pools in the order of the inventory.
+
+    Raise FleetError if there is none, if one is invalid, if two share a name or addresses, or if BGP is disabled and a
+    pool does not use VXLAN.
+    """
     entries = get("calico_ip_pools")
     if not entries:
         raise FleetError(
@@ -66,8 +70,11 @@ def read(get: Get, bgp_enabled: bool) -> tuple[resources.IPPool, ...]:
 
 
 def check_families(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode], underlay_mtu: int) -> None:
-    """Whoever holds or reflects blocks of a pool is reached over its IP version, and no pool leaves IPv6 too little
-    room. Raises FleetError."""
+    """Raise FleetError if a node lacks an address of a pool's IP version, or if an MTU is too small for IPv6.
+
+    A node needs the address if the pool selects it or if it is in group calico_rr. `underlay_mtu` is in bytes. If there
+    is any IPv6 pool, each pool must leave workloads at least 1280 bytes.
+    """
     for pool in pools:
         lacking = [node for node in nodes.values() if not node.address_of(pool.version)]
         selector = selectors.parse(pool.nodeSelector or "all()")
@@ -85,7 +92,7 @@ def check_families(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, Fl
                 )
     if any(pool.version == 6 for pool in pools):
         for pool in pools:
-            # A workload may have addresses of both families, and has one MTU.
+            # IPv4 pools count, too: a workload may have addresses of both families, and has only one MTU.
             added = overhead(pool.encapsulation, pool.cidr)
             left = underlay_mtu - added
             if left < _LEAST_MTU6:
@@ -98,7 +105,7 @@ def check_families(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, Fl
 
 
 def check_underlay(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode]) -> None:
-    """No pool may cover the addresses by which the nodes reach each other. Raises FleetError."""
+    """Raise FleetError if a pool overlaps the underlay subnet of a node."""
     subnets: dict[str, FleetNode] = {}
     for node in nodes.values():
         for cidr in (node.subnet, node.subnet6):
@@ -122,7 +129,10 @@ def check_underlay(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, Fl
 
 
 def reservations(get: Get, pools: t.Sequence[resources.IPPool]) -> tuple[str, ...]:
-    """calico_ip_reservations as CIDRs, each once, IPv4 first, in order of their addresses. Raises FleetError."""
+    """Return the CIDRs in calico_ip_reservations, each once, IPv4 first, in order of their addresses.
+
+    Raise FleetError for an entry that is not a CIDR, has host bits set, or lies in no pool.
+    """
     ranges = [ipaddress.ip_network(pool.cidr) for pool in pools]
     found = set()
     for index, entry in enumerate(get("calico_ip_reservations")):

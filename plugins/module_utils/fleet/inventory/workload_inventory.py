@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The workloads of a fleet's inventory: what they are, where, and of which IP versions they have addresses."""
+"""The reader of the workloads in a fleet's inventory. It also decides which IP versions each workload has."""
 
 from __future__ import annotations
 
@@ -36,18 +36,20 @@ _WORKLOAD_FIELDS = (
     "profiles",
     "ports",
 )
-#: IP version -> the fields of a workload that choose its address.
+#: Mappings from IP version to the field of a workload that chooses its pool or its address.
 _POOL_FIELD = {4: "pool", 6: "pool_ipv6"}
 _ADDRESS_FIELD = {4: "address", 6: "address_ipv6"}
 _FAMILIES = {"IPv4": 4, "IPv6": 6}
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
-#: IFNAMSIZ less its final zero.
+#: The most characters of a device name: IFNAMSIZ without the terminating zero.
 _DEVICE_NAME_LIMIT = 15
 _DEVICE_NAME = re.compile(r"[^\s/:]{1,15}")
 
 
 @dataclasses.dataclass(frozen=True)
 class InventoryWorkload:
+    """A workload as the inventory declares it; `pool` and `address` are of IPv4, `pool6` and `address6` of IPv6."""
+
     name: str
     node: str
     namespace: str = "default"
@@ -55,12 +57,12 @@ class InventoryWorkload:
     pool: t.Optional[str] = None
     address: t.Optional[str] = None
     endpoint: str = "eth0"  # interface inside the namespace
-    where: str = ""  # the variable it was written in
-    profiles: t.Optional[tuple[str, ...]] = None  # None: those of all workloads that name none
+    where: str = ""  # how errors name it: calico_workloads[0]
+    profiles: t.Optional[tuple[str, ...]] = None  # None: those in calico_workload_profiles
     ports: tuple[DefinedPort, ...] = ()
     pool6: t.Optional[str] = None
     address6: t.Optional[str] = None
-    families: tuple[int, ...] = (4,)  # IP versions of which it has an address
+    families: tuple[int, ...] = (4,)  # the IP versions of its addresses
 
 
 def read(
@@ -70,8 +72,11 @@ def read(
     nodes: t.Mapping[str, FleetNode],
     profiles: t.Collection[str],
 ) -> t.Iterator[InventoryWorkload]:
-    """Those of the fleet's list, then those of the nodes' own. `profiles`: names of those that there are. Raises
-    FleetError."""
+    """Yield the workloads of the fleet's list, then those of the nodes' lists.
+
+    `profiles` has the names of all existing profiles. Raise FleetError for an invalid entry, and for a name or an
+    address that two workloads have.
+    """
     entries: list[tuple[str, t.Any, t.Optional[str]]] = [
         (f"calico_workloads[{i}]", entry, None) for i, entry in enumerate(get("calico_workloads"))
     ]
@@ -104,11 +109,11 @@ def read(
 
 
 class _Families:
-    """Which IP versions there are for a workload. `versions` {name of a pool: its IP version}."""
+    """The IP versions of the addresses that workloads get. `versions` maps names of pools to their IP versions."""
 
     def __init__(self, pools: t.Sequence[resources.IPPool]) -> None:
         self.versions = {pool.name: pool.version for pool in pools}
-        # A disabled pool counts: workloads keep their addresses of it.
+        # Disabled pools count, because workloads keep addresses from them.
         self._selectors = [
             (pool.version, pool.selector)
             for pool in pools
@@ -117,7 +122,10 @@ class _Families:
         self._of_node: dict[str, tuple[int, ...]] = {}
 
     def of(self, node: FleetNode) -> tuple[int, ...]:
-        """Those of the pools that give addresses on this node; where there are none, that of the node's own address."""
+        """Return the sorted IP versions (4, 6) of the pools that give addresses to workloads on `node`.
+
+        If there is no such pool, it is IPv4 if the node has an IPv4 address, else IPv6.
+        """
         if node.address and 6 not in self.versions.values():
             return (4,)
         found = self._of_node.get(node.name)
@@ -231,7 +239,12 @@ def _workload_address(label: str, entry: t.Mapping[str, t.Any], version: int) ->
 def _workload_families(
     label: str, entry: t.Mapping[str, t.Any], node: FleetNode, families: _Families
 ) -> tuple[int, ...]:
-    """What is asked for, else what the pools have for its node and what its own fields name."""
+    """Return the sorted IP versions (4, 6) of a workload's addresses.
+
+    They are those in its field ip_families. Without that field, they are those of the node's pools and those whose pool
+    or address the workload names. Raise FleetError if ip_families is invalid, contradicts the other fields, or needs an
+    address that the node does not have.
+    """
     asked = [v for v in (4, 6) if entry.get(_POOL_FIELD[v]) is not None or entry.get(_ADDRESS_FIELD[v]) is not None]
     given = entry.get("ip_families")
     if given is None:
@@ -266,7 +279,7 @@ def _workload_families(
 
 
 def _ports(ports: t.Any, label: str) -> tuple[DefinedPort, ...]:
-    """Named ports, as a WorkloadEndpoint has them."""
+    """Return the named ports of a workload. Raise FleetError if one is not valid in a WorkloadEndpoint."""
     if not ports:
         return ()
     flat = {"name": "workload", "interfaceName": "cali0", "ports": ports}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BGPFilters, communities and secrets that nothing comes of."""
+"""Rules about BGPFilters, communities and secrets that have no effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILTERS = bgp_announcements.FILTERS
 
 
 def unused_filter(network: LintedFleet) -> t.Iterator[Issue]:
-    """A BGPFilter that no BGPPeer names, or only peers of the family that it has no rule for."""
+    """Report a BGPFilter that no BGPPeer names, or only peers of an IP version that it has no rule for."""
     used: dict[str, set[int]] = {}
     for given, local, _remote in network.meant:
         families = {given.address.family} if given.address else {4, 6}
@@ -44,7 +44,7 @@ def unused_filter(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def unreached_rule(network: LintedFleet) -> t.Iterator[Issue]:
-    """A rule of a BGPFilter behind one that decides on all that it matches, or more."""
+    """Report a rule of a BGPFilter that is never reached, because an earlier rule matches all that it does."""
     for index, (name, resource) in enumerate(network.fleet.bgp.announcements.filters.items()):
         for function in bgp_filters.functions(resource):
             earlier: dict[FilterRule, int] = {}
@@ -66,7 +66,7 @@ _ANYTHING = FilterRule(accept=True)
 
 
 def unused_community(network: LintedFleet) -> t.Iterator[Issue]:
-    """A community in calico_bgp_communities that no prefix advertisement names."""
+    """Report a community in calico_bgp_communities that no prefix advertisement names."""
     lists = [network.variable(bgp_announcements.ADVERTISEMENTS) or ()]
     lists += [host.variables.get(bgp_announcements.NODE_ADVERTISEMENTS) or () for host in network.hosts]
     named = {one for entries in lists for entry in entries for one in entry.get("communities") or ()}
@@ -81,7 +81,7 @@ def unused_community(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def of_no_block(network: LintedFleet) -> t.Iterator[Issue]:
-    """A prefix advertisement whose range holds no block of any pool: its communities are given to nothing."""
+    """Report a prefix advertisement whose range holds no block of any pool: no route gets its communities."""
     pools = [(ipaddress.ip_network(pool.cidr), pool.blockSize) for pool in network.fleet.pools]
     lists = [(bgp_announcements.ADVERTISEMENTS, "", network.variable(bgp_announcements.ADVERTISEMENTS) or ())]
     for host in network.hosts:
@@ -100,7 +100,7 @@ def of_no_block(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def unused_secret(network: LintedFleet) -> t.Iterator[Issue]:
-    """A secret in calico_bgp_secrets that no session uses."""
+    """Report a secret in calico_bgp_secrets that no session uses."""
     bgp = network.fleet.bgp
     used = {bgp.unasked.password, *(given.password for given, _local, _remote in network.meant)}
     for name in bgp_secrets.read(network.variable(bgp_secrets.VARIABLE) or {}):

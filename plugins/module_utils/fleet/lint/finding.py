@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a rule says."""
+"""The results of rules: issues, and findings for people."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import typing as t
 
 from ...state.errors import shown
 
-#: An error does not work; a warning works, and breaks easily or is hardly meant.
+#: An error does not work. A warning works, but breaks easily or is probably a mistake.
 ERROR, WARNING = "error", "warning"
 
 
 class Issue(t.NamedTuple):
-    """`variable` is what to look for in the inventory (`calico_ip_pools[0].cidr`, `calico_node_address of node1`),
-    `value` what stands there (None: nothing worth showing), `what` a sentence that goes on from there, `remedy` how to
-    go on, as in a FleetError. `origin` is the file and line, where that does not follow from the variable."""
+    """A problem that a rule found.
+
+    `variable` is the place in the inventory (`calico_ip_pools[0].cidr`, `calico_node_address of node1`), `value` its
+    value (None if it need not be shown). `what` continues the sentence that both begin. `remedy` is a sentence that
+    says what to do, as in a FleetError. `origin` is the file and line, "" if it follows from the variable.
+    """
 
     variable: str
     value: t.Any
@@ -28,7 +31,7 @@ class Issue(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LintFinding:
-    """`origin` is file and line, "" where they are not known."""
+    """A problem with its rule and severity, in full sentences. `origin` is the file and line, "" if unknown."""
 
     severity: str
     rule: str
@@ -39,6 +42,7 @@ class LintFinding:
 
     @classmethod
     def from_issue(cls, severity: str, rule: str, issue: Issue, origin: str) -> LintFinding:
+        """Return the finding of an issue. `origin` is its file and line if the issue itself has none."""
         value = "" if issue.value is None else f" {shown(issue.value)}"
         return cls(
             severity,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the rules look at: a compiled fleet, and what of its inventory is not in there."""
+"""The input of the rules: a compiled fleet, and facts about its inventory that the fleet does not contain."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ from ..inventory.node_inventory import FleetNode
 
 @dataclasses.dataclass(frozen=True)
 class UnderlayLink:
-    """The device that carries a node's address, as gathered facts have it. `mtu` in bytes; `alone`: the address is an
-    additional one with prefix length 32, as those that move between hosts."""
+    """The device that has a node's address, from gathered facts.
+
+    `mtu` is in bytes. `alone` is True if the address is an additional one with prefix length 32, which is usual for
+    addresses that move between hosts.
+    """
 
     name: str
     mtu: int
@@ -31,7 +34,10 @@ class UnderlayLink:
 
 
 class Pair(t.NamedTuple):
-    """A session as both of its ends have it; `there` None where the other end, here.node, has none."""
+    """A session between two nodes, as configured at both ends.
+
+    `here` is the end of `node`, and `here.node` is the other node. `there` is the end of that one, None if it has none.
+    """
 
     node: str
     here: BirdPeer
@@ -40,9 +46,12 @@ class Pair(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LintedFleet:
-    """`outside` are hosts of the inventory in neither group that have variables of a node. `ways` is {node: the address
-    by which Ansible reaches it}, `links` {node: the device with its IPv4 address, None where none has it}, `links6` the
-    same of IPv6, all only as far as they are known."""
+    """A compiled fleet with facts about its inventory, which the rules examine.
+
+    `outside` are hosts in neither calico_nodes nor calico_rr that have variables of a node. `ways` maps node names to
+    the address or name by which Ansible reaches the node. `links` maps node names to the device with the node's IPv4
+    address, None if no device has it. `links6` does so for IPv6. Nodes without such facts are left out.
+    """
 
     fleet: Fleet
     hosts: t.Sequence[Host]
@@ -53,33 +62,34 @@ class LintedFleet:
 
     @functools.cached_property
     def workload_nodes(self) -> tuple[FleetNode, ...]:
+        """The nodes in group calico_nodes, which hold blocks."""
         return tuple(node for node in self.fleet.nodes.values() if node.workload_node)
 
     @functools.cached_property
     def pools(self) -> tuple[tuple[str, resources.IPPool], ...]:
-        """Each with the variable it is written in."""
+        """The pools, each with the label by which errors name it (`calico_ip_pools[0]`)."""
         return tuple((f"calico_ip_pools[{index}]", pool) for index, pool in enumerate(self.fleet.pools))
 
     @functools.cached_property
     def speakers(self) -> t.Mapping[str, Speaker]:
-        """By name; none where BGP is disabled."""
+        """The BGP speakers by node name; empty if BGP is disabled."""
         return self.fleet.bgp.speakers if self.fleet.settings.bgp_enabled else {}
 
     @functools.cached_property
     def as_numbers(self) -> frozenset[int]:
-        """Those of the nodes that hold blocks."""
+        """The AS numbers of the workload nodes; empty if BGP is disabled."""
         return frozenset(self.speakers[node.name].as_number for node in self.workload_nodes if self.speakers)
 
     @functools.cached_property
     def mesh(self) -> frozenset[str]:
-        """The nodes that the node-to-node mesh joins."""
+        """The names of the nodes in the node-to-node mesh; empty if there is no mesh."""
         if not self.fleet.bgp.unasked.mesh:
             return frozenset()
         return frozenset(name for name, speaker in self.speakers.items() if not speaker.cluster_id)
 
     @functools.cached_property
     def sessions(self) -> t.Mapping[str, tuple[BirdPeer, ...]]:
-        """Of each node, without those of the mesh: the square of its nodes, and all alike."""
+        """The sessions of each node by its name, without the mesh, whose sessions grow quadratically with the nodes."""
         bgp = self.fleet.bgp
         unasked = dataclasses.replace(bgp.unasked, mesh=False)
         peering = Peering(self.speakers.values(), bgp.peers, unasked)
@@ -87,16 +97,16 @@ class LintedFleet:
 
     @functools.cached_property
     def ends(self) -> t.Mapping[tuple[str, str], BirdPeer]:
-        """{(node, address of its peer): the session}, of those in `sessions`."""
+        """The sessions in `sessions` by node name and peer address."""
         return {(name, peer.address): peer for name, found in self.sessions.items() for peer in found}
 
     def back(self, node: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
-        """A session with another node as that one has it."""
+        """Return the other end of the session that `node` has with the node `peer.node`, None if that has none."""
         return self.ends.get((peer.node, peer.source_address or self.speakers[node].end(peer.family)))
 
     @functools.cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """Each session between two nodes once, without those of the mesh."""
+        """The sessions between two nodes, each once, without those of the mesh."""
         found = []
         for name, sessions in self.sessions.items():
             for here in sessions:
@@ -108,12 +118,15 @@ class LintedFleet:
 
     @functools.cached_property
     def meant(self) -> tuple[tuple[PeerDefinition, tuple[Speaker, ...], tuple[Speaker, ...]], ...]:
-        """Each BGPPeer with the nodes that it is for, and those of the fleet that are their peers by it."""
+        """The BGPPeers, each with the nodes that it applies to and the nodes of the fleet that it makes their peers.
+
+        It is empty if BGP is disabled.
+        """
         return tuple(self.fleet.bgp.peering.meant()) if self.speakers else ()
 
     @functools.cached_property
     def reflectors(self) -> t.Mapping[str, frozenset[str]]:
-        """{node that has a cluster id: addresses of those that it reflects for}"""
+        """The nodes with a cluster id by name, each with the addresses of the peers that it reflects for."""
         return {
             name: frozenset(peer.address for peer in self.sessions[name] if peer.cluster_id is not None)
             for name, speaker in self.speakers.items()
@@ -121,37 +134,40 @@ class LintedFleet:
         }
 
     def place_of(self, node: str) -> str:
-        """File and line of a node's address, "" where they are not known."""
+        """Return the file and line of a node's address, "" if they are unknown."""
         found = next((host for host in self.hosts if host.name == node), None)
         return node_address.origin(found) if found else ""
 
     def variable(self, name: str) -> t.Any:
-        """What the inventory says, None where it says nothing."""
+        """Return the value of a fleet variable as it is written in the inventory, None if it is not set."""
         return next((host.variables[name] for host in self.hosts if name in host.variables), None)
 
     def selected(self, pool: resources.IPPool) -> list[FleetNode]:
-        """The nodes that take blocks from a pool."""
+        """Return the workload nodes that the pool's nodeSelector matches."""
         return [node for node in self.workload_nodes if pool.selector.matches(node.labels)]
 
 
 def address_of(node: str, family: int = 4) -> str:
-    """The variable that a node's address is written in."""
+    """Return how issues name the variable with a node's address of this IP version: `calico_node_address of node1`."""
     return node_address.label(family, node)
 
 
 def cluster_id_of(network: LintedFleet, node: str) -> str:
-    """The variable that makes a node a reflector."""
+    """Return how issues name what makes a node a reflector: a group, or a variable of the node."""
     own = f"calico_node_route_reflector_cluster_id of {node}"
     return "group calico_rr" if network.speakers[node].reflector else own
 
 
 def counted(count: int, word: str) -> str:
-    """1 node, 2 nodes."""
+    """Return the count with its noun, in the plural unless it is one: "1 node", "2 nodes"."""
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def listed(names: t.Sequence[str], limit: int = 5) -> str:
-    """node1, node2 and 3 more."""
+    """Return the names as a phrase: "node1, node2 and node3", or with a count if there are more than `limit`.
+
+    With more, it has `limit` - 1 names: "node1, node2, node3, node4 and 3 more". It is "" for no names.
+    """
     if len(names) > limit:
         return f"{', '.join(names[: limit - 1])} and {len(names) - limit + 1} more"
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that are in no group, and addresses from which wrong subnets follow."""
+"""Rules about hosts that are in no group, and about nodes' addresses and subnets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OWN = ("calico_node_address", "calico_node_address_ipv6", "calico_node_labels",
 
 
 def in_no_group(network: LintedFleet) -> t.Iterator[Issue]:
-    """A host has variables of a node and is neither in calico_nodes nor in calico_rr."""
+    """Report a host that has variables of a node, but is neither in group calico_nodes nor in calico_rr."""
     for host in network.outside:
         variable = next((name for name in _OWN if name in host.variables), None)
         if variable is not None:
@@ -28,7 +28,7 @@ def in_no_group(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def subnets_disagree(network: LintedFleet) -> t.Iterator[Issue]:
-    """Nodes of one network have different prefix lengths: they disagree about who is behind a router."""
+    """Report nodes of one network with different prefix lengths: they disagree about who is behind a router."""
     for family in (4, 6):
         subnets: dict[str, list[str]] = {}
         for node in network.fleet.nodes.values():
@@ -39,7 +39,7 @@ def subnets_disagree(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def _overlapping(network: LintedFleet, family: int, subnets: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[Issue]:
-    """`subnets`: {CIDR: nodes in it}, of one IP version."""
+    """Report subnets that lie within others. `subnets` maps CIDRs of one IP version to the names of their nodes."""
     make = ipaddress.IPv4Network if family == 4 else ipaddress.IPv6Network
     ordered = sorted((make(subnet), names) for subnet, names in subnets.items())
     for (wide, inside_wide), (narrow, inside_narrow) in zip(ordered, ordered[1:]):
@@ -60,7 +60,10 @@ def _written(network: LintedFleet, name: str, family: int) -> str:
 
 
 def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
-    """An address with /32 beside a CrossSubnet pool: nobody is in the same subnet, and all is encapsulated."""
+    """Report nodes with a /32 address beside a CrossSubnet pool: they share no subnet, so all is encapsulated.
+
+    It makes one issue for all such nodes.
+    """
     crossing = next((pool.name for pool in network.fleet.pools if pool.encapsulation.endswith("CrossSubnet")), None)
     nodes = [node for node in network.workload_nodes if node.prefix == 32] if crossing else []
     if nodes:
@@ -74,7 +77,7 @@ def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def no_common_family(network: LintedFleet) -> t.Iterator[Issue]:
-    """Some nodes have IPv4 alone and some IPv6 alone: between them there is neither a session nor a way."""
+    """Report a fleet with nodes that have only IPv4 and others that have only IPv6, which cannot reach each other."""
     alone: dict[int, list[str]] = {4: [], 6: []}
     for node in network.workload_nodes:
         if not (node.address and node.address6):
@@ -91,7 +94,7 @@ def no_common_family(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def on_no_device(network: LintedFleet) -> t.Iterator[Issue]:
-    """None of the host's devices has the node's address, as gathered facts have them."""
+    """Report a node whose address is on none of the host's devices, according to gathered facts."""
     for family, links in ((4, network.links), (6, network.links6)):
         for name, link in links.items():
             if link is None:
@@ -104,7 +107,7 @@ def on_no_device(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def moves_between_hosts(network: LintedFleet) -> t.Iterator[Issue]:
-    """The node's address is an additional /32 of its device, as keepalived and its like set them."""
+    """Report a node whose address is an additional /32 of its device, like addresses that keepalived manages."""
     for name, link in network.links.items():
         if link is not None and link.alone:
             yield Issue(
@@ -116,7 +119,7 @@ def moves_between_hosts(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def no_spare_blocks(network: LintedFleet) -> t.Iterator[Issue]:
-    """calico_spare_blocks 0: agents can open no block between runs."""
+    """Report the value 0 of calico_spare_blocks, with which agents cannot open a block between runs."""
     if network.fleet.settings.spare_blocks == 0:
         yield Issue(
             "calico_spare_blocks",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What policy_lint and probe_lint find, with the place where it is written."""
+"""Rules about policy: the findings of policy_lint and probe_lint, with the places where the resources are written."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from .network import LintedFleet
 
 
 def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
-    """Rules that are never reached, policies that nobody is asked about, names that look mistyped, hosts closed."""
+    """Report rules and policies that are never reached, names that look mistyped, and HostEndpoints without policy."""
     for found in _of_policy(network):
         yield _placed(network, found)
 
 
 def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
-    """A HostEndpoint denies the probes by which nodes prove their paths."""
+    """Report a HostEndpoint that denies the probes by which nodes test their paths.
+
+    A HostEndpoint that `odd_policy` reports is left out.
+    """
     told = {(one.kind, one.name) for one in _of_policy(network)}
     for found in probe_lint.findings(network.fleet):
         if (found.kind, found.name) not in told:
@@ -37,7 +40,7 @@ def _of_policy(network: LintedFleet) -> list[policy_lint.PolicyFinding]:
 def _placed(network: LintedFleet, found: policy_lint.PolicyFinding) -> Issue:
     who = f"{found.kind} {found.name}"
     parts = network.fleet.policy
-    # A policy of a staged kind is known by the kind and name of what it stands beside.
+    # The policy model gives a policy of a staged kind the kind of an enforced one, and a prefixed name.
     written = f"Staged{who.replace(STAGED_PREFIX, '')}" if STAGED_PREFIX in found.name else who
     place = parts.policy.places.get(written, "") if parts else ""
     file = place[len("in ") :] if place.startswith("in ") else ""
@@ -47,6 +50,6 @@ def _placed(network: LintedFleet, found: policy_lint.PolicyFinding) -> Issue:
 
 
 def _sentences(text: str) -> tuple[str, str]:
-    """What is odd, and how to go on: the last sentence, or all after the first."""
+    """Return the first sentence of `text`, which says what is wrong, and the rest, which is the remedy ("" if none)."""
     what, separator, remedy = text.partition(". ")
     return f"{what}{'.' if separator else ''}", remedy

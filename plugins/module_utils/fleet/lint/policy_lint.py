@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is allowed in an inventory's policy and hardly meant: rules that nothing reaches, names that look mistyped.
+"""A search for likely mistakes in an inventory's policy: rules that are never reached, names that look mistyped.
 
-Workloads come to nodes between runs with labels that no inventory knows, so a selector that finds nothing is no
-finding; one that finds nothing and nearly says what others are called is.
+Agents attach workloads between runs, with labels that the inventory does not have. So a selector that matches nothing
+is no finding, unless its label or value nearly equals one in the inventory.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from ...policy.model import (
 )
 from ...policy.sets.needed_sets import of_rules
 
-#: How long a name is at least of which another is taken for a misspelling: with two letters changed over (wbe), with
-#: one too many or too few, with another one. Short names are too near to one another: app, api.
+#: The least lengths of names that count as misspellings of each other: with two adjacent letters swapped (wbe, web),
+#: of the shorter name with one letter missing, and with one letter replaced. Shorter names are similar by chance: app,
+#: api.
 _SWAPPED, _ONE_LESS, _REPLACED = 3, 4, 6
-#: Of more names than that some are alike by chance.
+#: The number of names above which some are similar by chance, so that no misspellings are searched.
 _MANY = 1000
 _DIGITS = re.compile(r"\d+")
 
 
 class PolicyFinding(t.NamedTuple):
-    """`kind` and `name` are those of the resource; `text` says what is odd about it and how to go on."""
+    """A likely mistake in the resource `kind` `name`. `text` says what is wrong and then the remedy."""
 
     kind: str
     name: str
@@ -48,7 +49,10 @@ class PolicyFinding(t.NamedTuple):
 
 
 def findings(policy_set: PolicySet, endpoints: t.Sequence[Endpoint]) -> list[PolicyFinding]:
-    """In the order of evaluation. The work is linear in rules, endpoints and distinct selectors."""
+    """Return the likely mistakes: those in policies in the order of evaluation, then in tiers and HostEndpoints.
+
+    `endpoints` are all endpoints of the inventory. The work is linear in rules, endpoints and distinct selectors.
+    """
     owners: list[t.Union[Endpoint, PolicyNetworkSet]] = [*endpoints, *policy_set.network_sets]
     vocabulary = _Vocabulary(policy_set, owners)
     ports = {(port.name, port.protocol) for endpoint in endpoints for port in endpoint.ports}
@@ -75,20 +79,24 @@ def _directions(policy: Policy) -> t.Iterator[tuple[str, tuple[PolicyRule, ...]]
 
 
 class _Conditions:
-    """What rules match on, as keys that are quickly compared, and the keys of all that matches the same and more."""
+    """A factory of keys for the conditions of rules, which are quick to compare.
+
+    Equal conditions have equal keys.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[Entity, int] = {}
         self._wider: dict[Entity, tuple[int, ...]] = {}
 
     def of(self, rule: PolicyRule) -> _Key:
-        """The key of exactly these conditions."""
+        """Return the key of the conditions of `rule`."""
         return next(self.covering(rule))
 
     def covering(self, rule: PolicyRule) -> t.Iterator[_Key]:
-        """Of rules with some of these conditions and no others; its own key first.
+        """Yield the keys of all rules that match every packet that `rule` matches, by leaving out some conditions.
 
-        A condition on ports or messages stands together with the protocol that has them.
+        The first one is the key of `rule` itself. Different conditions that cover those of `rule` (a larger CIDR) are
+        not considered.
         """
         return itertools.product(
             _or_any(rule.ip_version),
@@ -135,7 +143,10 @@ def _unreached_rules(policy: Policy, conditions: _Conditions) -> t.Iterator[str]
 
 
 def _unasked(policy_set: PolicySet) -> t.Iterator[PolicyFinding]:
-    """Policies of a tier behind one that decides on everything, for the same endpoints or for all."""
+    """Yield a finding for each policy and direction with rules behind a policy of its tier that decides on all packets.
+
+    The earlier policy has the same selector, or selects all endpoints.
+    """
     ends: dict[tuple[t.Any, ...], str] = {}
     for policy in policy_set.policies:
         for direction, rules in _directions(policy):
@@ -162,7 +173,7 @@ def _decides_on_all(rule: PolicyRule) -> bool:
 
 
 class _Vocabulary:
-    """All labels and their values that somebody in the inventory has."""
+    """All labels and values that endpoints and network sets in the inventory have."""
 
     def __init__(self, policy_set: PolicySet, owners: t.Iterable[t.Union[Endpoint, PolicyNetworkSet]]) -> None:
         given = labels_by_profile(policy_set.profiles)
@@ -173,7 +184,10 @@ class _Vocabulary:
         self._known: dict[str, list[str]] = {}
 
     def misspelt(self, selector: str) -> list[str]:
-        """What is odd about a selector, one text for each of its parts."""
+        """Return a sentence for each part of `selector` whose label or value looks misspelt, [] if there is none.
+
+        Raise SelectorError if it is not a selector.
+        """
         if selector not in self._known:
             leaves = selectors.leaves(selectors.parse(selector).root)
             self._known[selector] = [text for text in map(self._of_leaf, leaves) if text]
@@ -195,7 +209,10 @@ class _Vocabulary:
 
 
 def _nearly(name: str, known: t.Collection[str]) -> str:
-    """The first of `known` of which `name` looks misspelt, or "". web-2 is no misspelling of web-1."""
+    """Return the first name in `known` that `name` looks like a misspelling of, "" if there is none.
+
+    Names whose digits differ do not count: web-2 is no misspelling of web-1.
+    """
     if len(known) > _MANY:
         return ""
     digits = _DIGITS.findall(name)
@@ -203,7 +220,7 @@ def _nearly(name: str, known: t.Collection[str]) -> str:
 
 
 def _misspells(name: str, other: str) -> bool:
-    """Whether they are one slip of the fingers apart (Damerau)."""
+    """Return whether two names differ by one typing error (Damerau) and are long enough for it."""
     long, short = (name, other) if len(name) >= len(other) else (other, name)
     if len(long) == len(short):
         differing = [index for index in range(len(long)) if long[index] != short[index]]
@@ -228,7 +245,7 @@ def _misspelt(policy: Policy, vocabulary: _Vocabulary) -> t.Iterator[str]:
 
 
 def _unknown_ports(policy: Policy, ports: t.Collection[tuple[str, str]]) -> t.Iterator[str]:
-    """Only the inventory's workloads have named ports."""
+    """Yield a sentence for each named port in the rules of `policy` that is not in `ports`, (name, protocol) pairs."""
     for key in dict.fromkeys(of_rules(policy)):
         if isinstance(key, NamedPortKey) and (key.name, key.protocol) not in ports:
             near = _nearly(key.name, {name for name, protocol in ports if protocol == key.protocol})
@@ -240,7 +257,7 @@ def _unknown_ports(policy: Policy, ports: t.Collection[tuple[str, str]]) -> t.It
 
 
 def _closed_hosts(policy_set: PolicySet, endpoints: t.Iterable[Endpoint]) -> t.Iterator[PolicyFinding]:
-    """HostEndpoints that nobody says anything about, as one sees them who has only just made them."""
+    """Yield a finding for each HostEndpoint that has no profile and that no enforced policy selects."""
     given = labels_by_profile(policy_set.profiles)
     for endpoint in endpoints:
         if endpoint.kind != HOST_ENDPOINT or endpoint.profiles:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pools that are full, serve nobody, or take addresses that packets need on their way."""
+"""Rules about pools that are full, serve no node, or cover addresses that are in use elsewhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import typing as t
 from .finding import Issue
 from .network import LintedFleet, counted
 
-#: Share of a pool's blocks from which on it is nearly full.
+#: The share of taken blocks from which a pool counts as nearly full.
 NEARLY_ALL = 0.9
 
 
 def nearly_full(network: LintedFleet) -> t.Iterator[Issue]:
-    """More than nine of ten blocks are granted or in quarantine."""
+    """Report a pool with nine of ten blocks or more granted or in quarantine."""
     granted: dict[str, int] = {}
     for part in network.fleet.allocation.nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
@@ -35,14 +35,14 @@ def nearly_full(network: LintedFleet) -> t.Iterator[Issue]:
         yield Issue(
             f"{label}.cidr",
             pool.cidr,
-            f"has {counted(blocks, 'block')}, of which {taken} {'is' if taken == 1 else 'are'} taken{inside}: a node "
-            "that comes or opens another block may get none.",
+            f"has {counted(blocks, 'block')}, and {taken} {'is' if taken == 1 else 'are'} taken{inside}: a node "
+            "that is added or opens another block may get none.",
             f"Add a pool{release}.",
         )
 
 
 def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
-    """The nodeSelector of a pool that is not disabled matches no node."""
+    """Report a pool that is not disabled and whose nodeSelector matches no node."""
     for label, pool in network.pools:
         if not pool.disabled and not network.selected(pool):
             yield Issue(
@@ -54,27 +54,27 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def not_exported(network: LintedFleet) -> t.Iterator[Issue]:
-    """disableBGPExport on a pool that several nodes have blocks of: they cannot reach each other's."""
+    """Report a pool with disableBGPExport that selects several nodes: they cannot reach each other's workloads."""
     for label, pool in network.pools:
         nodes = network.selected(pool) if pool.disableBGPExport and network.fleet.settings.bgp_enabled else []
         if len(nodes) > 1:
             yield Issue(
                 f"{label}.disableBGPExport",
                 True,
-                f"leaves {len(nodes)} nodes without routes to each other's workloads of pool {pool.name}: nobody is "
-                "told of its blocks.",
+                f"leaves {len(nodes)} nodes without routes to each other's workloads of pool {pool.name}: its blocks "
+                "are not advertised.",
                 "Remove it, or let nodeSelector choose the one node whose workloads are to be on their own.",
             )
 
 
 def over_management(network: LintedFleet) -> t.Iterator[Issue]:
-    """A pool covers the address by which Ansible reaches a node."""
+    """Report a pool that covers the address by which Ansible reaches a node."""
     ways = []
     for name, text in network.ways.items():
         try:
             ways.append((name, ipaddress.ip_address(text)))
         except ValueError:
-            continue  # a name: nobody asks what it means here
+            continue  # a name, which is not resolved here
     for label, pool in network.pools:
         covered = ipaddress.ip_network(pool.cidr)
         inside = next(((name, way) for name, way in ways if way in covered), None)
@@ -88,7 +88,7 @@ def over_management(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def public_behind_nat(network: LintedFleet) -> t.Iterator[Issue]:
-    """natOutgoing on a pool of public addresses: no one needs both, and the range may be mistyped."""
+    """Report a pool of public addresses with natOutgoing, which they do not need: the range may be mistyped."""
     for label, pool in network.pools:
         if pool.natOutgoing and ipaddress.ip_network(pool.cidr).is_global:
             yield Issue(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""HostEndpoints that deny the probes by which nodes prove their paths: all of them would be taken for broken."""
+"""A search for HostEndpoints that deny the probes by which nodes test their paths, so that all paths seem broken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from .policy_lint import PolicyFinding
 
 
 class _Echo(t.NamedTuple):
-    """A probe; see probing.py for what is probed. `protocol` as policy names it, `request` the type of the message."""
+    """A kind of probe, one for each IP version (probing.py has the addresses that are probed).
+
+    `protocol` is its name in policy, `request` the ICMP type of the message.
+    """
 
     version: int
     protocol: str
@@ -28,9 +31,10 @@ _ECHOES = (_Echo(4, "ICMP", 8, "0.0.0.0/0"), _Echo(6, "ICMPv6", 128, "::/0"))  #
 
 
 def findings(fleet: Fleet) -> list[PolicyFinding]:
-    """One for each HostEndpoint that denies a probe to its node, or from it, asked for one other node.
+    """Return a finding for each HostEndpoint, direction and protocol that denies a probe.
 
-    Nothing for a node in audit mode. The work is linear in the number of nodes with HostEndpoints.
+    Each node is checked with one other node as its peer, in both directions. Nodes in audit mode have no findings. The
+    list is empty without policy. The work is linear in the number of nodes with HostEndpoints.
     """
     if fleet.policy is None:
         return []
@@ -65,7 +69,10 @@ def findings(fleet: Fleet) -> list[PolicyFinding]:
 
 
 def _probed(fleet: Fleet, version: int) -> list[tuple[str, str, str]]:
-    """(node, tunnel device, its address): what answers probes, of each node that has it."""
+    """Return (node name, tunnel device, address of that device) for each node that has a tunnel of this IP version.
+
+    Only these addresses answer probes.
+    """
     kinds = {tunnel_kind(pool) for pool in fleet.pools if pool.version == version}
     found = []
     for node in fleet.nodes.values():

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether every node hears of every other one's blocks, over whatever sessions.
+"""The rule that each node receives the routes to all other nodes' blocks, over any sessions.
 
-Worked out as BGP passes routes on (RFC 4456 for reflectors): a set of origins for each node, as bits of a number, until
-nothing is added. Of routers outside the fleet it is assumed that they pass on what they hear.
+It simulates how BGP advertises routes (RFC 4456 for reflectors). Each node has a set of origins, the nodes whose routes
+it has, as the bits of an integer. The simulation ends when no set grows. Routers outside the fleet are assumed to
+advertise all routes that they receive.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from .network import LintedFleet, address_of, counted, listed
 
 
 def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
-    """Some nodes never hear of the blocks of others: no chain of sessions carries them."""
+    """Report nodes that never receive the routes to others' blocks, because no chain of sessions advertises them.
+
+    It makes one issue for each IP version, which names the node that lacks the most.
+    """
     for family in sorted({pool.version for pool in network.fleet.pools if not pool.disableBGPExport}):
         nodes = [node.name for node in network.workload_nodes if network.speakers.get(node.name)]
         nodes = [name for name in nodes if network.speakers[name].end(family)]
@@ -41,13 +45,16 @@ def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def _has_sessions(network: LintedFleet, name: str, family: int) -> bool:
-    """Of one without any another rule speaks."""
+    """Return whether a node has any session of this IP version; the rule `node-without-session` reports the others."""
     return name in network.mesh or any(peer.family == family for peer in network.sessions[name])
 
 
 class _Rib(t.NamedTuple):
-    """What a node knows, as bits: what it may pass on to everybody, what iBGP peers that are no clients told it, and
-    what another reflector of its own cluster reflected, which it passes on to nobody."""
+    """The origins of the routes that a node has, each set as the bits of an integer.
+
+    `free` are those that it may advertise to all peers. `inner` are those from iBGP peers that are not its clients.
+    `reflected` are those from another reflector of its own cluster, which it advertises to no peer.
+    """
 
     free: int
     inner: int
@@ -55,7 +62,10 @@ class _Rib(t.NamedTuple):
 
 
 def heard_of(network: LintedFleet, family: int, bit: t.Mapping[str, int]) -> dict[str, int]:
-    """{node: the origins that it hears of, itself among them}"""
+    """Return the origins whose routes each node receives, itself included: a mapping from node name to an integer.
+
+    `bit` gives each origin its bit in these integers. `family` is the IP version of the sessions.
+    """
     ribs = {name: _Rib(bit.get(name, 0), 0) for name in network.speakers}
     ways = [
         (name, peer)
@@ -81,7 +91,10 @@ def heard_of(network: LintedFleet, family: int, bit: t.Mapping[str, int]) -> dic
 
 
 def _tell(network: LintedFleet, ribs: dict[str, _Rib], name: str, peer: BirdPeer, own_bit: int) -> None:
-    """`name` tells its peer its own blocks; a reflector what others announced as well, to each as BGP lets it."""
+    """Advertise the routes of node `name` to the node `peer.node`: update that node's entry in `ribs`.
+
+    A node advertises its own blocks, `own_bit`. A reflector also advertises other nodes' routes, as BGP permits.
+    """
     own, theirs = network.speakers[name], network.speakers[peer.node]
     back = network.back(name, peer)
     inner_bgp = peer.as_number == own.as_towards(peer)

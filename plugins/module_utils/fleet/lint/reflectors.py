@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Route reflectors: where they are missing, who reflects for whom, and what is left when one of them is down."""
+"""Rules about route reflectors: missing ones, their clients, and the failure of one of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import typing as t
 from .finding import Issue
 from .network import LintedFleet, cluster_id_of, counted, listed
 
-#: Nodes of a full mesh from which on route reflectors pay off; Calico's documents say so as well.
+#: The number of nodes above which route reflectors are better than a full mesh, as Calico's documentation says.
 LARGE = 100
 
 
 def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
-    """A reflector that no node or router is a client of."""
+    """Report a reflector without clients."""
     for name, clients in network.reflectors.items():
         if not clients:
             yield Issue(
@@ -29,7 +29,7 @@ def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def only_one(network: LintedFleet) -> t.Iterator[Issue]:
-    """One reflector for the whole fleet: when it is down no node hears of another's blocks."""
+    """Report a fleet with a single reflector and no mesh: without it no node receives routes to another's blocks."""
     working = [name for name, clients in network.reflectors.items() if clients]
     if len(working) == 1 and not network.mesh:
         name = working[0]
@@ -44,7 +44,10 @@ def only_one(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def one_of_several(network: LintedFleet) -> t.Iterator[Issue]:
-    """A node that only one of several reflectors reflects for."""
+    """Report nodes that are clients of only one of several reflectors.
+
+    It makes one issue for each such reflector.
+    """
     working = [name for name, clients in network.reflectors.items() if clients]
     if len(working) < 2:
         return
@@ -66,7 +69,10 @@ def one_of_several(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def apart_in_one_cluster(network: LintedFleet) -> t.Iterator[Issue]:
-    """Reflectors of one cluster id with different clients: neither passes on what the other reflected (RFC 4456)."""
+    """Report reflectors of one cluster id with different clients: each drops the other's reflected routes (RFC 4456).
+
+    It makes one issue for each cluster id.
+    """
     clusters: dict[str, dict[frozenset[str], str]] = {}
     for name, clients in network.reflectors.items():
         if clients:
@@ -92,7 +98,7 @@ def apart_in_one_cluster(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def beside_the_mesh(network: LintedFleet) -> t.Iterator[Issue]:
-    """The mesh is left on beside reflectors: every node keeps its sessions with all others."""
+    """Report a mesh beside reflectors that serve its nodes: each node still has a session with every other one."""
     reflecting = [name for name, clients in network.reflectors.items() if clients & _addresses(network)]
     if len(network.mesh) > 1 and reflecting:
         yield Issue(
@@ -109,7 +115,7 @@ def _addresses(network: LintedFleet) -> set[str]:
 
 
 def mesh_too_large(network: LintedFleet) -> t.Iterator[Issue]:
-    """A mesh of more than 100 nodes: sessions grow with the square of them."""
+    """Report a mesh in a fleet of more than 100 nodes: sessions grow quadratically with the nodes."""
     settings, nodes = network.fleet.settings, len(network.fleet.nodes)
     if settings.bgp_enabled and network.fleet.bgp.unasked.mesh and nodes > LARGE:
         yield Issue(

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything of which no fleet can be made, not only the first: what is refused is taken out and the rest read again.
+"""All errors of an inventory that cannot become a fleet, not only the first one.
 
-So every error is the compiler's own, and what follows from an earlier one is not told: it names something that was
-taken out.
+After each error the refused value is taken out and the rest is read again. So each error is the compiler's own. An
+error that follows from an earlier one names something that was taken out, and is left out.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from ..inventory.inventory import Inventory
 from ..inventory.policy_sources import Document
 from .finding import ERROR, LintFinding
 
-#: Each costs another reading of the inventory.
+#: The most errors that are reported. Each one requires another reading of the inventory.
 MOST = 20
 RULE = "refused"
-#: What these say is right or wrong by what others say, which may have been taken out.
+#: The beginnings of variables whose errors depend on other variables, which may have been taken out.
 _OF_THE_REST = ("group ", "calico_bgp_node_to_node_mesh", "calico_bgp_enabled")
 
-#: Of pools none of which can be used: a fleet has at least one (RFC 2544's range, which no network uses).
+#: The pool that replaces the last one that is taken out, because a fleet has at least one. No network uses its range,
+#: which is that of RFC 2544.
 _STAND_IN = {"name": "stand-in", "cidr": "198.18.0.0/15", "vxlanMode": "Always"}
 
 _ENTRY = re.compile(r"(calico_\w+)\[(\d+)\]")
@@ -35,7 +36,11 @@ _ENTRY = re.compile(r"(calico_\w+)\[(\d+)\]")
 def read(
     hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()
 ) -> tuple[t.Optional[Inventory], tuple[FleetError, ...]]:
-    """What the variables say, and what is wrong with them: the inventory counts where there is nothing."""
+    """Return the inventory and (), or None and the errors of `hosts` and `documents`, at most 20.
+
+    `documents` are policy resources from files. The search ends at an error that is not about the value of a variable,
+    such as one in a file.
+    """
     left = _Rest(hosts)
     errors: list[FleetError] = []
     for _attempt in range(MOST):
@@ -52,24 +57,27 @@ def read(
 
 
 def finding(error: FleetError) -> LintFinding:
-    """An error as the rules' findings are."""
+    """Return `error` as a finding of the rule `refused` with severity error."""
     bare = FleetError(error.variable, error.value, error.rule, "")
     return LintFinding(ERROR, RULE, error.variable, error.origin, str(bare).rstrip(), error.remedy)
 
 
 class _Rest:
-    """Hosts of which some of what they say has been taken out."""
+    """The hosts of an inventory without the values that were taken out."""
 
     def __init__(self, hosts: t.Sequence[Host]) -> None:
         self._written = hosts
         self.hosts = list(hosts)
-        self._gone: dict[tuple[str, str], list[int]] = {}  # (list, host or "") -> entries as they are written
-        self._names: set[str] = set()  # of what was taken out
+        self._gone: dict[tuple[str, str], list[int]] = {}  # (list, host or ""): indexes in the inventory, as written
+        self._names: set[str] = set()  # names of resources and hosts that were taken out
         self._variables: set[str] = set()
-        self._whole: set[str] = set()  # variables that went as a whole
+        self._whole: set[str] = set()  # variables that were taken out as a whole
 
     def take_out(self, path: str) -> bool:
-        """What an error is about; False where that is not known."""
+        """Take out the value that an error names by `path`; return False if the hosts do not have it.
+
+        The value is an entry of a list, a whole variable, or a host with an invalid address.
+        """
         variable, dummy, owner = path.partition(" of ")
         entry = _ENTRY.match(variable)
         name = entry.group(1) if entry else variable.partition(".")[0]
@@ -100,7 +108,7 @@ class _Rest:
             self._names.update(str(one) for one in named if one)
 
     def _replace(self, having: t.Collection[Host], name: str, value: t.Any) -> None:
-        """`value` None: the variable goes."""
+        """Set variable `name` of the hosts `having` to `value`, or remove it if `value` is None."""
         names = {host.name for host in having}
         for position, host in enumerate(self.hosts):
             if host.name in names:
@@ -110,16 +118,19 @@ class _Rest:
                 self.hosts[position] = dataclasses.replace(host, variables=changed)
 
     def follows(self, error: FleetError) -> bool:
-        """Whether an error may only be there because of what was taken out."""
+        """Return whether `error` may be due to what was taken out before."""
         if error.variable.startswith(_OF_THE_REST) or error.variable.partition(" of ")[0] in self._variables:
             return True
         if any(name in error.rule for name in self._whole):
-            return True  # it looked for something there
+            return True  # the value that it refers to may have been in that variable
         words = set(re.findall(r"[\w.-]*\w", f"{error.value} {error.rule}"))
         return bool(words & self._names)
 
     def as_written(self, error: FleetError) -> FleetError:
-        """With the numbers that entries have in the inventory, and the place of that."""
+        """Return `error` with the indexes that entries have in the inventory as it is written, and their file and line.
+
+        `error` has the indexes in the lists that are left.
+        """
         owner = error.variable.partition(" of ")[2]
 
         def number(found: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All rules, in the order in which their findings are told."""
+"""The list of all rules, in the order in which their findings are printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from .network import LintedFleet
 
 
 class LintRule(t.NamedTuple):
-    """`check` tells what it means in the first line of its documentation."""
+    """A rule: a function from a fleet to its issues.
+
+    The first line of the docstring of `check` begins with "Report". The rest of it is the rule's line in
+    docs/validate.md.
+    """
 
     name: str
     severity: str
@@ -67,12 +71,12 @@ RULES: tuple[LintRule, ...] = (
 )
 
 
-#: The variable that names rules whose findings are meant.
+#: The variable that names the rules whose findings are intended.
 IGNORE = "calico_lint_ignore"
 
 
 def named(names: t.Any) -> frozenset[str]:
-    """The names of rules in calico_lint_ignore. Raises FleetError for what is none."""
+    """Return `names`, the value of calico_lint_ignore, as a set. Raise FleetError if one is not the name of a rule."""
     known = {rule.name for rule in RULES}
     for index, name in enumerate(names or ()):
         if name not in known:
@@ -82,7 +86,10 @@ def named(names: t.Any) -> frozenset[str]:
 
 
 def findings(network: LintedFleet, ignored: t.Collection[str] = ()) -> list[LintFinding]:
-    """Errors first, then in the order of RULES. The work is linear in the number of hosts."""
+    """Return the findings of all rules but the `ignored` ones: errors first, then in the order of RULES.
+
+    The work is linear in the number of hosts.
+    """
     by_name = {host.name: host for host in (*network.hosts, *network.outside)}
     found = [
         LintFinding.from_issue(rule.severity, rule.name, issue, _place(issue.variable, network.hosts, by_name))

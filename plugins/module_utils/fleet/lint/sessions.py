@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sessions that are missing, mean nobody, or whose two ends do not fit."""
+"""Rules about BGP sessions that are missing, or whose two ends do not fit, and BGPPeers without any session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from .network import LintedFleet, Pair, address_of, listed
 
 
 def missing(network: LintedFleet) -> t.Iterator[Issue]:
-    """A node without any BGP session."""
+    """Report nodes without any BGP session.
+
+    It makes one issue for all of them.
+    """
     if len(network.speakers) < 2:
         return
     alone = [
@@ -34,7 +37,7 @@ def missing(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
-    """A BGPPeer whose nodeSelector or peerSelector matches no node."""
+    """Report a BGPPeer whose nodeSelector or peerSelector matches no node."""
     for given, local, remote in network.meant:
         peer = given.peer
         if not local:
@@ -53,7 +56,7 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
-    """peerIP lies in a subnet of the nodes, with their own AS number, and is nobody's: mistyped, or left over."""
+    """Report a peerIP in the nodes' subnet, with their AS number, that no node has: it may be mistyped or outdated."""
     subnets = {subnet for one in network.speakers.values() for subnet in (one.subnet, one.subnet6)}
     owned = {address for one in network.speakers.values() for dummy, address, number in one.ends}
     for given, local, dummy in network.meant:
@@ -71,12 +74,12 @@ def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
-    """A BGPPeer gives a node of the fleet another AS number than it has: the session is refused."""
+    """Report a BGPPeer for a node of the fleet with another AS number than that node's: it refuses the session."""
     by_address = {address: one for one in network.speakers.values() for dummy, address, number in one.ends}
     for given, _local, _remote in network.meant:
         speaker = by_address.get(given.address.address) if given.address else None
         if speaker is None or given.address is None or given.address.port not in (0, speaker.listen_port):
-            continue  # nobody's, or another program on that host
+            continue  # not an address of a node, or the port of another program on that host
         if given.peer.asNumber not in (None, 0, speaker.as_number) and not _as_other(network, given, speaker):
             yield Issue(
                 within(given.where, "asNumber"),
@@ -88,12 +91,15 @@ def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def _as_other(network: LintedFleet, given: PeerDefinition, speaker: Speaker) -> bool:
-    """Whether the node says itself, towards those, that it has that AS number."""
+    """Return whether `speaker` uses the AS number of the BGPPeer as its local AS in any of its sessions."""
     return any(peer.local_as == given.peer.asNumber for peer in network.sessions[speaker.name])
 
 
 def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
-    """A node has a session with another one, which has none with it and refuses it."""
+    """Report sessions that only one of two nodes has, so that the other node refuses them.
+
+    It makes one issue for all of them.
+    """
     found = [pair for pair in network.pairs if pair.there is None]
     if found:
         node, here, dummy = found[0]
@@ -107,7 +113,10 @@ def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def different_passwords(network: LintedFleet) -> t.Iterator[Issue]:
-    """The two ends of a session have different passwords, or only one has one."""
+    """Report sessions whose two ends have different passwords, or a password at one end only.
+
+    It makes one issue for all of them.
+    """
     found = [pair for pair in network.pairs if pair.there is not None and pair.here.password != pair.there.password]
     if found:
         node, here, there = found[0]
@@ -125,7 +134,10 @@ def _secured(password: str) -> str:
 
 
 def bfd_on_one_side(network: LintedFleet) -> t.Iterator[Issue]:
-    """Only one end of a session has BFD, which so never starts."""
+    """Report sessions with BFD at one end only, where BFD never starts.
+
+    It makes one issue for all of them.
+    """
     found = [
         pair for pair in network.pairs if pair.there is not None and (pair.here.bfd is None) != (pair.there.bfd is None)
     ]
@@ -146,7 +158,7 @@ def _more(found: t.Sequence[Pair]) -> str:
 
 
 def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
-    """ttlSecurity 1 for a peer that is not in the node's own subnet: its packets have passed a router."""
+    """Report a peer with ttlSecurity 1 outside the node's own subnet: its packets pass a router and are refused."""
     for given, local, dummy in network.meant:
         if given.address is None or given.peer.ttlSecurity != 1:
             continue
@@ -167,7 +179,7 @@ def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def own_as_refused(network: LintedFleet) -> t.Iterator[Issue]:
-    """Nodes of one AS that meet by eBGP alone: each drops the other's routes for its own AS number in their path."""
+    """Report nodes of one AS that are connected by eBGP only: each drops routes with its own AS number in the path."""
     meeting: dict[int, list[str]] = {}
     for name, found in network.sessions.items():
         own = network.speakers[name]

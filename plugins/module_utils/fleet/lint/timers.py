@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How soon it is noticed that a peer is gone, and how long its routes are kept."""
+"""Rules about times: how soon the failure of a peer is detected, and how long its routes are kept."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from ...state.errors import within
 from .finding import Issue
 from .network import LintedFleet
 
-#: seconds. Below them sessions are reset by load alone (projectcalico/calico#7086).
+#: Seconds. With shorter times load alone resets sessions (projectcalico/calico#7086).
 SHORTEST_HOLD, SHORTEST_KEEPALIVE = 9, 3
-#: milliseconds between two packets of BFD. BIRD is no router's line card.
+#: Milliseconds between two packets of BFD. BIRD is slower than the hardware of routers.
 QUICKEST_BFD = 50
-#: seconds that BIRD is given to restart: a package upgrade takes them.
+#: Seconds that a restart of BIRD may take, for example in a package upgrade.
 RESTART = 10
 
 
 class _Times(t.NamedTuple):
-    """Those of one variable: `hold` and `keepalive` as they are in force, and the names of the fields that say so."""
+    """The effective times in seconds of the sessions that one variable configures, and the fields that set them.
+
+    `bfd` is the BFD of these sessions, None without it.
+    """
 
     hold: int
     keepalive: int
@@ -32,7 +35,7 @@ class _Times(t.NamedTuple):
 
 
 def _times(network: LintedFleet) -> t.Iterator[_Times]:
-    """Of all sessions, then of each BGPPeer that has any of its own."""
+    """Yield the times for all sessions, and then those of each BGPPeer that sets any; nothing if BGP is disabled."""
     bgp = network.fleet.bgp
     if network.speakers:
         yield _Times(
@@ -51,7 +54,7 @@ def _times(network: LintedFleet) -> t.Iterator[_Times]:
 
 
 def hold_below_keepalive(network: LintedFleet) -> t.Iterator[Issue]:
-    """A hold time of less than three keepalive times: one lost packet may end the session (RFC 4271)."""
+    """Report a hold time of less than three keepalive times: one lost packet may end the session (RFC 4271)."""
     for one in _times(network):
         if one.hold < 3 * one.keepalive:
             yield Issue(
@@ -64,7 +67,7 @@ def hold_below_keepalive(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def too_short(network: LintedFleet) -> t.Iterator[Issue]:
-    """A hold time below 9 s or a keepalive time below 3 s, without BFD: busy hosts lose sessions."""
+    """Report a hold time below 9 s or a keepalive time below 3 s, without BFD: busy hosts lose sessions."""
     for one in _times(network):
         if one.bfd is None and (one.hold < SHORTEST_HOLD or one.keepalive < SHORTEST_KEEPALIVE):
             short = one.hold < SHORTEST_HOLD
@@ -79,7 +82,7 @@ def too_short(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def bfd_too_quick(network: LintedFleet) -> t.Iterator[Issue]:
-    """BFD intervals below 50 ms: a busy host is taken for a dead one."""
+    """Report BFD intervals below 50 ms: a busy host is taken for a dead one."""
     bgp = network.fleet.bgp
     found = [("calico_bgp_bfd", bgp.unasked.bfd)] if network.speakers else []
     found += [(within(given.where, "bfd"), given.extensions.bfd) for given, _local, _remote in network.meant]
@@ -95,7 +98,7 @@ def bfd_too_quick(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def restart_too_short(network: LintedFleet) -> t.Iterator[Issue]:
-    """Routes of a BIRD that restarts are kept for less than 10 s: shorter than that may take."""
+    """Report a graceful restart time below 10 s: a restart of BIRD may take longer, and its routes are dropped."""
     found: list[tuple[str, t.Optional[float]]] = []
     if network.speakers:
         found.append(("calico_bgp_graceful_restart_time", network.fleet.settings.graceful_restart_time))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packets that the underlay loses: larger than its links carry, or in tunnels whose far end cannot open them."""
+"""Rules about packets that the underlay loses: too large for its links, or in tunnels to a router that drops them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .network import LintedFleet, listed
 
 
 def tunnel_behind_a_router(network: LintedFleet) -> t.Iterator[Issue]:
-    """A tunnelled pool whose blocks a node hears by eBGP routers alone, which put their own address as next hop."""
+    """Report a pool with a tunnel whose routes a node gets from eBGP routers only, which set themselves as next hop."""
     for given, local, remote in network.meant:
         far = given.address
         if far is None or remote:
@@ -37,7 +37,10 @@ def tunnel_behind_a_router(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def _hears_by_routers_alone(network: LintedFleet, speaker: Speaker, as_number: t.Optional[int]) -> bool:
-    """Whether blocks come over eBGP with routers: with a session to other nodes their own announcements are nearer."""
+    """Return whether `speaker` gets other nodes' blocks only over eBGP with routers of AS `as_number`.
+
+    With a session to another node it prefers that node's own advertisements.
+    """
     sessions = network.sessions[speaker.name]
     if speaker.name in network.mesh or any(peer.node for peer in sessions) or as_number == speaker.as_number:
         return False
@@ -46,7 +49,7 @@ def _hears_by_routers_alone(network: LintedFleet, speaker: Speaker, as_number: t
 
 
 def above_the_link(network: LintedFleet) -> t.Iterator[Issue]:
-    """calico_underlay_mtu is larger than that of a node's own device, as gathered facts have it."""
+    """Report a calico_underlay_mtu that is larger than the MTU of a node's own device, according to gathered facts."""
     mtu = network.fleet.settings.underlay_mtu
     links = {*network.links.items(), *network.links6.items()}
     small = [(link.mtu, node, link.name) for node, link in links if link and link.mtu < mtu]

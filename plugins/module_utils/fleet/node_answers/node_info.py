@@ -1,9 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the module `node_info` answers, as the compiler takes it: about the node itself, and typed.
+"""The readers of answers of the module `node_info`, for the compiler.
 
-Which blocks a node may speak of is not decided here: `ipam.rebuild` compares them with the lockfile.
+They accept statements of a node about itself only. They do not check which blocks a node may claim: `ipam.rebuild`
+compares those with the lockfile.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from ...state.phase import Phase
 from . import shapes
 from .shapes import Unreadable
 
-#: Devices that a pool's packets may take in a stored bird.cfg: fleet.fleet.TUNNEL_DEVICE, or none.
+#: Devices that a pool may have in a stored state: those in fleet.fleet.TUNNEL_DEVICE, or none.
 _DEVICES = ("", "tunl0", "vxlan.calico", "vxlan-v6.calico")
-_MTUS = range(68, 65536)  # RFC 791, and the largest that a link takes
+_MTUS = range(68, 65536)  # bytes: the minimum of RFC 791, and the largest MTU of a link
 
 _PASSWORDS = shapes.items(shapes.text(), limits.PASSWORDS)
 _GENERATIONS = shapes.items(
@@ -41,9 +42,10 @@ _GENERATIONS = shapes.items(
 
 
 def state(host: str, result: t.Any) -> t.Optional[NodeState]:
-    """Return the stored state in a `node_info` result, None where the node has none. Raises Unreadable.
+    """Return the stored state in a `node_info` result, without its policy; None if the node has no state.
 
-    Without its policy, on which nothing depends that comes next: reading that of a large fleet takes a second a node.
+    The policy is not needed, and reading that of a large fleet takes a second per node. Raise Unreadable if the state
+    is invalid, and its subclass Foreign if it is that of another node than `host`.
     """
     data = result.get("state") if isinstance(result, t.Mapping) else None
     if data is None or data == {}:
@@ -54,7 +56,10 @@ def state(host: str, result: t.Any) -> t.Optional[NodeState]:
 
 
 def stored_state(host: str, data: t.Mapping[str, t.Any]) -> NodeState:
-    """Return the state, without policy, that `data` holds. Raises Unreadable, also for the state of another node."""
+    """Return the state in `data` without its policy.
+
+    Raise Unreadable if it is invalid, and its subclass Foreign if it is that of another node than `host`.
+    """
     phase = data.get("phase", Phase.CONVERGE)
     if isinstance(phase, str) and phase not in list(Phase):
         raise Unreadable("phase", f"{shown(phase)}, no phase")
@@ -69,12 +74,12 @@ def stored_state(host: str, data: t.Mapping[str, t.Any]) -> NodeState:
 
 
 def _words(error: BaseException) -> str:
-    """Return what is wrong with a state, on one line; what it says may be from the node."""
+    """Return what is wrong with a state, on one line. It may contain text from the node, without control characters."""
     return shown(str(error)) if isinstance(error, ValueError) else "not made of what a state is made of"
 
 
 def _check(found: NodeState) -> None:
-    """Refuse values with which the compiler could not reckon. Raises Unreadable."""
+    """Raise Unreadable if the state has values that the compiler cannot compute with."""
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")
     names = [pool.name for pool in found.pools]
@@ -108,7 +113,7 @@ def _check_bird(bird: Bird) -> None:
 
 
 class Foreign(Unreadable):
-    """A host has the state of another `node`, as it is shown."""
+    """The error that a host has the state of another node. `node` is its name as text for people."""
 
     def __init__(self, node: str) -> None:
         self.node = node
@@ -116,14 +121,17 @@ class Foreign(Unreadable):
 
 
 class Journal(t.NamedTuple):
-    """What a node gave away by itself: addresses, and the blocks (CIDR) that it opened for them."""
+    """The addresses that a node's agent assigned, and the blocks (CIDRs) that it opened for them."""
 
     allocated: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
 
 
 def journal(host: str, result: t.Any) -> tuple[Journal, tuple[LeftOut, ...]]:
-    """Return the journal in a `node_info` result, nothing where that was not gathered, and what was left out."""
+    """Return the journal in a `node_info` result, and the parts of it that are left out as invalid.
+
+    The journal is empty if the result has none. It does not raise an error.
+    """
     data = result.get("ipam") if isinstance(result, t.Mapping) else None
     if data is None:
         return Journal(), ()
@@ -162,8 +170,10 @@ def _texts(host: str, name: str, data: t.Any, most: int, left_out: list[LeftOut]
 
 
 def changed_passwords(result: t.Any) -> tuple[str, ...]:
-    """Return the names of the passwords that the inventory has other values for than the node; nothing where what
-    the node says of it is no list of names."""
+    """Return the names of the passwords whose values on the node differ from the inventory's.
+
+    It is () if the answer has no valid list of names.
+    """
     found = result.get("passwords_changed") if isinstance(result, t.Mapping) else None
     try:
         return tuple(_PASSWORDS(found or ()))
@@ -172,7 +182,10 @@ def changed_passwords(result: t.Any) -> tuple[str, ...]:
 
 
 def generations(result: t.Any) -> list[dict[str, t.Any]]:
-    """Return the generations in a `node_info` result, oldest first. Raises Unreadable."""
+    """Return the generations in a `node_info` result, oldest first: each is a dict of n, when, who, plan and phase.
+
+    The list is empty if the result has none. Raise Unreadable if it is invalid.
+    """
     if not isinstance(result, t.Mapping):
         raise Unreadable("", f"{shown(result)}, not a table")
     try:

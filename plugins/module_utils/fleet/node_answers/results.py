@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What modules answer about a change of a node: plans, convergence, probes, status and exchanges of workloads.
+"""The readers of answers of modules about a change: plans, convergence, probes, status, exchanges of workloads.
 
-Each reader returns the part of the answer that actions on the controller use, typed; see `of_result`.
+Each reader returns the part of the answer that actions on the controller use, with checked types; see `of_result`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .shapes import Reader, Unreadable, by_name, flag, items, maybe, number, one
 _COUNT = whole(0, limits.ENTRIES)
 _PLACE = text(512)
 
-#: dataplane.change.ACTIONS.
+#: The values of dataplane.change.ACTIONS.
 ACTIONS = ("+", "~", "-", "=", "!")
 _CHANGE = table({"kind": _PLACE, "action": one_of(*ACTIONS), "by": _PLACE})
 
-#: The module `node`.
+#: The reader of answers of the module `node`.
 PLAN = table(
     {},
     {
@@ -39,7 +39,7 @@ PLAN = table(
     },
 )
 
-#: The module `convergence_info`, and what its action adds.
+#: The reader of answers of the module `convergence_info`, with the fields that its action adds.
 CONVERGENCE = table(
     {},
     {
@@ -56,12 +56,15 @@ _TARGET = table(
     {"name": _PLACE, "reason": text(), "longest_gap": _MILLISECONDS, "silent": _MILLISECONDS},
 )
 
-#: The module `probe`.
+#: The reader of answers of the module `probe`.
 PROBES = table({}, {"targets": items(_TARGET), "watch": table({}, {"complete": flag, "reason": text()})})
 
 
 def any_phase(value: t.Any) -> t.Any:
-    """Read the result of a phase of a change, whichever of the three modules made it."""
+    """Return the known fields of a phase's result as a dict, whichever of the three modules made it.
+
+    Raise Unreadable if one of them is invalid.
+    """
     return {**PLAN(value), **CONVERGENCE(value), **PROBES(value)}
 
 
@@ -112,7 +115,11 @@ _NO_STATE = table({"node": maybe(_PLACE), "agent": _AGENT, **_PROBLEMS})
 
 
 def status(value: t.Any) -> t.Any:
-    """Read what the module `node_status_info` answers. A node without a state answers less."""
+    """Return the answer of the module `node_status_info` as a dict of its known fields.
+
+    If `node` is None, the node has no state, and the dict has only node, agent and problems. Raise Unreadable if a
+    field is missing or invalid.
+    """
     found = _NO_STATE(value)
     if found["node"] is not None:
         found = _STATUS(value)
@@ -124,12 +131,12 @@ def status(value: t.Any) -> t.Any:
     return found
 
 
-#: The module `remote_endpoints`.
+#: The reader of answers of the module `remote_endpoints`.
 EXCHANGED = table({}, {"changes": items(table({"action": one_of("+", "-", "~"), "subject": text()}))})
 
 
 def message(value: t.Any) -> str:
-    """Return why a task failed, "" where that is not said in a text; the beginning of a long one."""
+    """Return the message of a failed task, cut to 4,096 characters and "..." if it is longer; "" if it is no text."""
     if not isinstance(value, str):
         return ""
     cut = str.__str__(value[: limits.TEXT])
@@ -140,10 +147,11 @@ _TASK = table({}, {"failed": flag, "unreachable": flag, "skipped": flag, "change
 
 
 def of_result(result: t.Mapping[str, t.Any], reader: t.Optional[Reader]) -> dict[str, t.Any]:
-    """Return a task's result as `reader` reads it, with how the task went; without a reader that alone.
+    """Return a task's result as `reader` reads it, with the fields failed, unreachable, skipped, changed and msg.
 
-    A result that cannot be read is that of a task that failed, whose message says so. A task that failed, was skipped
-    or did not reach its host says how it went, and what is readable of the rest.
+    Without a reader the result has these five fields only, as far as the task set them. Instead of raising an error, an
+    unreadable result becomes that of a failed task, with a message that says so. If the task itself failed, was skipped
+    or did not reach its host, only the five fields of an unreadable result are returned.
     """
     try:
         went: dict[str, t.Any] = _TASK(result)

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Readers of plain values in a node's answer: each returns what it read, of the type and size that it promises.
+"""Readers of plain values in a node's answer: functions that return a value of the right type and size, or raise.
 
     NAMES = items(text())
     NAMES(["a", "b"])      # ["a", "b"]
-    NAMES("ab")            # Unreadable: "" is 'ab', not a list of at most 131072
+    NAMES("ab")            # raises Unreadable: it is ab, not a list of at most 131072
 
-Every reader takes lists and tables of Ansible's own, and returns the builtin types.
+A reader raises Unreadable for any other value. It accepts Ansible's own lists and tables, and returns builtin types.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ Reader = t.Callable[[t.Any], t.Any]
 
 
 class Unreadable(ValueError):
-    """A value that is not what it has to be: `place` in the answer (`targets[3].lost`), and `why`, a clause."""
+    """The error that a value has the wrong type or size.
+
+    `place` is its path in the answer (`targets[3].lost`), "" for the answer itself. `why` is a clause that continues
+    "it is".
+    """
 
     def __init__(self, place: str, why: str) -> None:
         self.place = place
@@ -33,7 +37,7 @@ class Unreadable(ValueError):
         return f"{self.place or 'it'} is {self.why}"
 
     def inside(self, outer: str) -> Unreadable:
-        """Return the same, seen from one container further out."""
+        """Return a new error with `outer`, the name or [index] of the container's entry, in front of the path."""
         glue = "." if self.place and not self.place.startswith("[") else ""
         return Unreadable(f"{outer}{glue}{self.place}", self.why)
 
@@ -43,7 +47,7 @@ def _refuse(value: t.Any, wanted: str) -> t.NoReturn:
 
 
 def text(most: int = limits.TEXT) -> Reader:
-    """Return a reader of texts of at most that many characters."""
+    """Return a reader of texts of at most `most` characters."""
 
     def read(value: t.Any) -> str:
         if not isinstance(value, str) or len(value) > most:
@@ -54,7 +58,7 @@ def text(most: int = limits.TEXT) -> Reader:
 
 
 def one_of(*words: str) -> Reader:
-    """Return a reader of one of these words."""
+    """Return a reader of texts that are one of `words`."""
 
     def read(value: t.Any) -> str:
         if not isinstance(value, str) or value not in words:
@@ -65,7 +69,7 @@ def one_of(*words: str) -> Reader:
 
 
 def whole(least: int = 0, most: int = 2**53) -> Reader:
-    """Return a reader of whole numbers."""
+    """Return a reader of integers from `least` to `most`; it refuses booleans."""
 
     def read(value: t.Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -76,7 +80,7 @@ def whole(least: int = 0, most: int = 2**53) -> Reader:
 
 
 def number(least: float = 0.0, most: float = 1e12) -> Reader:
-    """Return a reader of finite numbers."""
+    """Return a reader of numbers from `least` to `most`, which returns floats; it refuses booleans and NaN."""
 
     def read(value: t.Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
@@ -87,19 +91,19 @@ def number(least: float = 0.0, most: float = 1e12) -> Reader:
 
 
 def flag(value: t.Any) -> bool:
-    """Read true or false."""
+    """Return `value` if it is True or False. Otherwise raise Unreadable."""
     if not isinstance(value, bool):
         _refuse(value, "true or false")
     return value
 
 
 def maybe(reader: Reader) -> Reader:
-    """Return a reader of what `reader` reads, or null."""
+    """Return a reader of the values that `reader` reads, and of None."""
     return lambda value: None if value is None else reader(value)
 
 
 def items(reader: Reader, most: int = limits.ENTRIES) -> Reader:
-    """Return a reader of lists of at most that many."""
+    """Return a reader of lists of at most `most` entries; `reader` reads each entry."""
 
     def read(value: t.Any) -> list[t.Any]:
         if not isinstance(value, (list, tuple)) or len(value) > most:
@@ -116,7 +120,7 @@ def items(reader: Reader, most: int = limits.ENTRIES) -> Reader:
 
 
 def by_name(reader: Reader, most: int = limits.ENTRIES) -> Reader:
-    """Return a reader of tables of at most that many entries, whose keys are texts."""
+    """Return a reader of mappings of at most `most` entries from texts to values that `reader` reads."""
     name = text()
 
     def read(value: t.Any) -> dict[str, t.Any]:
@@ -134,7 +138,10 @@ def by_name(reader: Reader, most: int = limits.ENTRIES) -> Reader:
 
 
 def table(fields: t.Mapping[str, Reader], optional: t.Optional[t.Mapping[str, Reader]] = None) -> Reader:
-    """Return a reader of tables with these fields, and the optional ones. Others are left out of what it returns."""
+    """Return a reader of mappings that have all of `fields` and any of `optional`, which map names to readers.
+
+    It returns a dict of these fields only. It raises Unreadable if one of `fields` is missing.
+    """
     readers = {**fields, **(optional or {})}
 
     def read(value: t.Any) -> dict[str, t.Any]:
@@ -156,10 +163,10 @@ def table(fields: t.Mapping[str, Reader], optional: t.Optional[t.Mapping[str, Re
 
 
 def plain(value: t.Any) -> t.Any:
-    """Return `value`, whatever it is made of, as builtin types; bounded in depth and in how much it has in all.
+    """Return a copy of `value` in builtin types: None, booleans, numbers, texts, lists and dicts with text keys.
 
-    For answers that another reader takes apart: nothing that walks through what this returns can recurse too deep or
-    meet a number that is none. Raises Unreadable.
+    It is for answers that another reader examines further. Raise Unreadable for other types, numbers that are not
+    finite, more than 32 levels or more than 4,000,000 values.
     """
     left = limits.VALUES
 

@@ -1,14 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bringing this node to a state: plan, store, apply, tell BIRD, remove. The node module and the revert run it.
+"""The change of this node to a state: plan, store, apply, reload BIRD, remove.
 
-The order makes every point of it safe to be killed at. The engine and the new state are on the disk first, so that boot
-or the next run completes what was begun. Additions are in place before anything is removed, and BIRD is told in
-between. Units start when the node is ready for them, and the files that announce the node come last. A generation is
-recorded when everything is in place and, with commit-confirm, confirmed (confirmation.py).
+The node module and the revert use it. The order makes it safe to be killed at any point. The engine and the new state
+are on the disk first, so that boot or the next run completes what was begun. Additions are in place before anything is
+removed, and BIRD is reloaded in between. Units start when the node is ready for them, and the files that announce the
+node come last. A generation is recorded when everything is in place and, with commit-confirm, confirmed
+(confirmation.py).
 
-The agent writes the kernel where one runs (store/writer.py). An agent of another engine than the node must have is
+If an agent runs, it writes the kernel (store/writer.py). An agent of another engine than the node must have is
 restarted before it gets the state, because only then it can read it.
 """
 
@@ -35,8 +36,11 @@ from .plan import ChangePlan, plan_change
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What `bring_to` did: `generation` is the number that it recorded, `unconfirmed` the change that waits for a
-    confirmation (this one or another, "" for none)."""
+    """What `bring_to` did.
+
+    `generation` is the number that it recorded, None if it recorded none. `unconfirmed` names the change that waits for
+    a confirmation (this one or an earlier one), "" if none does.
+    """
 
     plan: ChangePlan
     generation: t.Optional[int]
@@ -57,11 +61,13 @@ def bring_to(
 ) -> Result:
     """Bring this node to `target`, whose `when` and `complete` are set here; with `check` only plan it.
 
-    With `confirm` the node reverts the change unless it is confirmed; without, a change that still waits counts as
-    confirmed. `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` are those given
-    for BGP sessions, by the names of their secrets.
+    With `confirm` the node reverts the change unless it is confirmed; without it, a change that still waits counts as
+    confirmed. `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps the name of a
+    secret to the password of BGP sessions. With `check` nothing is written or locked.
 
-    Raises what `plan_change` does, and LockError, InTheWay, BundleError, FileError, ApplyError or BirdError.
+    Raise LockError or InTheWay before anything is changed. Raise StoreError, FileError, RecordsUnreadable,
+    IpamUnreadable, ObserveError, KernelError, ApplyError, MissingLibrary, BundleError or BirdError, and AgentSilent,
+    AgentRefused or NotTakenOver if an agent runs.
     """
 
     def planned_by(by: t.Union[writer.Direct, writer.Through]) -> ChangePlan:
@@ -98,7 +104,10 @@ def bring_to(
 
 
 def _into_service(machine: Machine, planned: ChangePlan) -> ChangePlan:
-    """Return the plan with the drain mark removed: a run puts a drained node back into service, a reboot does not."""
+    """Return the plan with the removal of the drain mark.
+
+    A run puts a drained node back into service; a reboot does not.
+    """
     wanted = [file.WantedFile(drain.path(machine.store), None)]
     return dataclasses.replace(planned, files=(*planned.files, *file.diff(wanted, file.observe(None, wanted))))
 
@@ -110,9 +119,12 @@ def carry_out(
     keep: int = KEPT,
     confirm: t.Optional[Confirm] = None,
 ) -> t.Optional[int]:
-    """Make the planned changes, under the node's lock; return the number of the recorded generation, or None.
+    """Make the planned changes; the caller holds the node's lock.
 
-    With `confirm` the revert is armed first, once the engine that would do it is installed. Raises as `bring_to`.
+    Return the number of the recorded generation. Return None if no generation was recorded: nothing changed, a change
+    waits for a confirmation, or the newest generation is the same. With `confirm` the revert is armed first, once the
+    engine that would do it is installed. Raise AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary,
+    BundleError, FileError, StoreError, BirdError or, without an agent, KernelError.
     """
     _check_bird(machine, planned)
     planned.writer.prepare(planned.node)
@@ -128,7 +140,7 @@ def carry_out(
 
 
 def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
-    """Store the target and make all changes of the plan, in their order; return the generation's number, or None."""
+    """Store the target and make all changes of the plan, in their order; return as `carry_out` does."""
     store = Store(machine.store)
     target = dataclasses.replace(planned.target, when=now(), complete=False)
     by: writer.KernelWriter = planned.writer
@@ -160,7 +172,10 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
 
 
 def _check_bird(machine: Machine, planned: ChangePlan) -> None:
-    """Raise ConfigurationRefused for a bird.cfg that BIRD could not read, or PasswordMissing."""
+    """Raise PasswordMissing if a password is missing, or BirdError if BIRD cannot read the new bird.cfg.
+
+    An unchanged bird.cfg that the running BIRD has read is not checked.
+    """
     planned.passwords.check()
     if (planned.bird or planned.bird_to_read) and planned.target.bird_config is not None:
         names = planned.passwords.wanted or ()
@@ -168,7 +183,10 @@ def _check_bird(machine: Machine, planned: ChangePlan) -> None:
 
 
 def _tell_bird(machine: Machine, planned: ChangePlan) -> None:
-    """Install bird.cfg and the passwords, and have BIRD read them; without a bird.cfg only store the passwords."""
+    """Install bird.cfg and the passwords, and let BIRD read them; without a bird.cfg only store the passwords.
+
+    Raise BirdError or OSError.
+    """
     wanted = planned.passwords.wanted
     if planned.target.bird_config is not None:
         configuration.apply(

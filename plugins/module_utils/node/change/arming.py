@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arming of commit-confirm: before a change, the node prepares to revert it. auto_revert.py does the revert."""
+"""The arming of commit-confirm: before a change, the node prepares to revert it. auto_revert.py does the revert."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from ..store.unconfirmed import Confirm, Unconfirmed, UnconfirmedStore
 from . import lockout_check
 from .plan import ChangePlan
 
-_MOST_CHANGES = 20  # that are reverted together
+_MOST_CHANGES = 20  # names of changes that are kept of those reverted together
 
 
 def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[Unconfirmed]:
     """Store what the node reverts to, and start the detached process that does it unless the change is confirmed.
 
-    Changes that were not confirmed before are reverted along with this one. Returns what was stored, None where there
-    is nothing to revert to. Raises BundleError, StoreError or FileError.
+    Changes that were not confirmed before are reverted along with this one. Return what was stored, None if there is
+    nothing to revert to. Raise BundleError if no engine is installed, StoreError, FileError, or OSError if the process
+    cannot be started.
     """
     waiting = UnconfirmedStore(machine.store)
     pending = waiting.load()
@@ -55,7 +56,7 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
 
 
 def restart_time(machine: Machine, armed: Unconfirmed) -> None:
-    """Store `armed` with its deadline counted from now. Raises FileError."""
+    """Store `armed` with its deadline counted from now. Raise FileError on failure."""
     uptime = machine.uptime()
     deadline = uptime.seconds + armed.within
     UnconfirmedStore(machine.store).save(dataclasses.replace(armed, boot=uptime.boot, deadline=deadline))

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The revert of commit-confirm: a node undoes a change that was not confirmed by a new connection.
 
-The node does it by itself, because the change may be what cuts it off. Before a change, arming.py stores the state to
-return to (store/unconfirmed.py) and starts a detached process, which waits here. After a reboot the boot unit reverts.
-The revert is one more change by the same writer as any other, the agent where one runs. Files, units and the engine
-stay as they are, except BIRD's unit, which runs where the state has BGP. Workloads that came meanwhile stay too.
+The node does it by itself, because the change may have made it unreachable. Before a change, arming.py stores the state
+to return to (store/unconfirmed.py) and starts a detached process, which waits here. After a reboot the boot unit
+reverts. The same writer makes the revert as any other change: the agent if one runs. Files, units and the engine stay
+as they are, except BIRD's unit, which runs if the state has BGP. Workloads that were attached meanwhile stay too.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from . import apply
 from .confirmation import WHO
 from .plan import plan_change
 
-_STEP = 1.0  # seconds between two looks at whether somebody confirmed
-_PAUSE = 3.0  # seconds before what failed is tried again
+_STEP = 1.0  # seconds between two checks for a confirmation
+_PAUSE = 3.0  # seconds before a failed revert is retried
 _ATTEMPTS = 20
 _LOCK = 600.0  # seconds: longer than a run changes a node
 
@@ -37,10 +37,12 @@ def wait(
     sleep: t.Callable[[float], None] = time.sleep,
     say: t.Optional[t.Callable[[str], None]] = None,
 ) -> None:
-    """Until the change is confirmed, or another one waits instead, or the node went back from it.
+    """Block until `change` is confirmed, until another change waits instead, or until the node has reverted it.
 
-    What fails is tried again for a minute; then the node's stored state is the one before all the same, for the agent,
-    the boot unit or the next run to complete. `say` gets what the log shall have. Raises StoreError.
+    A failed revert is retried every 3 seconds, 20 times in all. If the last one fails too, the previous state is stored
+    all the same, for the agent, the boot unit or the next run to complete. `say` receives the sentences for the log, by
+    default syslog. Raise StoreError if the file of the change cannot be read, and after the last attempt LockError or
+    FileError.
     """
     say = say or _log
     waiting = UnconfirmedStore(machine.store)
@@ -63,7 +65,7 @@ def wait(
                 _go_back(machine, found)
                 say(_finish(machine, found).sentence)
                 return
-        except Exception as error:  # noqa: BLE001 - nobody is above, and the node may be cut off
+        except Exception as error:  # noqa: BLE001 - no caller could handle it, and the node may be unreachable
             problem = str(error) or type(error).__name__
             say(f"attempt {attempt} of {_ATTEMPTS} to go back failed: {problem}")
         if attempt >= _ATTEMPTS:
@@ -75,7 +77,11 @@ def wait(
 
 
 def _go_back(machine: Machine, pending: Unconfirmed) -> None:
-    """Raises as apply.bring_to. What stands in the way keeps nothing else from going back."""
+    """Store the previous state, and bring the node to it.
+
+    Changes that fail do not keep the others from being made. Raise what `plan_change` and `carry_out` raise, or
+    FileError.
+    """
     _store_previous(machine, pending)
     by = writer.from_machine(machine, WHO, machine.agent_patience)
     bgp = pending.previous.state.bird is not None
@@ -84,7 +90,10 @@ def _go_back(machine: Machine, pending: Unconfirmed) -> None:
 
 
 def _store_previous(machine: Machine, pending: Unconfirmed) -> None:
-    """First, so that whoever is next to look goes on from there."""
+    """Store the previous state, not complete, so that the agent, the boot unit or the next run goes on from it.
+
+    Do nothing if the stored state cannot be read. Raise FileError if it cannot be written.
+    """
     store = Store(machine.store)
     with contextlib.suppress(StoreError):
         stored = store.load()
@@ -92,12 +101,13 @@ def _store_previous(machine: Machine, pending: Unconfirmed) -> None:
 
 
 def _finish(machine: Machine, pending: Unconfirmed, problem: str = "") -> Revert:
+    """Record the revert and return it. Raise FileError on failure."""
     news = pending.reverted(f"it was not confirmed within {pending.within:g} s", problem)
     UnconfirmedStore(machine.store).record_revert(news)
     return news
 
 
 def _log(text: str) -> None:
-    """To the system's log, as calico-node. Raises nothing."""
+    """Write `text` to the system's log, as calico-node. Raise nothing."""
     syslog.openlog("calico-node", syslog.LOG_PID, syslog.LOG_DAEMON)
     syslog.syslog(syslog.LOG_WARNING, text)

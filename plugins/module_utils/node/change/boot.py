@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The restore at boot: this node gets its stored state back, without Ansible and before BIRD runs."""
+"""The restore at boot: the node returns to its stored state, without Ansible and before BIRD runs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ from .plan import ChangePlan, plan_change
 
 
 def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[ChangePlan]:
-    """Bring the node to its stored state, as far as possible. Return the plan, or None if nothing is stored.
+    """Bring the node to its stored state, as far as possible.
 
-    A change that was not confirmed in time, or before the reboot, is reverted. Waits for the node's address. Where the
-    node's own allocations or records cannot be read, only additions are made. BIRD is not told: it starts afterwards
-    and reads its file then. `lock_timeout` is in seconds. Raises as `apply.bring_to`.
+    Return the plan, or None if nothing is stored. First wait for the node's address. A change that was not confirmed in
+    time, or before the reboot, is reverted. If the node's allocations or records cannot be read, no object is removed
+    from the kernel, and that error is raised at the end. BIRD is not reloaded: it starts afterwards and reads its file
+    then. `lock_timeout` is in seconds.
+
+    A step that fails does not keep the others from being tried. Raise LockError, StoreError, FileError, ObserveError,
+    KernelError, ApplyError, MissingLibrary, BirdError, RecordsUnreadable or IpamUnreadable, and AgentSilent,
+    AgentRefused or NotTakenOver if an agent runs.
     """
     store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held("boot", lock_timeout, machine.lock):
@@ -43,7 +48,7 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
         except (desired.RecordsUnreadable, IpamUnreadable) as error:
             unknown, by = error, writer.Adding(machine, "boot")
             planned = plan_change(machine, stored, by=by)
-        # Forwarding first. A step that fails does not keep the others from being tried.
+        # Forwarding comes first. A step that fails does not keep the others from being tried.
         try:
             if isinstance(by, writer.Through):
                 by.resync()

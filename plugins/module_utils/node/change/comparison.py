@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What differs between a wanted state and the node's disk: one function per kind of thing. Reads only."""
+"""The differences between a wanted state and the node's disk: one function per kind of object. Reads only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGENT_SETTINGS = "/etc/calico/agent.json"
 
 
 class Engine(t.NamedTuple):
-    """The engine that the node must have. `data` is its bundle, None where it was not sent (check mode)."""
+    """The engine that the node must have. `data` is its bundle, None if it was not sent (check mode)."""
 
     digest: str
     data: t.Optional[bytes] = None
@@ -40,7 +40,10 @@ def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -
 
 
 def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[Change]:
-    """Return the change of the installed engine: another digest, or damaged files. None if `engine` is None."""
+    """Yield the change of the installed engine if it has another digest or damaged files.
+
+    Yield nothing if `engine` is None.
+    """
     if engine is None:
         return
     subject = os.path.join(machine.engine, "current")
@@ -55,7 +58,10 @@ def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[C
 
 
 def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> t.Iterator[Change]:
-    """Return the change of state.json. A state that differs only in its plan is stored without a change."""
+    """Yield the change of state.json.
+
+    A state that differs only in its plan is stored without being shown as a change.
+    """
     subject = os.path.join(machine.store, "state.json")
     if stored is not None and stored.state == target.state:
         return
@@ -68,7 +74,7 @@ def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) 
 
 
 def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
-    """Return the change of bird.cfg. Without BGP the file stays as it is, because BIRD's unit is stopped."""
+    """Yield the change of bird.cfg. Without BGP the file stays as it is, because BIRD's unit is stopped."""
     if target.bird_config is None:
         return
     before = configuration.current(machine.bird_config)
@@ -84,7 +90,10 @@ def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
 
 
 def bird_to_read(machine: Machine) -> t.Iterator[Change]:
-    """Return a change where BIRD runs with an older bird.cfg, or older snippets, than those on the disk."""
+    """Yield a change if BIRD runs with an older bird.cfg, or older snippets, than those on the disk.
+
+    Raise BirdError.
+    """
     if configuration.unread(machine.bird_config, machine.bird_socket):
         yield Change("bird", "~", machine.bird_config, "read before", "and its snippets as they are now", "soft reload")
 

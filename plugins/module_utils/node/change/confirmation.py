@@ -1,9 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commit-confirm, its good end: somebody confirms a change by a new connection, and the node keeps it.
+"""The confirmation of commit-confirm: a new connection proves that the node is reachable.
 
-auto_revert.py is the other end. Nothing that changes a node is needed here: this runs once a phase on each host.
+The node then keeps the change; auto_revert.py does the opposite. This module changes nothing in the kernel, because it
+runs in each phase on each host.
 """
 
 from __future__ import annotations
@@ -17,17 +18,21 @@ from ..store import lock, session_passwords
 from ..store.store import KEPT, Store
 from ..store.unconfirmed import Revert, UnconfirmedStore
 
-#: What a confirmation comes to: the change stays; the node went back from it; a later change waits for a confirmation
-#: of its own; it came by the connection of the change, which proves nothing.
+#: The outcomes of a confirmation: the node keeps the change; it has reverted it; a later change waits for its own
+#: confirmation; it came by the connection of the change itself, which proves nothing.
 CONFIRMED, WENT_BACK, REPLACED, SAME_CONNECTION = "confirmed", "went_back", "replaced", "same_connection"
 
-#: Who holds the node's lock for it.
+#: The holder's name in the node's lock.
 WHO = "confirmation"
 
 
 @dataclasses.dataclass(frozen=True)
 class Confirmation:
-    """`generation` is the one that the change became, None where it is the newest one already."""
+    """The result of `confirm`.
+
+    `outcome` is CONFIRMED, WENT_BACK, REPLACED or SAME_CONNECTION. `news` is the revert, if the change was reverted.
+    `generation` is the number of the generation that the change became, None if none was recorded.
+    """
 
     outcome: str
     news: t.Optional[Revert] = None
@@ -37,10 +42,12 @@ class Confirmation:
 def confirm(
     machine: Machine, change: str, session: str = "", keep: int = KEPT, lock_timeout: float = 60.0
 ) -> Confirmation:
-    """`session` is the connection by which this comes, "" where there is none or it does not matter.
+    """Confirm `change`, so that the node does not revert it, and record its state as a generation.
 
-    Raises LockError, StoreError or FileError.
-    A state becomes a generation here: one that was gone back from never is.
+    `session` is the SSH connection by which the confirmation comes, "" if there is none or it does not matter. The
+    outcome is WENT_BACK, with `news`, if the node has reverted the change; REPLACED if another change waits;
+    SAME_CONNECTION if `session` is that of the change; else CONFIRMED, also if nothing waits. `keep` is the number of
+    generations to keep, `lock_timeout` is in seconds. Raise LockError, StoreError or FileError.
     """
     store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held(WHO, lock_timeout, machine.lock):
@@ -60,6 +67,6 @@ def confirm(
         number = store.record(stored, keep) if stored is not None and stored.complete else None
         waiting.clear()
         if stored is not None:
-            with contextlib.suppress(OSError):  # a password too many does no harm, and goes with the next run
+            with contextlib.suppress(OSError):  # a superfluous password does no harm, and the next run removes it
                 session_passwords.prune(machine, stored.state)
         return Confirmation(CONFIRMED, generation=number)

@@ -1,16 +1,16 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the connections that the node tracks its policy denies, were they to begin now; and their end.
+"""The tracked connections that the node's policy would deny if they began at this moment, and how they are ended.
 
-Policy is asked about the first packet of a flow, and what was allowed then goes on when policy changes. With
-`calico_policy_cut_denied_flows` a new policy ends those that it denies, and no others: their connections get a mark,
-and a rule drops what has it. To delete them would not do: where policy lets the other end connect to the first one, the
-next packet from there, of a download for example, would make a new connection of it (nf_conntrack_tcp_loose). Those
+Policy decides on the first packet of a flow, and an allowed flow goes on when policy changes. With
+`calico_policy_cut_denied_flows` a new policy ends the flows that it denies, and no others: their connections get a
+mark, and a rule drops packets with it. Deleting the connections would not end them. If policy lets the other end open
+connections, its next packet, of a download for example, would create a new one (nf_conntrack_tcp_loose). Connections
 that a later policy allows lose the mark.
 
-What cannot be judged as the kernel would goes on: multicast and connections in zones. What another connection brought
-about (RELATED) is judged as that one.
+Connections that cannot be judged as the kernel would judge them go on: multicast, and connections in zones. A
+connection that another one brought about (RELATED) is judged as that one.
 """
 
 from __future__ import annotations
@@ -33,18 +33,25 @@ from ..store.endpoints import Endpoints
 if t.TYPE_CHECKING:
     from ..machine import Machine
 
-_MULTICAST = 224  # first octet of IPv4's, and all above: broadcast
+_MULTICAST = 224  # the first octet of IPv4 multicast; broadcast is above it
 
 
 class Judged(t.NamedTuple):
-    """`ending` go on and are denied; `returning` were cut, and are allowed now."""
+    """The verdict on the tracked connections.
+
+    `ending` go on and are denied; `returning` were cut, and are allowed by the new policy. `bits` is the mark of a cut
+    connection.
+    """
 
     ending: tuple[Connection, ...] = ()
     returning: tuple[Connection, ...] = ()
     bits: int = 0
 
     def carry_out(self, kernel: Kernel) -> int:
-        """How many were cut. Raises KernelError."""
+        """Cut the `ending` connections and let the `returning` ones go on; return the number of connections cut.
+
+        Connections that ended meanwhile do not count. Raise KernelError.
+        """
         if self.returning:
             kernel.connections_mark(self.returning, self.bits, False)
         return kernel.connections_mark(self.ending, self.bits, True) if self.ending else 0
@@ -56,17 +63,18 @@ def judged(
     others: t.Iterable[Endpoint] = (),
     connections: t.Optional[t.Iterable[Connection]] = None,
 ) -> Judged:
-    """By policy in `state`, which is with all workloads; nothing where all shall go on. Reads only.
+    """Return the verdict by the policy of `state`, which has all workloads.
 
-    `others` are other nodes' endpoints that the inventory does not know; `connections` those in question, by default
-    all. Raises KernelError.
+    Read only. It is empty if there is no policy, or if policy does not cut denied flows. `others` are other nodes'
+    endpoints that the inventory does not have; `connections` are those to judge, by default all that are tracked. Raise
+    KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
         return Judged()
     judge = _Judge(kernel, state, others)
     bits = marks(policy.settings.mark_mask).cut
-    denied: set[bytes] = set()  # by their ends
+    denied: set[bytes] = set()  # the ends of denied connections
     brought_about: list[Connection] = []
     ending: list[Connection] = []
     returning: list[Connection] = []
@@ -91,7 +99,10 @@ def judged(
 
 
 def of_machine(machine: Machine, state: NodeState) -> Judged:
-    """By what lies on the disk, for where no agent says it. Raises KernelError."""
+    """Return the verdict by what is on the disk, for a node without a running agent.
+
+    Raise KernelError. Records of workloads that cannot be read are left out.
+    """
     if state.policy is None or not state.policy.settings.cut_denied_flows:
         return Judged()
     workloads, dummy = Endpoints(machine.workloads).load()
@@ -115,7 +126,7 @@ class _Judge:
         self._known: dict[tuple[t.Any, ...], bool] = {}
 
     def denies(self, connection: Connection) -> bool:
-        """Flows that differ in nothing that policy asks for are judged once."""
+        """Return whether policy denies the connection. Flows that do not differ for policy are judged only once."""
         sent, flow = connection.sent, connection.flow
         if _is_multicast(sent.destination):
             return False
@@ -131,12 +142,13 @@ class _Judge:
 
 @dataclasses.dataclass(frozen=True)
 class _RoutedHost(PathHost):
-    """By which interface an address is reached is what the kernel says."""
+    """A node whose kernel says which interface leads to an address."""
 
     kernel: t.Optional[Kernel] = None
     known: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def interface_to(self, address: str) -> str:
+        """Return the interface by which the kernel reaches an address, "" if it has no route. Raise KernelError."""
         if address not in self.known and self.kernel is not None:
             route = self.kernel.route_to(address)
             self.known[address] = (route.device if route else "") or ""
@@ -144,12 +156,15 @@ class _RoutedHost(PathHost):
 
 
 def _is_multicast(address: str) -> bool:
-    """Broadcast included. Addresses are as inet_ntop(3) writes them."""
+    """Return whether an address is multicast or broadcast. Addresses are as inet_ntop(3) writes them."""
     return address.startswith("ff") if family_of(address) == 6 else int(address.partition(".")[0]) >= _MULTICAST
 
 
 def _asks_for_source_ports(policy_set: PolicySet) -> bool:
-    """Untracked policy spares what looks like a failsafe's reply, by its source port."""
+    """Return whether the verdict may depend on a flow's source port.
+
+    It may with a rule that names source ports, and with untracked policy, which allows replies of failsafe ports.
+    """
     if any(policy.do_not_track for policy in policy_set.policies):
         return True
     owners: list[t.Union[Policy, PolicyProfile]] = [*policy_set.policies, *policy_set.profiles]

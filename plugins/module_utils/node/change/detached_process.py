@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A process that stays when this one and the connection that it came by are gone."""
+"""A process that outlives the process that starts it and the connection by which that one came."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import re
 import subprocess
 import typing as t
 
-#: Of logind's sessions, which it kills as a whole at their end where logind.conf says KillUserProcesses=yes.
+#: The cgroup of a logind session. At its end logind kills all its processes if logind.conf has KillUserProcesses=yes.
 _SESSION = re.compile(r"/session-[^/]*\.scope(?:/|$)", re.MULTILINE)
 
 
 def start(command: t.Sequence[str], proc: str = "/proc") -> None:
-    """In a session of its own, without the pipes of the connection: sshd waits for nobody else.
+    """Start `command` detached, so that sshd can close the connection, and return without waiting for its end.
 
-    Where the connection is one of logind's sessions, as a transient service, which that does not take along.
-    `proc` is for tests. Raises OSError.
+    The process gets a session of its own and /dev/null for its pipes. In a session of logind it is a transient service
+    instead, because logind may kill all processes of a session at its end. `proc` is for tests. Raise OSError if the
+    command cannot be started.
     """
     nowhere = subprocess.DEVNULL
     if _in_a_session_of_init(proc):
@@ -28,13 +29,16 @@ def start(command: t.Sequence[str], proc: str = "/proc") -> None:
             if done.returncode == 0:
                 return
         except (FileNotFoundError, subprocess.TimeoutExpired):
-            pass  # as on a host without systemd
+            pass  # start it as on a host without systemd
     process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd="/", start_new_session=True)
-    process.returncode = 0  # nobody waits for it here
+    process.returncode = 0  # without one, Popen would warn that the process still runs
 
 
 def _in_a_session_of_init(proc: str) -> bool:
-    """And the service would see the files and the network that this process sees."""
+    """Return whether this process is in a logind session and a service would see the same files, network and processes.
+
+    It is False if /proc cannot be read.
+    """
     try:
         with open(f"{proc}/self/cgroup", encoding="utf-8") as stream:
             if not _SESSION.search(stream.read()):

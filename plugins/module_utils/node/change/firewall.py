@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The firewall at boot: IP sets and iptables of the stored state, written before the host's network comes up.
 
-Rules name devices and addresses that need not exist yet. Devices, routes and workloads are boot.restore's, which runs
-later and writes the firewall again, with the addresses that interfaces have then.
+Rules name devices and addresses that need not exist yet. boot.restore, which runs later, sets up devices, routes and
+workloads, and writes the firewall again with the addresses that interfaces have then.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from ..store.unconfirmed import UnconfirmedStore
 
 WHO = "boot firewall"
 
-_LOCK = 10.0  # seconds; at boot nobody else runs
+_LOCK = 10.0  # seconds; at boot no other process changes the node
 
 
 class NothingStored(Exception):
-    """The node has no state yet."""
+    """The error for a node without a stored state."""
 
 
 class AgentWrites(Exception):
-    """The agent runs, so the firewall is there and its business."""
+    """The error for a node whose agent runs and writes the firewall by itself."""
 
 
 def restore(machine: Machine) -> NodePlan:
-    """Write the firewall of the state that boot brings the node to; return what was changed.
+    """Write the firewall of the state to which boot brings the node; return the plan that was applied.
 
-    Raises NothingStored, AgentWrites, LockError, StoreError, ObserveError, ApplyError or AgentSilent.
+    Raise NothingStored, AgentWrites, LockError (after 10 seconds), StoreError, ObserveError, KernelError, ApplyError,
+    AgentSilent or AgentRefused.
     """
     with lock.held(WHO, _LOCK, machine.lock):
         state = _state(machine)
@@ -49,7 +50,10 @@ def restore(machine: Machine) -> NodePlan:
 
 
 def _state(machine: Machine) -> NodeState:
-    """Return the state of before if a change was not confirmed, as boot.restore does; stores nothing."""
+    """Return the stored state, or the state before a change that was not confirmed, as boot.restore does.
+
+    Store nothing. Raise NothingStored or StoreError.
+    """
     stored = Store(machine.store).load()
     if stored is None:
         raise NothingStored

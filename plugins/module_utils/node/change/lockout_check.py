@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the connections that stand a new policy would not let come about again.
+"""The check for lockout: which SSH connections a new policy would not let be opened again.
 
-They go on themselves, by connection tracking (but see denied_flows.py). What would be cut is the next one like them,
-and with it the way by which the node is managed.
+Connection tracking keeps the present ones alive (but see denied_flows.py). The next one like them would be denied, and
+with it the way by which the node is managed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from ...state.node_state import NodeState
 from .ssh_session import SshSession
 
 _KIND = "session"
-_MOST = 5  # that are told one by one
+_MOST = 5  # problems that are reported one by one
 
 
 def cut(
     kernel: Kernel, state: NodeState, sessions: t.Sequence[SshSession], others: t.Iterable[Endpoint] = ()
 ) -> list[Change]:
-    """`! session  ssh from 10.10.1.1 to 10.10.1.11 port 22  a new connection would be cut by default/no-ssh#1 (...)`.
+    """Return a problem for each client whose next SSH connection the policy of `state` would deny.
 
-    `state` is with all workloads. Sessions of one client to one address of the host are one line. Reads only.
+    It looks like `! session  ssh from 10.10.1.1 to 10.10.1.11 port 22  a new connection would be cut by ...`. `state`
+    has all workloads. Sessions of one client to one address of the host are one change. After five there is one more
+    for the rest. It is an empty list without policy on this node's interfaces. Read only. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not any(_governs(one, state.node) for one in policy.endpoints):
@@ -47,7 +49,7 @@ def cut(
     found: dict[tuple[str, str], Change] = {}
     for session in sessions:
         host = PathHost(state.node, interfaces, _route(kernel, session.client))
-        if session.server not in host.addresses:  # not by this host's own stack: nothing is known of it
+        if session.server not in host.addresses:  # it does not end at this host's own stack
             continue
         flow = Flow(PROTOCOL_NUMBERS["tcp"], session.client, session.server, session.client_port, session.server_port)
         answer = path(evaluator, [host], flow, settings, nodes)
@@ -63,7 +65,7 @@ def cut(
 
 
 def sentence(change: Change) -> str:
-    """`a new connection like ssh from 10.10.1.1 to 10.10.1.11 port 22 would be cut by default/no-ssh#1 (...)`."""
+    """Return a change of `cut` as a sentence: `a new connection like ssh from ... port 22 would be cut by ...`."""
     return change.note.replace("a new connection", f"a new connection like {change.subject}", 1)
 
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each phase of a change will do, before any of it is done.
+"""What each phase of a change will do, before any phase is done.
 
-A node can only be compared with what it has now. So every phase's state is planned from there, and the phases are told
-apart by what their plans say: a plan that leaves something out says that it shall be as it is now.
+A node can only be compared with what it has at this moment. So the state of each phase is planned from there. The
+phases are told apart by their plans: an object that a plan does not name will be as it is at this moment.
 """
 
 from __future__ import annotations
@@ -14,25 +14,31 @@ import typing as t
 from ...dataplane.change import Action, Change
 from .plan import ChangePlan
 
-#: Kinds that no later phase takes back: what set them asked for it, and nobody else asks for anything.
+#: Kinds that no later phase resets: a plan names them only where they must have a value.
 _LASTING = ("sysctl",)
-_GAP = "  "  # between the parts of one text, each of which may change by itself
+_GAP = "  "  # between the parts of one text, which may change separately
 
 #: Kind, subject, and the table of a route.
 _Key = t.Tuple[str, str, t.Any]
 
 
 class _Value(t.NamedTuple):
-    """What something is like after a phase. `parts` is that in words (none: it is not there), each of which can change
-    by itself; `exact` tells what the words do not, None for what it is like now."""
+    """What an object is like after a phase.
+
+    `parts` is its description, in parts that can change separately; it is empty if the object does not exist. `exact`
+    holds what the description leaves out, None for the object's value at this moment.
+    """
 
     parts: tuple[str, ...]
     exact: t.Any = None
 
 
 def steps(plans: t.Sequence[ChangePlan]) -> list[tuple[Change, ...]]:
-    """For each of the plans of successive phases, all made now, what that phase will change when the one before is
-    done. In the order of a plan; without details."""
+    """Return, for each plan, the changes that its phase makes once the phase before it is done.
+
+    `plans` are those of successive phases, all made at this moment. Changes have no `detail` and are sorted: problems,
+    removals, changes, additions, notes.
+    """
     per_phase = [_changes(plan) for plan in plans]
     now = _now(per_phase)
     values = dict(now)

@@ -37,10 +37,14 @@ _UNITS = "/etc/systemd/"
 class ChangePlan:
     """What differs between `target` and the node, by the part that makes the change.
 
-    `node` holds the kernel's part; `node.expected` is what BIRD will do because of this change. These fields inform and
-    are no changes: `policy` sums up the policy part of `node`, `sessions` are the BGP sessions that end or restart,
-    `cut` the SSH connections that could not come about again, `flows` the connections that the new policy ends, `news`
-    what happened to the node since the last run.
+    `stored` is the node's stored state, None without one, and `writer` writes the kernel. `node` holds the kernel's
+    part; `node.expected` is what BIRD will do because of this change. `units_asked` says whether any unit was asked
+    for, and `last_files` are the paths of files to write last. `bird_to_read` is a reload of BIRD without a new
+    bird.cfg.
+
+    These fields inform and are no changes: `policy` sums up the policy part of `node`, `sessions` are the BGP sessions
+    that end or restart, `cut` the SSH connections that could not be opened again, `flows` the connections that the new
+    policy ends, `news` an automatic revert since the last run.
     """
 
     target: Stored
@@ -64,6 +68,7 @@ class ChangePlan:
 
     @property
     def changed(self) -> bool:
+        """Whether the plan changes anything on the node."""
         others = self.files or self.bird or self.passwords.changes or self.engine or self.state or self.units
         return bool(self.node.changed or others or self.bird_to_read)
 
@@ -89,21 +94,23 @@ class ChangePlan:
 
     @property
     def lines(self) -> list[str]:
+        """The changes for people, one line each, in the order of `shown`."""
         return change_lines(self.shown)
 
     @property
     def units_changed(self) -> bool:
-        """Whether a file of systemd's changes, so that systemd must read its units again."""
+        """Whether a file of systemd changes, so that systemd must read its units again."""
         return any(_UNITS in change.subject for change in self.files)
 
     @property
     def files_by_time(self) -> tuple[list[Change], list[Change]]:
-        """Return the file changes made before anything else, and those made when all else is in place."""
+        """Two lists: the file changes made before anything else, and those made when everything else is in place."""
         late = [change for change in self.files if change.subject in self.last_files and change.action in "+~"]
         return [change for change in self.files if change not in late], late
 
     @property
     def kept(self) -> list[str]:
+        """Objects of the kernel that stay although nothing wants them, each with the reason."""
         return [f"{change.subject} {change.note}" for change in self.node.kept]
 
     @property
@@ -113,19 +120,19 @@ class ChangePlan:
 
     @property
     def sessions_reset(self) -> int:
-        """Number of BGP sessions that the plan ends or restarts."""
+        """The number of BGP sessions that the plan ends or restarts."""
         old = self.stored.state if self.stored else None
         return len(sessions.resets(old, self.target.state, self.passwords.changed))
 
     @property
     def sessions_begun(self) -> int:
-        """Number of BGP sessions that the plan begins."""
+        """The number of BGP sessions that the plan begins."""
         before = self.stored.state.bird if self.stored else None
         return sum(change.what == "begins" for change in session_changes.changes(before, self.target.state.bird))
 
     @property
     def routes_withdrawn(self) -> int:
-        """Number of routes that go: announced blocks, and this collection's routes in the kernel."""
+        """The number of routes that go: announced blocks, and this collection's routes in the kernel."""
         old = self.stored.state if self.stored else None
         gone = set(sessions.withdrawn(old, self.target.state))
         gone |= {change.subject for change in self.node.removals if change.kind == "route"}
@@ -143,13 +150,14 @@ def plan_change(
     passwords: t.Mapping[str, str] = MappingProxyType({}),
     undoable: bool = False,
 ) -> ChangePlan:
-    """Return the plan that brings the node to `target`. Changes nothing.
+    """Return the plan that brings the node to `target`.
 
-    `by` plans the kernel's part, by default this process. `passwords` are those given for BGP sessions, by the names of
-    their secrets. `connections` are the SSH sessions to check against the new policy. `undoable` is True where the
-    node may revert the change by itself.
+    Change nothing. `by` plans the kernel's part, by default this process. `target.files` None stands for the stored
+    files. `passwords` maps the name of a secret to the password of BGP sessions. `connections` are the SSH sessions to
+    check against the new policy. `undoable` is True if the node may revert the change by itself.
 
-    Raises ObserveError, KernelError, StoreError, or what the writer raises.
+    Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, and AgentSilent or
+    AgentRefused if an agent plans.
     """
     stored = Store(machine.store).load()
     if target.files is None:
@@ -204,7 +212,7 @@ def plan_change(
 
 
 def _with_restart(wanted: t.Sequence[units.WantedUnit], reason: str) -> list[units.WantedUnit]:
-    """Return the units with the agent's restart for `reason`; unchanged if that is empty."""
+    """Return the units with the agent's restart for `reason`; unchanged if `reason` is empty."""
     if not reason:
         return list(wanted)
     others = [unit for unit in wanted if unit.name != units.AGENT_UNIT]
@@ -215,7 +223,7 @@ def _with_restart(wanted: t.Sequence[units.WantedUnit], reason: str) -> list[uni
 def _expected(
     machine: Machine, changes: t.Sequence[Change], old: t.Optional[NodeState], new: NodeState
 ) -> t.Iterator[Change]:
-    """Return those of BIRD's expected route changes that this change causes.
+    """Yield those of BIRD's expected route changes that this change causes.
 
     Left out are a route that is missing because its node is down, and a route that neither state knows (another node
     opened a spare block of its own).
@@ -238,7 +246,7 @@ def _by_destination(state: NodeState) -> dict[str, BirdRoute]:
 
 
 def _returned_to(machine: Machine, target: Stored) -> t.Optional[NodeState]:
-    """Return the state to which the node reverts unless `target`, which it has already, is confirmed; else None."""
+    """Return the state to which the node reverts unless `target`, which it already has, is confirmed; else None."""
     with contextlib.suppress(StoreError):
         pending = UnconfirmedStore(machine.store).load()
         if pending is not None and pending.plan == target.state.plan:
@@ -253,7 +261,7 @@ def _undone_to(target: Stored, stored: t.Optional[Stored]) -> t.Optional[NodeSta
 
 
 def _news(machine: Machine) -> t.Iterator[Change]:
-    """Return that the node reverted by itself, if no run has shown it yet."""
+    """Yield that the node reverted by itself, if no run has shown it yet."""
     with contextlib.suppress(StoreError):
         news = UnconfirmedStore(machine.store).news()
         if news is not None:
@@ -261,7 +269,7 @@ def _news(machine: Machine) -> t.Iterator[Change]:
 
 
 def _flows(ending: int) -> t.Iterator[Change]:
-    """Return `! flows    3 connections  that are now denied will be cut`; nothing for 0."""
+    """Yield `! flows    3 connections  that are now denied will be cut`; nothing for 0."""
     if ending == 1:
         yield Change("flows", "!", "1 connection", None, "that is now denied will be cut")
     elif ending:

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What changes in a node's policy, by the names of policies and rule by rule, as people read it.
+"""The differences between two policies of a node, by the names of policies and rule by rule, for people.
 
-The chains and sets that follow from it are counted, and not shown one by one.
+The chains and sets that result from them are counted, and not shown one by one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ...policy.rule_words import rule_count, rule_text
 from ...policy.sets import ip_sets
 from ...state.policy_state import ALLOW_ALL, PolicySettings, PolicyState
 
-#: What a node has without policy as well: shown by itself.
+#: The sets and tables that a node has without policy as well: they are shown one by one.
 _WITHOUT_POLICY = {
     "ipset": tuple(ip_sets.name_of(family, ip_sets.ALL_HOSTS) for family in (4, 6)),
     "iptables": ("nat",),
@@ -36,14 +36,17 @@ _WHAT = {"ipset": "sets", "iptables": "chains"}
 
 
 class _Text(t.NamedTuple):
-    """One thing of a policy in words: in short, and line by line."""
+    """One object of a policy in words: in short, and line by line."""
 
     short: str
     lines: tuple[str, ...] = ()
 
 
 def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: str) -> list[Change]:
-    """What makes `old` `new` on `node`, None: no policy in force. For people only: nothing applies these."""
+    """Return what turns policy `old` into `new` on `node`, in the order of evaluation; None means no policy.
+
+    The changes are for people only: no driver applies them. `detail` is a unified diff.
+    """
     before, after = _texts(old, node), _texts(new, node)
     found = []
     for subject in dict.fromkeys([*before, *after]):
@@ -58,7 +61,7 @@ def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: st
 
 
 def folded(plan: t.Sequence[Change]) -> list[Change]:
-    """The changes of a plan with those of policy's chains and sets made one line of each kind."""
+    """Return the changes of a plan, in which those of policy's chains are one change, and those of its sets another."""
     kept: list[Change] = []
     hidden: dict[str, list[Change]] = {}
     for change in plan:
@@ -81,7 +84,7 @@ def _without_policy(change: Change) -> bool:
 
 
 def _count(before: t.Sequence[str], after: t.Sequence[str]) -> str:
-    """`1 line added, 2 removed`."""
+    """Return `1 added, 2 removed`, counted in lines, or "in another order" if only the order differs."""
     gone, come = collections.Counter(before), collections.Counter(after)
     added, removed = sum((come - gone).values()), sum((gone - come).values())
     if not added and not removed:
@@ -98,7 +101,10 @@ def _detail(subject: str, was: t.Optional[_Text], will: t.Optional[_Text]) -> st
 
 
 def _texts(state: t.Optional[PolicyState], node: str) -> dict[str, _Text]:
-    """{subject: text} in the order of evaluation."""
+    """Return a mapping from the name of each object of the policy to its text, in the order of evaluation.
+
+    It is empty without a policy.
+    """
     if state is None:
         return {}
     found: dict[str, _Text] = {}

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The SSH session that this process runs in, and the others of the same server.
+"""The SSH session that this process runs in, and the other sessions of the same server.
 
-sshd(8) tells its sessions in SSH_CONNECTION who they are of. sudo takes it away, so it is looked for in all processes
-that this one comes from. Connections that are no SSH's (local, containers) have none.
+sshd(8) sets SSH_CONNECTION in its sessions. sudo removes it, so it is looked for in all ancestors of this process. A
+process that was started otherwise (locally, in a container) has no session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PROC = "/proc"
 
 
 class SshSession(t.NamedTuple):
-    """Canonical addresses and ports of both ends."""
+    """A connection by SSH: canonical addresses and ports of both ends."""
 
     client: str
     client_port: int
@@ -28,12 +28,12 @@ class SshSession(t.NamedTuple):
 
     @property
     def text(self) -> str:
-        """As SSH_CONNECTION has it."""
+        """The session in the form of SSH_CONNECTION: `10.10.1.1 51444 10.10.1.11 22`."""
         return f"{self.client} {self.client_port} {self.server} {self.server_port}"
 
 
 def here() -> t.Tuple[SshSession, ...]:
-    """The one by which this process came, then the others of its server; () if it came otherwise."""
+    """Return the SSH session of this process first, then the others of its server; () if this process has none."""
     own = of_process()
     if own is None:
         return ()
@@ -41,7 +41,7 @@ def here() -> t.Tuple[SshSession, ...]:
 
 
 def of_process(process: t.Optional[int] = None, proc: str = _PROC) -> t.Optional[SshSession]:
-    """That of `process`, by default this one. None where it is in none, or where that cannot be read."""
+    """Return the SSH session of `process`, by default this one; None if it has none or it cannot be read."""
     number = os.getpid() if process is None else process
     while number > 0:
         try:
@@ -60,7 +60,7 @@ def of_process(process: t.Optional[int] = None, proc: str = _PROC) -> t.Optional
 
 
 def parse(text: str) -> t.Optional[SshSession]:
-    """Of SSH_CONNECTION's text; None for another one."""
+    """Return the session that the text of SSH_CONNECTION describes, None for any other text."""
     try:
         client, client_port, server, server_port = text.split()
         return SshSession(_canonical(client), int(client_port), _canonical(server), int(server_port))
@@ -69,7 +69,10 @@ def parse(text: str) -> t.Optional[SshSession]:
 
 
 def established(port: int, proc: str = _PROC) -> list[SshSession]:
-    """All TCP connections that came to `port` of this network namespace and stand; sorted."""
+    """Return the established TCP connections to the local `port` in this network namespace, sorted.
+
+    A table of the kernel that cannot be read counts as empty.
+    """
     found = set()
     for name in ("tcp", "tcp6"):
         try:
@@ -87,7 +90,7 @@ def established(port: int, proc: str = _PROC) -> list[SshSession]:
 
 
 def _end(text: str) -> tuple[str, int]:
-    """`0B010A0A:0016`: an address in words of the host's byte order, and a port."""
+    """Return address and port of `0B010A0A:0016`, in which the address is in words of the host's byte order."""
     address, dummy, port = text.partition(":")
     raw = bytes.fromhex(address)
     words = struct.unpack(f">{len(raw) // 4}I", raw)
@@ -95,7 +98,10 @@ def _end(text: str) -> tuple[str, int]:
 
 
 def _canonical(text: str) -> str:
-    """Raises ValueError. What IPv4 sends to a socket of both families is IPv4 (RFC 4291, 2.5.5.2)."""
+    """Return an address in canonical form, without a zone; an IPv4-mapped IPv6 address as IPv4 (RFC 4291, 2.5.5.2).
+
+    The kernel shows IPv4 peers so at a socket for both versions. Raise ValueError for any other text.
+    """
     address = ipaddress.ip_address(text.partition("%")[0])
     mapped = getattr(address, "ipv4_mapped", None)
     return str(mapped or address)

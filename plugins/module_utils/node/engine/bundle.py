@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine as nodes have it: the rooms of module_utils that bring a node to its state, without Ansible.
+"""The bundle of the engine that nodes get: the rooms of module_utils that bring a node to its state, without Ansible.
 
     /usr/local/lib/calico/<digest>/__main__.py      `python3 -I /usr/local/lib/calico/current apply` runs this
     /usr/local/lib/calico/<digest>/host_routing/    the rooms, as they are in the collection
@@ -9,8 +9,9 @@
     /usr/local/lib/calico/manifests/<digest>.json   sha256 of each file of an engine, byte code included
     /usr/local/lib/calico/start                     what the units run: see engine_start.py
 
-The controller builds, the node installs. The engine before the present one is kept: going back is one symbolic link.
-Everything is root's and can be read by all, whatever root's umask: members of the group calico run calicoctl from here.
+The controller builds the bundle, the node installs it. The previous engine is kept, so that one symbolic link returns
+to it. Everything belongs to root and can be read by all, whatever root's umask, because members of the group calico run
+calicoctl from here.
 """
 
 from __future__ import annotations
@@ -70,16 +71,19 @@ _FOLDER_MODE, _FILE_MODE = 0o755, 0o644
 
 
 class BundleError(Exception):
-    """A bundle that is not what it should be. The engine that was there stands."""
+    """The error for a bundle that is damaged or missing. The installed engine is unchanged."""
 
 
 def bundle_digest(source: str) -> str:
-    """16 hex digits that name the engine below `source`, the module_utils folder: equal for equal code."""
+    """Return the 16 hex digits that name the engine below `source`, the module_utils folder: equal for equal code."""
     return _digest(_content(source))
 
 
 def build(source: str) -> bytes:
-    """A gzipped tar, byte for byte the same for the same code and the same zlib."""
+    """Return the engine below `source`, the module_utils folder, as a gzipped tar.
+
+    It is the same, byte for byte, for the same code and the same zlib.
+    """
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in _content(source).items():
@@ -91,14 +95,14 @@ def build(source: str) -> bytes:
 
 
 def installed_digest(root: str = ROOT) -> t.Optional[str]:
-    """Return the digest of the engine in use, None where there is none."""
+    """Return the digest of the engine in use, None if none is installed."""
     return engine_start.in_use(root) or None
 
 
 def running_digest(root: str = ROOT) -> t.Optional[str]:
-    """Return the digest of the engine that this process runs; outside of an engine, of the one in use.
+    """Return the digest of the engine that this process runs, or of the engine in use if this process runs from none.
 
-    They differ where engine_start chose the engine before the present one.
+    The two differ if engine_start chose the previous engine. Return None if none is installed either.
     """
     folder = str(pathlib.Path(__file__).resolve().parents[3])
     inside = os.path.dirname(folder) == os.path.realpath(root)
@@ -106,7 +110,7 @@ def running_digest(root: str = ROOT) -> t.Optional[str]:
 
 
 def damage(root: str = ROOT) -> tuple[str, ...]:
-    """Return what of the engine in use is not as it was installed, a text for each file; () without an engine."""
+    """Return what differs in the engine in use from what was installed, a text for each file; () without an engine."""
     digest = engine_start.in_use(root)
     if not digest:
         return ()
@@ -118,10 +122,11 @@ def damage(root: str = ROOT) -> tuple[str, ...]:
 
 
 def install(data: bytes, digest: str, root: str = ROOT) -> bool:
-    """Unpack a bundle, compile it and make it the engine in use. Return whether another or a damaged one was before.
+    """Unpack a bundle, compile it and make it the engine in use.
 
-    `digest` is what the builder says that the bundle is. Raises BundleError, or atomic_file.FileError when the disk
-    refuses; whatever was in use before still is then.
+    Return True, or False if it is in use already and not damaged. `digest` is what the builder says that the bundle is.
+    Raise BundleError if the bundle is damaged or another one, or atomic_file.FileError if the disk refuses; the engine
+    that was in use before still is then.
     """
     previous = installed_digest(root)
     if previous == digest and not damage(root):
@@ -176,7 +181,7 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
 
 
 def _place(content: t.Mapping[str, bytes], digest: str, root: str) -> None:
-    """Write all files into a folder of a passing name, then give it its own: a folder of that name is complete."""
+    """Write all files into a temporary folder, then rename it, so that a folder with the engine's name is complete."""
     target = os.path.join(root, digest)
     if os.path.exists(os.path.join(target, engine_start.MAIN)) and not engine_start.problems(root, digest):
         return
@@ -214,7 +219,7 @@ def _set_modes(folder: str) -> None:
 
 
 def _write(content: bytes, path: str) -> None:
-    """Replace a file of the engines' folder, readable for all. Raises OSError."""
+    """Replace a file of the engines' folder atomically, readable for all. Raise OSError."""
     handle, passing = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(path))
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -247,7 +252,7 @@ def _point(digest: str, root: str) -> None:
 
 
 def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:
-    """Remove all engines but those in `keep`, with their manifests, and what interrupted installations left."""
+    """Remove all engines but those in `keep`, with their manifests, and the remains of interrupted installations."""
     for name in os.listdir(root):
         path = os.path.join(root, name)
         if name not in keep and name != engine_start.MANIFESTS and os.path.isdir(path) and not os.path.islink(path):

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The start of a node's engine: `python3 -I /usr/local/lib/calico/start apply|agent ...`, which is what the units run.
+"""The start of a node's engine: `python3 -I /usr/local/lib/calico/start apply|agent ...`, which the units run.
 
 The installation copies this file out of the engine's folder. It compares every file of the engine, byte code included,
-with the manifest that the installation wrote, and then becomes the engine. Where a file differs it starts the engine
-before the present one and raises an alarm. It imports nothing but the standard library, and nothing of the engine.
+with the manifest that the installation wrote, and then becomes the engine. If a file differs, it starts the previous
+engine and raises an alarm. It imports nothing but the standard library, and nothing of the engine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ START = "start"
 MAIN = "__main__.py"
 
 _DIGEST = re.compile(r"[0-9a-f]{16}")
-#: Where no byte code lies: an engine that is started with it is compiled from its sources.
+#: A path without byte code: an engine that has it as its cache prefix is compiled from its sources.
 _NO_BYTE_CODE = "/proc/self/fdinfo/none"
 _SHOWN = 3  # files that an alarm names
 _LONGEST_ALARM = 16 * 1024  # characters
@@ -36,14 +36,14 @@ _OWNERS = (0, os.geteuid())
 
 
 class EngineProblem(t.NamedTuple):
-    """One file that is not as it was installed. `byte_code`: it is none of the sources."""
+    """A file that is not as it was installed. `byte_code` is True if it is byte code, False if it is a source."""
 
     text: str
     byte_code: bool = False
 
 
 def sources_digest(content: t.Mapping[str, bytes]) -> str:
-    """Return the 16 hex digits that name an engine, of its sources {path: content}."""
+    """Return the 16 hex digits that name an engine, computed from its sources: a mapping from path to content."""
     total = hashlib.sha256()
     for name in sorted(content):
         total.update(f"{name}\0{len(content[name])}\0".encode())
@@ -52,21 +52,21 @@ def sources_digest(content: t.Mapping[str, bytes]) -> str:
 
 
 def manifest_path(root: str, digest: str) -> str:
-    """Return where the manifest of an engine lies: beside the engines, in none of them."""
+    """Return the path of an engine's manifest: beside the engines, in none of them."""
     return os.path.join(root, MANIFESTS, f"{digest}.json")
 
 
 def manifest_text(folder: str) -> str:
-    """Return the manifest of the engine in `folder` as JSON: {path: sha256}. Raises OSError."""
+    """Return the manifest of the engine in `folder` as JSON: a mapping from path to sha256. Raise OSError."""
     return json.dumps({name: _sha256(content) for name, content in _files(folder)[0].items()}, sort_keys=True) + "\n"
 
 
 def problems(root: str, digest: str) -> list[EngineProblem]:
     """Return what differs in the engine `digest` from what was installed; an empty list if nothing does.
 
-    Its sources have to make up the digest that names it, and all files have to be those of the manifest. No file or
+    The digest of its sources must be the one that names it, and all files must be those of the manifest. No file or
     folder may be writable for others than its owner, root. Without a manifest (an engine of an older release) all byte
-    code is a problem.
+    code is a problem. A file that cannot be read is one too; nothing is raised.
     """
     folder = os.path.join(root, digest)
     try:
@@ -94,7 +94,7 @@ def problems(root: str, digest: str) -> list[EngineProblem]:
 
 
 def in_use(root: str) -> str:
-    """Return the digest of the engine that `current` leads to, "" where there is none."""
+    """Return the digest of the engine that `current` leads to, "" if it leads to none."""
     try:
         digest = os.readlink(os.path.join(root, CURRENT))
     except OSError:
@@ -103,7 +103,11 @@ def in_use(root: str) -> str:
 
 
 class EngineChoice(t.NamedTuple):
-    """The engine to start, and the sentence of the alarm ("": the engine in use is as it was installed)."""
+    """The engine to start.
+
+    `byte_code` says whether its byte code may be used. `alarm` is the sentence of the alarm, "" if the engine in use is
+    as it was installed.
+    """
 
     digest: str
     byte_code: bool
@@ -111,10 +115,10 @@ class EngineChoice(t.NamedTuple):
 
 
 def choose(root: str) -> EngineChoice:
-    """Return which engine to start: the one in use, else the newest other one that is whole.
+    """Return which engine to start: the one in use, or the newest other one that is unchanged.
 
-    An engine with whole sources but other byte code is started from its sources, if no engine is whole. Raises
-    LookupError with a sentence where none can be started.
+    If no engine is unchanged, one with unchanged sources is started without its byte code. Raise LookupError with a
+    sentence if none can be started, or OSError.
     """
     current = in_use(root)
     others = sorted(
@@ -141,7 +145,11 @@ def choose(root: str) -> EngineChoice:
 
 
 def main(arguments: t.Sequence[str], root: str = ROOT, alarm: str = ALARM) -> int:
-    """Become the engine with these arguments. Return 1 where none can be started."""
+    """Replace this process by the engine, with these arguments.
+
+    Return 1, after an alarm, if none can be started. An alarm of an earlier start is removed if the engine in use is
+    unchanged.
+    """
     try:
         choice = choose(root)
     except (LookupError, OSError) as error:
@@ -159,7 +167,10 @@ def main(arguments: t.Sequence[str], root: str = ROOT, alarm: str = ALARM) -> in
 
 
 def read_alarm(path: str = ALARM) -> str:
-    """Return the sentence of the alarm that the last start raised, "" where it raised none."""
+    """Return the sentence of the alarm that the last start raised, "" if it raised none.
+
+    A file that cannot be read gives a sentence that says so.
+    """
     try:
         with open(path, encoding="utf-8") as stream:
             return str(json.loads(stream.read(_LONGEST_ALARM))["alarm"])
@@ -170,7 +181,10 @@ def read_alarm(path: str = ALARM) -> str:
 
 
 def _raise_alarm(sentence: str, path: str) -> None:
-    """Write the alarm to the journal, and to a file that `calicoctl node status` and the metrics read."""
+    """Write the alarm to the journal, and to a file that `calicoctl node status` and the metrics read.
+
+    A file that cannot be written is ignored.
+    """
     sys.stderr.write(f"<1>{sentence}\n")  # sd-daemon(3): priority alert
     folder = os.path.dirname(path)
     with contextlib.suppress(OSError):
@@ -185,7 +199,10 @@ def _raise_alarm(sentence: str, path: str) -> None:
 
 
 def _files(folder: str) -> tuple[dict[str, bytes], list[EngineProblem]]:
-    """Return the contents of all files below `folder` by their path in it, and the issues of their kind or mode."""
+    """Return a mapping from path to content for all files below `folder`, and the problems of their kind or mode.
+
+    Raise OSError if a file or folder cannot be read.
+    """
     contents: dict[str, bytes] = {}
     issues: list[EngineProblem] = []
     _check_mode(".", os.lstat(folder), issues)
@@ -207,7 +224,7 @@ def _files(folder: str) -> tuple[dict[str, bytes], list[EngineProblem]]:
 
 
 def _content(path: str, size: int) -> bytes:
-    """Return what a regular file holds. Raises OSError, also where it is another file by now."""
+    """Return the first `size` + 1 bytes of a regular file. Raise OSError, also if it has become a symbolic link."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         content = os.read(handle, size + 1)
@@ -226,7 +243,7 @@ def _check_mode(name: str, status: os.stat_result, issues: list[EngineProblem]) 
 
 
 def _recorded(root: str, digest: str) -> dict[str, str]:
-    """Return the manifest's {path: sha256}, an empty one where there is none that can be read."""
+    """Return the manifest's mapping from path to sha256; an empty one if there is no manifest or it is damaged."""
     try:
         with open(manifest_path(root, digest), encoding="utf-8") as stream:
             recorded = json.load(stream)
@@ -244,7 +261,10 @@ def _is_engine(root: str, name: str) -> bool:
 
 
 def _is_byte_code(name: str) -> bool:
-    """Whether Python looks for byte code there. Anything else that was added may be imported instead of a source."""
+    """Return whether Python looks for byte code at this path.
+
+    Any other added file could be imported in place of a source.
+    """
     return name.endswith(".pyc") and name.split("/")[-2:-1] == ["__pycache__"]
 
 

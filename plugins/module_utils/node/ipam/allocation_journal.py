@@ -1,15 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file that grows by a line per write to the disk and loses no line that was answered for, whenever the power goes.
+"""A file that grows by a line per write, and loses no line that was acknowledged, even in a power failure.
 
-    <CRC-32, 8 hex digits> <JSON array of records>\\n
+    <CRC-32, 8 hex digits> <JSON array of records>
 
-All records that are written together are one line: it is there whole or not at all. The CRC goes on from that of the
-line before, so that a line which is missing, doubled or out of place is noticed as well as a changed one.
+All records that are written together are one line, so that they are there completely or not at all. The CRC continues
+from the line before. So a line that is missing, doubled or out of place is noticed, as well as a changed one.
 
-The end of a file may be torn: a last line without its end, or one with a hole of zeros, was never answered for. It is
-passed over, and cut off by the next write. Any other damage is refused, because an address might be given twice.
+The end of a file may be torn: a last line without its end, or with a hole of zeros, was never acknowledged. It is
+skipped, and the next write cuts it off. Any other damage is refused, because an address could be assigned twice.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from ..store import atomic_file
 
 Record = t.Sequence[t.Any]
 
-#: Bytes that the file may grow to before it is written anew with what is left of it.
+#: Bytes to which the file may grow before it is replaced by one with the present allocations only.
 COMPACT_ABOVE = 256 * 1024
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class IpamUnreadable(Exception):
-    """The allocations of this node cannot be read. Nothing was changed."""
+    """The error for allocations of this node that cannot be read. Nothing was changed."""
 
 
 class IpamNotWritten(Exception):
-    """The disk refused. What had to be written is taken back: the file says what it said before."""
+    """The error for a disk that refuses a write. The write is undone: the file has the content that it had before."""
 
 
 class AllocationJournal:
-    """One process at a time writes; any may read."""
+    """The journal at `path`. One process at a time writes; any may read."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._handle: t.Optional[int] = None
-        self._size = 0  # bytes that count; what lies behind them in the file is to be cut off
+        self._size = 0  # bytes that count; any bytes after them in the file are to be cut off
         self._crc = 0
-        self._clean = False  # whether nothing lies behind
-        self._named = False  # whether the file's name is on the disk for certain
+        self._clean = False  # whether there are no bytes after them
+        self._named = False  # whether the file's name is certainly on the disk
         self._limit = COMPACT_ABOVE
         self.writes = 0
 
@@ -57,15 +57,19 @@ class AllocationJournal:
 
     @property
     def empty(self) -> bool:
+        """Whether the file has no record, as far as it was loaded or written."""
         return self._size == 0
 
     @property
     def grown(self) -> bool:
-        """Whether it is time to `compact`."""
+        """Whether the file is large enough for `compact`."""
         return self._size > self._limit
 
     def load(self) -> list[Record]:
-        """All records. Raises IpamUnreadable."""
+        """Return all records in the order of writing, without a torn last line; none if there is no file.
+
+        Raise IpamUnreadable if the file is damaged or cannot be read.
+        """
         self.close()
         try:
             with open(self._path, "rb") as stream:
@@ -93,7 +97,10 @@ class AllocationJournal:
         return records
 
     def append(self, records: t.Sequence[Record]) -> None:
-        """After the return they are on the disk, all. Raises IpamNotWritten; then none of them is."""
+        """Append the records as one line, and return when they are on the disk.
+
+        Raise IpamNotWritten; then none of them is.
+        """
         line, crc = _line(records, self._crc)
         try:
             handle = self._opened()
@@ -117,8 +124,11 @@ class AllocationJournal:
         self.writes += 1
 
     def compact(self, records: t.Sequence[Record]) -> bool:
-        """A new file with `records` in place of all that were written. False: the disk refused, and the old one
-        stands; that is no harm, and is tried again when the file has grown by as much again."""
+        """Replace the file by one with `records` only.
+
+        Return True, or False if the disk refuses: the old file stays then. A refusal does no harm. `grown` is True
+        again when the file has grown by another 256 KiB.
+        """
         line, crc = _line(records, 0)
         passing = f"{self._path}.new"
         handle = -1
@@ -137,7 +147,7 @@ class AllocationJournal:
         self.close()
         self._handle, self._size, self._crc, self._clean = handle, len(line), crc, True
         self._limit = max(COMPACT_ABOVE, 2 * self._size)
-        # Until the rename is on the disk the power may bring the old file back, without what is written from now on.
+        # Until the rename is on the disk, a power failure may restore the old file, without the next writes.
         self._named = False
         with contextlib.suppress(OSError):
             atomic_file.sync_folder(os.path.dirname(self._path))
@@ -145,6 +155,7 @@ class AllocationJournal:
         return True
 
     def close(self) -> None:
+        """Close the file. The next write opens it again."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -156,7 +167,7 @@ class AllocationJournal:
         return self._handle
 
     def _take_back(self) -> None:
-        """What cannot be cut off now is cut off before the next write."""
+        """Cut off what a failed write left in the file. If that fails too, the next write does it."""
         if self._handle is not None and not self._clean:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._size)
@@ -165,6 +176,7 @@ class AllocationJournal:
 
 
 def unreadable(path: str, why: str) -> str:
+    """Return the message for a journal that cannot be read, with the reason `why`."""
     return (
         f"{path} cannot be read: {why}. It was damaged or written by another release. Nothing was changed, and no "
         "address is given meanwhile: one might be given twice. Use that release or bring the file back from a backup "
@@ -179,7 +191,7 @@ def _line(records: t.Sequence[Record], crc: int) -> tuple[bytes, int]:
 
 
 def _checked(line: bytes, crc: int) -> t.Optional[int]:
-    """The CRC of a line that is right, None for any other."""
+    """Return the CRC of a line if it continues `crc`, the CRC of the line before; None for any other line."""
     crc = zlib.crc32(line[9:], crc)
     return crc if line[:9] == b"%08x " % crc else None
 

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node's IPAM: allocations in memory, and a journal that lets them outlive the process and the power.
+"""The node's IPAM: allocations in memory, and a journal with which they survive the process and a power failure.
 
-`assign` and `release` take effect in memory and wait in a queue; `flush` puts the queue on the disk. Nobody may be told
-of an address before a flush that began later has returned. A spare block's opening stands in the queue before its first
-address, so it is on the disk first as well.
+`assign` and `release` take effect in memory and are queued; `flush` writes the queue to the disk. An address may be
+used only after a flush that began later has returned. The opening of a spare block is queued before its first address,
+so it is on the disk first as well.
 
-A flush that fails takes back everything that it should have written and everything that happened on top of it.
+A flush that fails undoes everything that it should have written and everything that happened after that.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ _FORMAT: Record = ("calico-ipam", 1)
 
 
 class _Batch:
-    """What one flush has to write. `touched`: whether anybody waits for it, be it only for what others queued."""
+    """The events that one flush must write.
+
+    `touched` is True if a caller waits for it, even if only others queued events.
+    """
 
     def __init__(self, events: list[Event], touched: bool) -> None:
         self.events = events
@@ -56,7 +59,12 @@ class _Batch:
 
 
 class LocalIpam:
-    """One thread assigns and releases; `flush` may run in others meanwhile. One process at a time writes a folder."""
+    """The allocations of one node, with their journal in `folder`.
+
+    One thread assigns and releases; `flush` may run in other threads meanwhile. One process at a time writes a folder.
+    `clock` and `boot` are as in SteadyClock, and `cooldown` is the seconds for which a released address is not
+    reassigned. Every method that assigns or releases raises RuntimeError before a successful `load`.
+    """
 
     def __init__(
         self,
@@ -71,16 +79,16 @@ class LocalIpam:
         self._allocations = Allocations(cooldown)
         self._heading: list[Record] = []  # to be written before the next records
         self._loaded = False
-        self._batches: list[_Batch] = []  # on their way to the disk, the oldest first
+        self._batches: list[_Batch] = []  # not yet on the disk, the oldest first
         self._touched = False
-        self._failed: t.Optional[IpamNotWritten] = None  # for who came on top of a flush that failed
+        self._failed: t.Optional[IpamNotWritten] = None  # for a caller whose events a failed flush has undone
         self._memory = threading.Lock()
         self._disk = threading.Lock()
 
     # --- state ---
 
     def load(self) -> None:
-        """Reads what was assigned and released before; writes nothing. Raises IpamUnreadable."""
+        """Read what was assigned and released before; write nothing. Raise IpamUnreadable if the journal is damaged."""
         records = self._journal.load()
         try:
             allocations, epoch, latest = _replayed(records, self._cooldown)
@@ -95,8 +103,11 @@ class LocalIpam:
         self._loaded = True
 
     def grant(self, state: NodeState) -> list[str]:
-        """Blocks and addresses that the plan gives the node. Returns what contradicts them, in sentences for people;
-        nothing in use is dropped."""
+        """Accept the blocks and addresses that `state` plans for the node, in place of those of an earlier call.
+
+        Return sentences for people about allocations that contradict them, an empty list for none. Nothing in use is
+        dropped. Raise ValueError for a text that is no address or CIDR.
+        """
         reserved = {address: f"this node's {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
         reserved.update((address, f"inventory workload {name}") for name, address in _inventorys(state))
         pools = {
@@ -109,38 +120,47 @@ class LocalIpam:
             )
 
     def allocations(self) -> list[Allocation]:
+        """Return all allocations, in the order of their addresses."""
         with self._memory:
             return self._allocations.all()
 
     def by_handle(self, handle: str) -> t.Optional[Allocation]:
+        """Return the first allocation of a handle, None if it has none."""
         with self._memory:
             return self._allocations.by_handle(handle)
 
     def of_handle(self, handle: str) -> tuple[Allocation, ...]:
+        """Return all allocations of a handle, usually at most one of each IP version; () if it has none."""
         with self._memory:
             return self._allocations.of_handle(handle)
 
     def versions(self, pools: t.Sequence[str] = ()) -> tuple[int, ...]:
-        """See Allocations.versions."""
+        """Return the IP versions (4, 6) that a workload gets if it asks for none.
+
+        They are those of the `pools` (names or CIDRs) that it asks for, else those of the node's blocks; (4,) if there
+        are none. Raise NoSuchPool for a pool that does not exist or is not for workloads.
+        """
         with self._memory:
             return self._allocations.versions(pools)
 
     def by_address(self, address: str) -> t.Optional[Allocation]:
+        """Return the allocation of an address, None if it is free or no address."""
         with self._memory:
             return self._allocations.by_address(address)
 
     def usage(self) -> list[Usage]:
+        """Return the number of used and free addresses of each block, in the order in which the blocks were granted."""
         with self._memory:
             return self._allocations.usage(self._clock())
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """Spare blocks (CIDRs) from which addresses are taken, in the order in which they were opened."""
+        """The spare blocks (CIDRs) from which addresses are assigned, in the order in which they were opened."""
         with self._memory:
             return self._allocations.opened
 
     def check(self, state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> consistency.Report:
-        """Compares the books with what `state` plans and what `workloads` use, those of the node's own."""
+        """Return how the allocations differ from what `state` plans and what the node's own `workloads` use."""
         grants = consistency.Grants(
             node=state.node,
             pools={pool.name: pool.cidr for pool in state.pools if not pool.disabled},
@@ -159,7 +179,7 @@ class LocalIpam:
         planned = set(_inventorys(state))
         for endpoint in state.workloads:
             if not {(endpoint.name, address) for address in endpoint.addresses} <= planned:
-                continue  # one of `workloads`, if this is the state with them
+                continue  # one of `workloads`, if `state` includes them
             used.setdefault(f"inventory workload {endpoint.name}", endpoint.addresses)
         return consistency.check(self.allocations(), used, tunnels, grants)
 
@@ -174,7 +194,13 @@ class LocalIpam:
         pools: t.Sequence[str] = (),
         version: int = 4,
     ) -> Allocation:
-        """See Allocations.assign. Counts when a flush that began after it has returned."""
+        """Assign an address to `handle` and return it; return the one that it has, if it has one of that IP version.
+
+        `attributes` are texts about the owner, for people. `address` asks for that address only. `pools` (names or
+        CIDRs) are tried in their order; empty means every pool that assigns automatically. The address is not on the
+        disk before a flush that begins after this call. Raise AllocationError, with nothing changed, if there is no
+        such address or the handle has another one than `address`. Raise RuntimeError before a successful `load`.
+        """
         self._need_load()
         with self._memory:
             self._touched = True
@@ -191,9 +217,13 @@ class LocalIpam:
         pools: t.Sequence[str] = (),
         versions: t.Collection[int] = (),
     ) -> tuple[Allocation, ...]:
-        """An address of each of the IP `versions`, IPv4's first; without any, of those that `versions()` says and of
-        those of `addresses`, {IP version: this one}. `pools` may be of both. All of them, or, with AllocationError,
-        none. Counts when a flush that began after it has returned."""
+        """Assign one address of each of the IP `versions` to `handle`, and return the allocations, IPv4 first.
+
+        Without `versions`, they are those that `versions()` returns and those of `addresses`, which maps an IP version
+        to the address to assign. `pools` may be of both versions. An address that the handle has is kept. They are not
+        on the disk before a flush that begins after this call. Raise AllocationError if an address is not available: a
+        handle that had no address has none then. Raise RuntimeError before a successful `load`.
+        """
         self._need_load()
         with self._memory:
             self._touched = True
@@ -217,23 +247,29 @@ class LocalIpam:
                 raise
 
     def release(self, handle: str) -> list[Allocation]:
-        """See Allocations.release. Counts when a flush that began after it has returned."""
+        """Release all addresses of `handle` and return their allocations; an empty list if it has none.
+
+        They are not released on the disk before a flush that begins after this call. Raise RuntimeError before a
+        successful `load`.
+        """
         self._need_load()
         with self._memory:
             self._touched = True
             return self._allocations.release(handle, self._clock())
 
     def adopt(self, workloads: t.Iterable[AttachedWorkload]) -> list[str]:
-        """Assigns to workloads that stand the addresses that they have, should the books not say so: somebody moved
-        the journal away. Counts when a flush has returned. Returns a sentence for each one that cannot have its
-        address; it may be given to another then."""
+        """Assign to workloads that are attached the addresses that they have, in case the journal was removed.
+
+        The caller must flush. Return a sentence for each address that a workload cannot have, and that another one may
+        then get. Raise RuntimeError before a successful `load`.
+        """
         problems = []
         for workload in workloads:
             for address in workload.addresses:
                 try:
                     self.assign(workload.id, {"namespace": workload.namespace, "name": workload.name}, address=address)
                 except AllocationError as error:
-                    reason = str(error).partition(". ")[0]  # what follows is for who may ask for another one
+                    reason = str(error).partition(". ")[0]  # the rest is for a caller that may ask for another address
                     problems.append(
                         f"workload {workload.id} uses {address}, which cannot be its own: {reason}. Delete the "
                         "workload and add it again."
@@ -241,12 +277,18 @@ class LocalIpam:
         return problems
 
     def flush(self) -> None:
-        """Blocks until all that is queued is on the disk. Raises IpamNotWritten; all of it is taken back then."""
+        """Block until everything that is queued is on the disk.
+
+        Raise IpamNotWritten on failure; all of it is undone then.
+        """
         self.prepare()()
 
     def prepare(self) -> t.Callable[[], None]:
-        """A flush in two steps: what is queued when this is called is written when what it returns is called, which
-        may happen in another thread."""
+        """Take what is queued, and return a function that writes it to the disk, for a flush in another thread.
+
+        The function blocks, and raises IpamNotWritten on failure; everything that it should have written is undone
+        then.
+        """
         with self._memory:
             batch = _Batch(self._allocations.take_events(), self._touched)
             self._touched = False
@@ -258,7 +300,7 @@ class LocalIpam:
 
         def write() -> None:
             with self._disk:
-                while not batch.done:  # those before it first
+                while not batch.done:  # earlier batches are written first
                     self._write(self._batches[0])
             if batch.error is not None:
                 raise batch.error
@@ -266,6 +308,7 @@ class LocalIpam:
         return write
 
     def close(self) -> None:
+        """Close the journal's file."""
         with self._disk:
             self._journal.close()
 
@@ -284,7 +327,7 @@ class LocalIpam:
             self._compact()
 
     def _fail(self, error: IpamNotWritten) -> None:
-        """Takes back what the first of the batches should have written, and whatever was built on it."""
+        """Undo what the first of the batches should have written, and everything that happened after that."""
         with self._memory:
             batches, self._batches = self._batches, []
             events = [event for batch in batches for event in batch.events] + self._allocations.take_events()
@@ -299,7 +342,7 @@ class LocalIpam:
                 batch.error = IpamNotWritten(str(error))
 
     def _compact(self) -> None:
-        """From what is on the disk, not from memory, in which there is more by now."""
+        """Replace the journal by a shorter one, made from what is on the disk, because memory has more."""
         journal = AllocationJournal(self._journal.path)
         try:
             allocations, epoch, dummy = _replayed(journal.load(), self._cooldown)
@@ -314,12 +357,12 @@ class LocalIpam:
 
 
 def tunnel_handle(kind: str, node: str) -> str:
-    """Of a tunnel by its kind in `Ipam.tunnels`, as Calico names it."""
+    """Return the handle of a tunnel's address, as Calico names it. `kind` is a key of NodeIpam.tunnels."""
     return naming.tunnel_handle_id({"vxlan6": "vxlan-v6"}.get(kind, kind), node)
 
 
 def _inventorys(state: NodeState) -> t.Iterator[tuple[str, str]]:
-    """(name, address) of what is planned for workloads of the inventory."""
+    """Yield (name, address) for each address that is planned for a workload of the inventory."""
     yield from state.ipam.workloads.items()
     yield from state.ipam.workloads6.items()
 
@@ -338,7 +381,10 @@ def _epoch_record(epoch: Epoch) -> Record:
 
 
 def _replayed(records: t.Iterable[Record], cooldown: float) -> tuple[Allocations, t.Optional[Epoch], float]:
-    """What the records lead to, and the latest time in them. Raises ValueError for what no release wrote."""
+    """Return the allocations that the records result in, the last stored epoch or None, and the latest time in seconds.
+
+    Raise ValueError for records that no release wrote.
+    """
     allocations = Allocations(cooldown)
     epoch: t.Optional[Epoch] = None
     latest = 0.0

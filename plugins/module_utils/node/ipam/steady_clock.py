@@ -1,12 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Seconds that never go back, whatever is done to the wall clock, and not over a reboot either.
+"""A clock in seconds that never goes back, whatever happens to the wall clock, and not over a reboot either.
 
-CLOCK_BOOTTIME (clock_gettime(2)) goes on while a machine sleeps and begins anew when it boots. So whoever stores times
-also stores the boot that they belong to and the offset that was added in it; the next boot begins at the latest time
-that is stored. What passed while the machine was off is not counted: nothing is over too early, and a wait is never
-longer than it would have been.
+CLOCK_BOOTTIME (clock_gettime(2)) goes on while a machine sleeps and restarts when it boots. So a program that stores
+times also stores the boot that they belong to and the offset that was added in it. The next boot begins at the latest
+stored time. The time while the machine was off does not count, so that no wait ends too early.
 """
 
 from __future__ import annotations
@@ -18,25 +17,28 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def boottime() -> float:
-    """Seconds since this machine was booted."""
+    """Return the seconds since this machine was booted, sleep included."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def boot_id() -> str:
-    """Another text for each boot (proc_sys_kernel(5))."""
+    """Return a text that differs for each boot (proc_sys_kernel(5))."""
     with open(BOOT_ID, encoding="ascii") as stream:
         return stream.read().strip()
 
 
 class Epoch(t.NamedTuple):
-    """What has to be stored beside times: the boot in which they were taken, and what to add to its seconds."""
+    """What must be stored beside times: the boot in which they were taken, and the seconds added to its own."""
 
     boot: str
     offset: float = 0.0
 
 
 class SteadyClock:
-    """`seconds` are those since the boot that `boot` names."""
+    """A clock that returns seconds when it is called, and never fewer than before.
+
+    `seconds` returns the seconds since the boot that `boot` names.
+    """
 
     def __init__(self, seconds: t.Callable[[], float] = boottime, boot: t.Callable[[], str] = boot_id) -> None:
         self._seconds = seconds
@@ -49,12 +51,15 @@ class SteadyClock:
         return self._last
 
     def resume(self, stored: t.Optional[Epoch], latest: float) -> Epoch:
-        """Goes on from what is stored: `latest` is the latest time in it. Returns what has to be stored from now on."""
+        """Continue from the stored epoch, None if there is none, and the latest stored time in seconds.
+
+        Return the epoch to store.
+        """
         boot = self._boot()
         if stored is None or stored.boot != boot:
             offset = latest
         else:
-            # A frozen process that was thawed on another machine, for one, may see its seconds go back in one boot.
+            # A process that is migrated to another machine, for example, may see its seconds go back in one boot.
             offset = max(stored.offset, latest - self._seconds())
         self._offset, self._last = offset, latest
         return Epoch(boot, offset)

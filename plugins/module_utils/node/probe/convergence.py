@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether what BIRD has to do is done: sessions Established, and its routes in the kernel exactly as planned."""
+"""The check for convergence: BGP sessions are Established, and BIRD's routes are in the kernel exactly as planned."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from ...dataplane.bird_routes import bird_changes
 from ...state.node_state import NodeState
 from ..machine import Machine
 
-#: Seconds between two looks: short at first, when most nodes are done, then easy on a node that waits for another.
+#: Seconds between two looks: short at first, when most nodes converge, then longer, to spare a node that waits.
 _STEPS = (0.1, 0.2, 0.4, 0.8)
 
 
 class Convergence(t.NamedTuple):
-    """`missing` says in words what is not as it should be; nothing is missing on a converged node."""
+    """The number of sessions and routes that are expected and there, and what is missing, in words.
+
+    `missing` is empty on a converged node.
+    """
 
     sessions_expected: int
     sessions_established: int
@@ -30,16 +33,21 @@ class Convergence(t.NamedTuple):
 
     @property
     def converged(self) -> bool:
+        """Whether nothing is missing."""
         return not self.missing
 
 
 def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED) -> Convergence:
-    """`state` is the node's own. One question to BIRD, one route dump. With backup routes BIRD is asked once more: what
-    they hold is not there by BGP. `dropped`: what the kernel dropped of TCP meanwhile."""
+    """Return how far the node is from `state`, its own, with one question to BIRD and one dump of the kernel's routes.
+
+    If the state has backup routes, BIRD is asked once more, because a destination that only a backup route reaches
+    counts as missing. A BIRD that does not answer is reported in `missing`. `dropped` are the TCP segments that the
+    kernel dropped meanwhile, to explain a session that is down. Raise KernelError.
+    """
     missing: list[str] = []
     established = _sessions(machine, state, missing, dropped)
     owners = {route.destination: route.node for route in state.bird_routes}
-    # A route that is there and should not be goes by itself, a graceful restart later.
+    # A superfluous route does not count: BIRD removes it by itself, after a graceful restart at the latest.
     absent = [change for change in bird_changes(machine.kernel, state) if change.action != "-"]
     for change in absent:
         owner = f" of {owners[change.subject]}" if owners[change.subject] else ""
@@ -54,7 +62,10 @@ def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED)
 
 
 def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
-    """Looks until nothing is missing or `timeout` seconds are over; 0 looks once."""
+    """Look repeatedly until nothing is missing or `timeout` seconds have passed, and return the last result.
+
+    With 0 it looks once. Raise KernelError.
+    """
     deadline = time.monotonic() + timeout
     attempt = 0
     before = dropped_segments.read(machine.netstat)
@@ -68,7 +79,10 @@ def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
 
 
 def _held(machine: Machine, state: NodeState, missing: list[str]) -> set[str]:
-    """Destinations of the state's routes that backup routes hold."""
+    """Return the destinations in the state's routes that only backup routes reach; none if BIRD cannot be asked.
+
+    BIRD's error is appended to `missing` then.
+    """
     if state.bird is None or not state.bird.backups:
         return set()
     try:

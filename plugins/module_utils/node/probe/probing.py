@@ -1,10 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ICMP echo to many addresses of both IP versions at once from one process: who answers, how fast, and why not.
+"""ICMP echo to many addresses of both IP versions at once, from one process: which answer, how fast, and why not.
 
-A probe may carry a mark, so that a routing rule sends it another way than live packets, and is never fragmented: a path
-that cannot take its size is a path that does not answer. Standard library alone; needs root (raw socket, SO_MARK).
+A probe may carry a mark, so that a routing rule sends it by another route than live packets. It is never fragmented: a
+path that cannot carry its size is a path that does not answer. It needs the standard library only, and root (raw
+socket, SO_MARK).
 """
 
 from __future__ import annotations
@@ -23,18 +24,21 @@ from ...base.addresses import family_of
 
 # linux/in6.h, linux/in.h and asm-generic/socket.h; the socket module has them only in part.
 _IP_MTU_DISCOVER = 10
-_IP_PMTUDISC_PROBE = 3  # sets DF and does not go by a path MTU that was learnt before
+_IP_PMTUDISC_PROBE = 3  # sets DF and ignores a path MTU that was learnt before
 _SO_MARK = getattr(socket, "SO_MARK", 36)
 _SOL_RAW, _ICMP_FILTER = 255, 1  # linux/icmp.h; a set bit of the filter keeps a type away, here and below
 _ICMP6_FILTER = 1  # linux/icmpv6.h
 _IPV6_MTU_DISCOVER, _IPV6_DONTFRAG = 23, 62
-_PAYLOAD = struct.Struct("!8sIId")  # which run, number of the target, sequence, time of sending
+_PAYLOAD = struct.Struct("!8sIId")  # id of the run, index of the target, sequence number, time of sending
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Icmp:
-    """One IP version's: types and, of errors, {(type, code): words}. `header` is the bytes of an IP header without
-    options, and `destination` where in it that stands."""
+    """The constants of one IP version.
+
+    `header` is the bytes of an IP header without options, and `destination` the offset of the destination address in
+    it. `errors` are the ICMP types of errors, and `codes` maps (type, code) to words.
+    """
 
     family: int
     header: int
@@ -72,7 +76,7 @@ def _icmp_of(address: str) -> _Icmp:
 
 
 class Target(t.NamedTuple):
-    """`size` is that of the whole IP packet in bytes, at least 52 (IPv6: 72)."""
+    """An address to probe. `size` is that of the whole IP packet in bytes, at least 52 (IPv6: 72)."""
 
     address: str
     size: int = 84
@@ -80,8 +84,12 @@ class Target(t.NamedTuple):
 
 
 class ProbeResult(t.NamedTuple):
-    """Times are in milliseconds; those of the round trip None without an answer. `longest_gap` is for how long nothing
-    came through, counted in probes lost in a row. `reason` is "" when nothing was lost."""
+    """The result for one target.
+
+    `rtt_min` and `rtt_max` are round-trip times in milliseconds, None without an answer. `longest_gap` is the greatest
+    number of probes lost in a row, times the interval, in milliseconds. `reason` says why probes were lost, "" if none
+    was.
+    """
 
     name: str
     address: str
@@ -95,14 +103,17 @@ class ProbeResult(t.NamedTuple):
 
     @property
     def lost(self) -> int:
+        """The number of probes without an answer."""
         return self.sent - self.received
 
 
 class ProbeError(Exception):
-    """No probe could be sent at all."""
+    """The error for probes that cannot be sent at all."""
 
 
 class Tally:
+    """The count of probes and answers of one target, while they are under way."""
+
     def __init__(self, target: Target) -> None:
         self.target = target
         self.sent = 0
@@ -113,7 +124,7 @@ class Tally:
         self.reported = ""
 
     def longest_loss(self) -> int:
-        """Probes lost in a row."""
+        """Return the greatest number of probes lost in a row."""
         longest = previous = 0
         for sequence in [*sorted(self.answered), self.sent]:
             longest = max(longest, sequence - previous)
@@ -121,6 +132,7 @@ class Tally:
         return longest
 
     def answer(self, interval: float) -> ProbeResult:
+        """Return the result so far. `interval` is the seconds between two probes."""
         received = len(self.answered)
         lost = self.sent - received
         reason = ""
@@ -141,10 +153,10 @@ class Tally:
 
 
 class Exchange:
-    """Probes to `targets` under way, and what came back of them: `tallies`, in the order of the targets.
+    """Probes to `targets` under way, and their counts so far: `tallies`, in the order of the targets.
 
-    `mark` is the packets' fwmark, `source` the source address of those of its IP version. Raises ProbeError. To be
-    closed.
+    `mark` is the packets' fwmark. `source` is the source address of packets of its IP version, "" for the kernel's
+    choice. Raise ProbeError if a socket cannot be opened. The caller must call `close`.
     """
 
     def __init__(self, targets: t.Sequence[Target], mark: int = 0, source: str = "") -> None:
@@ -166,12 +178,16 @@ class Exchange:
             raise
 
     def send(self, number: int) -> None:
+        """Send the next probe to the target with this index. A refusal by the kernel is recorded as its loss."""
         tally = self.tallies[number]
         icmp = _icmp_of(tally.target.address)
         _send(self._socks[icmp], icmp, tally, self._run, number)
 
     def receive(self, seconds: float = 0.0) -> bool:
-        """Takes in what has come, or waits at most `seconds` for the first packet. Returns whether one came."""
+        """Process all packets that have arrived, after waiting at most `seconds` for the first one.
+
+        Return False if none came in that time. With 0 it does not wait, and returns True.
+        """
         if seconds > 0 and not self._ready.poll(int(seconds * 1000) + 1):
             return False
         for icmp, sock in self._socks.items():
@@ -179,7 +195,7 @@ class Exchange:
         return True
 
     def receive_late(self, timeout: float) -> None:
-        """Waits for the answers that are due, at most `timeout` seconds."""
+        """Wait for the answers that are missing, at most `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while any(len(tally.answered) < tally.sent for tally in self.tallies):
             left = deadline - time.monotonic()
@@ -187,6 +203,7 @@ class Exchange:
                 break
 
     def close(self) -> None:
+        """Close the sockets."""
         for sock in self._socks.values():
             sock.close()
 
@@ -199,11 +216,11 @@ def probe(
     mark: int = 0,
     source: str = "",
 ) -> list[ProbeResult]:
-    """`count` probes to each target, `interval` seconds between two to the same one, spread evenly over it.
+    """Send `count` probes to each target, and return one result for each, in their order.
 
-    Answers are waited for until `timeout` seconds after the last probe. Takes count * interval + timeout seconds,
-    however many targets there are. `mark` is the packets' fwmark, `source` the source address of those of its IP
-    version.
+    Probes to one target are `interval` seconds apart, and those to all targets are spread evenly over the interval. The
+    call takes at most count * interval + `timeout` seconds, however many targets there are: answers may come until
+    `timeout` seconds after the last probe. `mark` and `source` are as in Exchange. Raise ProbeError.
     """
     if not targets:
         return []
@@ -224,7 +241,7 @@ def _rounds(exchange: Exchange, count: int, interval: float) -> None:
     sent = 0
     while sent < total:
         now = time.monotonic()
-        # All that is due; a late process catches up without bursting more than one round.
+        # Send everything that is due; a late process catches up with at most one round in a burst.
         due = min(total, int((now - started) / step) + 1 if step else total, sent + width)
         while sent < due:
             exchange.send(sent % width)
@@ -264,7 +281,7 @@ def _open(icmp: _Icmp, mark: int, source: str) -> socket.socket:
 
 
 def _filter(sock: socket.socket, icmp: _Icmp) -> None:
-    """Nothing is fragmented, and nothing comes in but answers and errors."""
+    """Forbid fragmentation of what is sent, and let only echo replies and ICMP errors in."""
     wanted = sum(1 << kind for kind in (icmp.reply, *icmp.errors))
     if icmp is _ICMPV6:
         sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
@@ -281,7 +298,7 @@ def _send(sock: socket.socket, icmp: _Icmp, tally: Tally, run: bytes, number: in
     now = time.monotonic()
     payload = _PAYLOAD.pack(run, number, sequence, now)
     head = struct.pack("!BBH2sH", icmp.request, 0, 0, run[:2], sequence & 0xFFFF)
-    if icmp is _ICMP:  # the kernel puts IPv6's in, which the addresses go into
+    if icmp is _ICMP:  # the kernel computes IPv6's, which covers the addresses
         head = head[:2] + struct.pack("!H", checksum(head + payload)) + head[4:]
     packet = head + payload
     packet += b"\0" * (tally.target.size - icmp.header - len(packet))  # zeros change no checksum
@@ -292,7 +309,7 @@ def _send(sock: socket.socket, icmp: _Icmp, tally: Tally, run: bytes, number: in
             sock.sendto(packet, (tally.target.address, 0))
             return
         except OSError as error:
-            # A full send queue passes by itself; it is not the path's doing.
+            # A full send queue drains by itself, and says nothing of the path.
             if error.errno in (errno.ENOBUFS, errno.EAGAIN) and attempt < 19:
                 time.sleep(0.002)
                 continue
@@ -337,7 +354,10 @@ def _count(tallies: t.Sequence[Tally], payload: bytes, now: float) -> None:
 
 
 def _note(body: bytes, by_address: t.Mapping[str, list[Tally]], run: bytes, sender: str, icmp: _Icmp = _ICMP) -> None:
-    """An ICMP error quotes the head of the packet that it is about."""
+    """Record an ICMP error, which quotes the first bytes of the packet that caused it, for the targets of that packet.
+
+    Errors about packets of other processes are ignored.
+    """
     inner = body[8:]
     length = icmp.header if icmp is _ICMPV6 else (inner[0] & 0xF) * 4
     quoted = inner[length : length + 8]
@@ -351,7 +371,7 @@ def _note(body: bytes, by_address: t.Mapping[str, list[Tally]], run: bytes, send
 
 
 def checksum(data: bytes) -> int:
-    """The Internet checksum (RFC 1071)."""
+    """Return the Internet checksum of `data` (RFC 1071)."""
     if len(data) % 2:
         data += b"\0"
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a change of state does to BGP, told from the two states."""
+"""The effects of a change of state on BGP, derived from the two states."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from ...bgp.session_changes import SessionChange
 from ...dataplane.change import Change
 from ...state.node_state import NodeState
 
-#: As many sessions of one kind of news have a line each; more are one line.
+#: Up to this number, sessions with the same reason have a line each; more are one line.
 _SINGLE = 8
 
 
 def resets(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[str] = ()) -> tuple[SessionChange, ...]:
-    """The sessions that BIRD ends or restarts when it goes from `old` to `new`; filters restart none. `passwords` are
-    the secrets that get another value."""
+    """Return the sessions that BIRD ends or restarts when the state changes from `old` to `new`; () if `old` is None.
+
+    Changed filters restart none. `passwords` are the names of the secrets whose value changes.
+    """
     return session_changes.resets(old.bird, new.bird, passwords) if old is not None else ()
 
 
 def planned(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[str] = ()) -> t.Iterator[Change]:
-    """`! session  Node_10_0_0_2 (node2)  restarts: cluster id`."""
+    """Yield one change for each session that `resets` returns.
+
+    It looks like `! session  Node_10_0_0_2 (node2)  restarts: cluster id`. More than eight sessions with the same
+    reason are one change.
+    """
     groups: dict[str, list[SessionChange]] = {}
     for change in resets(old, new, passwords):
         groups.setdefault(change.text, []).append(change)
@@ -38,7 +44,7 @@ def planned(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[
 
 
 def withdrawn(old: t.Optional[NodeState], new: NodeState) -> tuple[str, ...]:
-    """Blocks that are announced now and will not be."""
+    """Return the blocks (CIDRs) that `old` announces and `new` does not; () if `old` is None or without BGP."""
     if old is None or old.bird is None:
         return ()
     kept = set(new.bird.blocks) if new.bird else set()

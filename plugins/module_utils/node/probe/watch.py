@@ -1,13 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counting what is lost while routes are replaced: probes at a steady rate from a process that outlives its starter.
+"""The watch, which counts lost packets while routes are replaced: probes at a steady rate from a detached process.
 
-    /run/calico/watch.lock  locked by the process for as long as it lives; holds its number
-    /run/calico/watch.json  what it found, written whole at its end
+    /run/calico/watch.lock  locked by the process for as long as it lives; holds its process id
+    /run/calico/watch.json  written at its start, and replaced at its end by what it found
 
-There is one watch on a node: another start ends it. It ends by itself after its limit, so a controller that dies leaves
-a file behind and nothing else.
+There is one watch on a node: starting another one ends it. It ends by itself after its limit, so that a controller that
+dies leaves only a file behind.
 """
 
 from __future__ import annotations
@@ -31,16 +31,19 @@ PATH = "/run/calico/watch.json"
 _NAME = "calico-watch"  # as `ps` and `top` show it; 15 letters at most
 _TICK = 0.05  # seconds between two bursts
 _BURST = 10  # probes in a burst: 200 a second from a node, however many paths it has
-_SHARE = 0.02  # of a processor; where a burst costs more, they are further apart
+_SHARE = 0.02  # of a processor; if bursts cost more, they are further apart
 _SLOWEST_TICK = 1.0  # seconds
-_LATE = 1.0  # seconds that the last answers have
+_LATE = 1.0  # seconds to wait for the last answers
 _SILENT = 1.0  # seconds; see _found
-#: Seconds for a process to begin or to end, on a machine that has no time.
+#: Seconds for a process to begin or to end, on a busy machine.
 PATIENCE = 30.0
 
 
 def interval(paths: int) -> float:
-    """Seconds between two probes to one path: a twentieth up to ten paths, then as the limit of the node allows."""
+    """Return the seconds between two probes to one path: 0.05 for up to ten paths, more for more.
+
+    A node sends at most 200 probes per second.
+    """
     return _TICK * max(1.0, paths / _BURST)
 
 
@@ -50,9 +53,10 @@ def start(
     path: t.Optional[str] = None,
     exchange: t.Callable[[t.Sequence[Target]], Exchange] = Exchange,
 ) -> None:
-    """Start a watch of `targets` that ends after `limit` seconds at the latest; stop the one that may be running.
+    """Start a watch of `targets` that ends after `limit` seconds at the latest, and end the one that may be running.
 
-    Returns when the watch sends. Raises ProbeError, also for what `exchange` raises in the watch's process.
+    Return when the watch sends. `path` is that of its result file. Raise ProbeError if the watch cannot be started, or
+    if `exchange` fails in its process.
     """
     path = path or PATH
     stop(path)
@@ -76,7 +80,7 @@ def start(
 def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
     """End the watch and wait, at most `patience` seconds, until its file is written; return whether one was running.
 
-    Raises ProbeError.
+    Raise ProbeError if it does not end in time, or if the lock file cannot be opened.
     """
     with _opened(path or PATH) as lock:
         if _taken(lock):
@@ -99,7 +103,10 @@ def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
 
 
 def running(path: t.Optional[str] = None) -> t.Optional[int]:
-    """Return the number of the process that watches, None when there is none."""
+    """Return the process id of the running watch, 0 if it is not written yet, None if no watch runs.
+
+    Raise ProbeError if the lock file cannot be opened.
+    """
     with _opened(path or PATH) as lock:
         if _taken(lock):
             return None
@@ -108,11 +115,12 @@ def running(path: t.Optional[str] = None) -> t.Optional[int]:
 
 
 def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optional[dict[str, t.Any]]:
-    """End the watch of `process`; return what it found (see _report), None where there is none that left a file.
+    """End the watch with the process id `process`, and return what it found, a dict of `_report`.
 
-    `state` is "stopped" when it counted until now, "ended" when it came to its limit before, "running" when its process
-    was killed: then nothing was counted. A watch of another process than the one that was running belongs to a later
-    change, whose controller came after ours was killed: it is let be, and the answer is None.
+    `state` in it is "stopped" if the watch counted until this call, "ended" if it had come to its limit before,
+    "running" if its process was killed: nothing was counted then. Return None if there is no readable file. Return None
+    also if the running watch is another process: it belongs to a later change, and goes on. Raise ProbeError as `stop`
+    does.
     """
     path = path or PATH
     if running(path) not in (None, process):
@@ -126,7 +134,7 @@ def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optiona
 
 
 def _name(process: int) -> str:
-    """Of a process by its number; "" when there is none. The number may be left from one that is long gone."""
+    """Return the name of a process by its id, "" if there is none. An id in a file may be from an ended process."""
     try:
         with open(f"/proc/{process}/comm", encoding="utf-8", errors="replace") as stream:
             return stream.read().strip()
@@ -147,7 +155,7 @@ def _open_lock(path: str) -> int:
     name = os.path.splitext(path)[0] + ".lock"
     try:
         os.makedirs(os.path.dirname(name), mode=0o755, exist_ok=True)
-        # Never replaced or removed: two processes must not lock two files of one name.
+        # The file is never replaced or removed: two processes must not lock two files of one name.
         return os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ProbeError(
@@ -164,12 +172,15 @@ def _taken(lock: int) -> bool:
 
 
 def _detached(opened: t.Callable[[], Exchange], limit: float, path: str, writing: int) -> t.NoReturn:
-    """The rest of the child's life: away from the session and the pipes of the connection that it was started by."""
+    """Run the watch in a process apart from the session and the pipes of the connection that started it, then exit.
+
+    An error is written to `writing`, the pipe to the starter. This never returns.
+    """
     try:
         os.setsid()
         if os.fork():
             os._exit(0)
-        # Objects of the starter must not close what has the numbers of their files now.
+        # Objects of the starter must not close new files that have got the numbers of their own.
         gc.disable()
         os.chdir("/")
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -180,7 +191,7 @@ def _detached(opened: t.Callable[[], Exchange], limit: float, path: str, writing
                 with contextlib.suppress(OSError):
                     os.close(number)
         _watch(opened, limit, path, writing)
-    except BaseException as error:  # noqa: BLE001 - nobody is above to whom it could go
+    except BaseException as error:  # noqa: BLE001 - no caller could receive it
         with contextlib.suppress(OSError):
             os.write(writing, str(error).rstrip(".").encode())
         os._exit(1)
@@ -221,9 +232,9 @@ def _send_steadily(exchange: Exchange, deadline: float, done: t.Callable[[], boo
             number = (number + 1) % width
         before, used = used, time.process_time()
         tick = min(_SLOWEST_TICK, max(_TICK, (used - before) / _SHARE))
-        # A process that was held up does not make up for it: with two bursts that are nearer to each other than a tick,
-        # a short cut would count as a longer one.
-        # One sleep, whatever comes meanwhile: waking for each answer would cost as much as all the rest.
+        # A process that was held up does not catch up: with two bursts closer to each other than a tick, a short
+        # interruption would count as a longer one.
+        # There is one sleep, whatever arrives meanwhile: waking for each answer would cost as much as everything else.
         time.sleep(max(_TICK, now + tick - time.monotonic()))
         exchange.receive()
         now = time.monotonic()
@@ -234,7 +245,11 @@ def _write(path: str, state: str, exchange: Exchange, started: float) -> None:
 
 
 def _report(state: str, tallies: t.Sequence[Tally], seconds: float) -> dict[str, t.Any]:
-    """`interval` and `resolution` are in milliseconds: between two probes to one path as planned, and at most."""
+    """Return what was found: state, seconds (how long it ran), interval, resolution and targets (dicts of `_found`).
+
+    `interval` is the planned time between two probes to one path, `resolution` the longest that occurred; both are in
+    milliseconds.
+    """
     apart = interval(len(tallies))
     widest = max(
         (later - earlier for tally in tallies for earlier, later in zip(tally.sent_at, tally.sent_at[1:])),
@@ -250,10 +265,11 @@ def _report(state: str, tallies: t.Sequence[Tally], seconds: float) -> dict[str,
 
 
 def _found(tally: Tally, apart: float) -> dict[str, t.Any]:
-    """An Answer's fields, `lost`, the gap by the times of sending, and `silent`: milliseconds until the first answer.
+    """Return the result for one target: the fields of ProbeResult, `lost`, and `silent`.
 
-    A path that answered nothing for its first second was down before the change; it counts from its first answer on.
-    One that never answers is lost altogether.
+    `silent` is the milliseconds until the first answer, 0.0 if it came within a second. A path without an answer in its
+    first second was down before the change: it counts from its first answer on. A path that never answers has lost all
+    probes. `longest_gap` follows from the times of sending; round-trip times are None.
     """
     answered = sorted(tally.answered)
     first = answered[0] if answered else 0
@@ -269,7 +285,7 @@ def _found(tally: Tally, apart: float) -> dict[str, t.Any]:
     sent = tally.sent - first
     lost = sent - len(answered)
     answer = tally.answer(apart)._asdict()
-    # Answers lie in the socket until the next burst: how long they took is not known.
+    # Answers wait in the socket until the next burst, so that their round-trip times are not known.
     answer.update(rtt_min=None, rtt_max=None)
     answer.update(sent=sent, lost=lost, longest_gap=round(longest * 1000, 1), silent=round(silent * 1000, 1))
     if not lost:

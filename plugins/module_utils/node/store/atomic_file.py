@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node's own files: the old one or the new one, whatever happens in between, and words for a disk that refuses."""
+"""The node's own files, replaced atomically: after a crash a file has its old or its new content, never a part."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from ...dataplane.drivers import file
 
 
 class FileError(Exception):
-    """A file could not be written. The one that was there stands as it was."""
+    """The error for a file that could not be written. The file that was there before is unchanged."""
 
 
 def write(path: str, content: str, mode: int) -> None:
-    """Replaces `path` by a new file; after the return it is on the disk. Makes missing folders. Raises FileError."""
+    """Replace the file at `path` atomically, create missing folders, and return after the content is on the disk.
+
+    `mode` is the permissions, such as 0o644. Raise FileError if the file system refuses.
+    """
     try:
         file.write(path, content, mode)
     except OSError as error:
@@ -26,7 +29,10 @@ def write(path: str, content: str, mode: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Puts a folder's entries on the disk: without it a rename may be lost with the power."""
+    """Write a folder's entries to the disk, so that a rename in it survives a power failure.
+
+    Raise OSError on failure.
+    """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a node tells what workloads came to it, and takes what other nodes told."""
+"""The exchange of workloads between nodes, on one node: what it reports to others, and what it stores of others."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from .store import Store
 
 
 def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
-    """What this node tells others of: its name, its endpoints, and a sentence for each record that cannot be read.
+    """Return what this node reports of itself: its name, its endpoints, and a sentence for each unreadable record.
 
-    Name "" on a node that has no state yet. Raises StoreError.
+    The endpoints are the workloads that the agent attached, without those of the inventory. A node that has no stored
+    state returns ("", (), []). Raise StoreError if the stored state cannot be read.
     """
     stored = Store(machine.store).load()
     if stored is None:
@@ -37,8 +38,12 @@ def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """`changes` are about endpoints, by name. `changed` also when what was begun before was only completed, and when
-    the file had something that nobody takes. `left_out`: what was told and is not taken."""
+    """The result of `take`.
+
+    `changes` are the differences in the stored endpoints, by name. `changed` is True if there are any, if an earlier
+    `take` was interrupted, or if the file was unreadable or had invalid endpoints. `left_out` are the endpoints of
+    `told` that this node rejects.
+    """
 
     changes: tuple[Change, ...]
     changed: bool
@@ -54,10 +59,16 @@ def take(
     check: bool = False,
     lock_timeout: float = 60.0,
 ) -> Taken:
-    """Takes what was told of other nodes (see fleet.remote_endpoints.told_of) to the disk, and has policy count on it.
+    """Store the endpoints of other nodes, apply this node's policy with them, and return what changed.
 
-    `nodes` are all of the fleet. Another time of asking alone is written and is no change. Raises ValueError for what
-    cannot be understood, and LockError, FileError, StoreError or what the writer raises.
+    `told` maps a node name to {"collected": time, "endpoints": [...], "blocks": [...]}; see
+    state.remote_endpoints.told_of. `nodes` are the names of all nodes of the fleet: what is stored of any other node is
+    removed. `who` names the caller in the node's lock, `lock_timeout` is in seconds. With `check` nothing is written or
+    locked. A newer collection time alone is stored, but not reported as a change.
+
+    Raise ValueError if `told` has another shape. Raise LockError, FileError or StoreError. If endpoints changed, raise
+    also AgentSilent, AgentRefused or NotTakenOver from the agent; without an agent RecordsUnreadable, IpamUnreadable,
+    ObserveError, KernelError, ApplyError or MissingLibrary.
     """
     if check:
         return _difference(machine, told, nodes)[0]
@@ -74,7 +85,10 @@ def take(
 def _difference(
     machine: Machine, told: t.Mapping[str, t.Any], nodes: t.Collection[str]
 ) -> tuple[Taken, t.Optional[Known], RemoteEndpoints]:
-    """What taking it changes, what is known (None: unreadable), and what will be."""
+    """Return the result of taking `told`, what is stored before (None if the file is unreadable), and what to store.
+
+    Raise StoreError, or ValueError if `told` has another shape.
+    """
     stored = Store(machine.store).load()
     here = stored.state.node if stored else ""
     try:
@@ -107,7 +121,7 @@ def _by_name(remote: RemoteEndpoints) -> dict[str, Endpoint]:
 
 
 def _text(endpoint: Endpoint) -> str:
-    """`10.244.2.3  labels app=db,tier=data  ports sql tcp 5432`"""
+    """Return an endpoint in words: `10.244.2.3  labels app=db,tier=data  ports sql tcp 5432`."""
     implied = dict(namespaced_labels({}, endpoint.namespace))
     labels = ",".join(f"{key}={value}" for key, value in endpoint.labels if key not in implied)
     ports = ", ".join(f"{one.name} {one.protocol} {one.port}" for one in endpoint.ports)
@@ -116,7 +130,10 @@ def _text(endpoint: Endpoint) -> str:
 
 
 def _enforce(machine: Machine, who: str) -> None:
-    """The policy of this node, in the kernel, with what is on the disk now."""
+    """Bring this node's policy in the kernel in line with what is on the disk.
+
+    Do nothing without a state or a policy.
+    """
     stored = Store(machine.store).load()
     if stored is None:
         return

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Records of the workloads that stand on this node, and of those that are being made or taken away.
+"""Records of the workloads that the agent attached to this node, and of adds and deletes that are not finished.
 
-    /run/calico/workloads/<id>.json              stands: the agent keeps it so
-    /run/calico/workloads/unfinished/<id>.json   an add or a delete that is under way: after a crash it is removed
+    /run/calico/workloads/<id>.json              committed: the workload is attached, and the agent keeps it so
+    /run/calico/workloads/unfinished/<id>.json   an add or a delete has begun: after a crash the workload is removed
 
-Both folders and all files are root's alone: members of group `calico` read by the API, which says what they may.
-One file each, on a tmpfs: what they speak of does not outlive a boot either, so nothing is synced. Each step is one
-rename, whole or not at all, and may be repeated. One thread writes; any process may read.
+Both folders and all files are readable for root only. Members of group `calico` read them through the API, which says
+what they may see. There is one file per workload, on a tmpfs: the records end with the boot, as the workloads do, so
+that nothing is synced. Each step is one atomic rename and may be repeated. One thread writes; any process may read.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ...state.attachment import AttachedWorkload
 FOLDER = "/run/calico/workloads"
 UNFINISHED = "unfinished"
 
-#: Characters of a file's name before a hash takes the rest's place (NAME_MAX is 255).
+#: Characters of a file's name above which its end is replaced by a hash (NAME_MAX is 255).
 _LONGEST = 200
 _SUFFIX = ".json"
-#: Bytes of a record for the identity of the workload's namespace; blanks fill them.
+#: Bytes that a record reserves for the identity of the workload's namespace, padded with blanks.
 _ROOM = 40
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _FOLDER_MODE = 0o700
@@ -36,22 +36,31 @@ _FILE_MODE = 0o600
 
 
 class Endpoints:
-    """Every method but `load` and `unfinished` raises OSError."""
+    """The records of attached workloads below `folder`.
+
+    `load` and `unfinished` report errors as sentences; every other method raises OSError on failure.
+    """
 
     def __init__(self, folder: str = FOLDER) -> None:
         self._folder = folder
         self._unfinished = os.path.join(folder, UNFINISHED)
 
     def load(self) -> tuple[list[AttachedWorkload], list[str]]:
-        """Workloads that stand, by id, and a sentence for each record that cannot be read; it is left where it is."""
+        """Return the committed workloads, sorted by id, and a sentence for each record that cannot be read.
+
+        Unreadable records stay on the disk. A missing folder gives two empty lists. Raise nothing.
+        """
         return _read(self._folder)
 
     def unfinished(self) -> tuple[list[AttachedWorkload], list[str]]:
-        """Workloads whose add or delete was begun and not finished; as `load`."""
+        """Return the workloads whose add or delete is not finished, sorted by id, and sentences as `load` does."""
         return _read(self._unfinished)
 
     def close_to_others(self) -> None:
-        """Make both folders and all files in them root's alone: earlier releases left the outer one open to all."""
+        """Make both folders and all their files readable for root only.
+
+        Earlier releases left the outer folder open to all. Raise OSError on failure; missing folders are no failure.
+        """
         for folder in (self._folder, self._unfinished):
             try:
                 os.chmod(folder, _FOLDER_MODE)
@@ -64,18 +73,19 @@ class Endpoints:
                     os.chmod(entry.path, _FILE_MODE)
 
     def save(self, workload: AttachedWorkload) -> None:
-        """The record of a workload that stands, new or in place of the last one."""
+        """Write the committed record of a workload, and replace the one that it may have. Raise OSError on failure."""
         _write(self._folder, workload)
 
     def remove(self, identity: str) -> None:
-        """The record of a workload that stands."""
+        """Remove the committed record of a workload, if there is one. Raise OSError on failure."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._folder, file_name(identity)))
 
     def identify(self, identity: str, netns_identity: str) -> None:
-        """Write into the record of an add that has begun which namespace it is for.
+        """Write the identity of the workload's network namespace into its unfinished record.
 
-        In place: that costs a tenth of writing the record anew.
+        The text is overwritten in place, which takes a tenth of the time of writing the record anew. Raise
+        FileNotFoundError if there is no such record.
         """
         handle = os.open(os.path.join(self._unfinished, file_name(identity)), os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -84,19 +94,28 @@ class Endpoints:
             os.close(handle)
 
     def begin(self, workload: AttachedWorkload) -> None:
-        """An add begins."""
+        """Write the unfinished record of a workload at the beginning of an add. Raise OSError on failure."""
         _write(self._unfinished, workload)
 
     def commit(self, identity: str) -> None:
-        """The add is done: the workload stands."""
+        """Turn the unfinished record into a committed one at the end of an add.
+
+        Do nothing if there is no unfinished record. Raise OSError on failure.
+        """
         self._move(self._unfinished, self._folder, identity)
 
     def leave(self, identity: str) -> None:
-        """A delete begins: the workload stands no longer."""
+        """Turn the committed record into an unfinished one at the beginning of a delete.
+
+        Do nothing if there is no committed record. Raise OSError on failure.
+        """
         self._move(self._folder, self._unfinished, identity)
 
     def forget(self, identity: str) -> None:
-        """The delete is done, or the add is undone."""
+        """Remove the unfinished record, if there is one, at the end of a delete or when an add is undone.
+
+        Raise OSError on failure.
+        """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._unfinished, file_name(identity)))
 
@@ -104,26 +123,29 @@ class Endpoints:
         name = file_name(identity)
         try:
             os.rename(os.path.join(source, name), os.path.join(target, name))
-        except FileNotFoundError:  # the folder is missing, or it was moved before
+        except FileNotFoundError:  # the target folder is missing, or the record was moved before
             if os.path.exists(os.path.join(source, name)):
                 _make(target)
                 os.rename(os.path.join(source, name), os.path.join(target, name))
 
 
 def file_name(identity: str) -> str:
-    """Another one for each id, and one that is a file's name whatever the id is."""
+    """Return the name of the record of workload `identity`: a valid file name, different for each id."""
     data = identity.encode("utf-8", "surrogatepass")
     name = urllib.parse.quote(data, safe="")
     if name.startswith("."):
         name = f"%2E{name[1:]}"
     if len(name) > _LONGEST:
-        # "%-" is in no quoted text.
+        # "%-" never occurs in quoted text, so no other id has this name.
         name = f"{name[: _LONGEST - 34]}%-{hashlib.sha256(data).hexdigest()[:32]}"
     return name + _SUFFIX
 
 
 def _make(folder: str) -> None:
-    """Make one of the two folders, and the outer one before the inner one. Those above are everybody's to enter."""
+    """Create one of the two folders with mode 0700, and the outer one before the inner one.
+
+    Folders above them are created with the default mode.
+    """
     if os.path.basename(folder) == UNFINISHED and not os.path.isdir(os.path.dirname(folder)):
         _make(os.path.dirname(folder))
     os.makedirs(folder, mode=_FOLDER_MODE, exist_ok=True)
@@ -131,7 +153,10 @@ def _make(folder: str) -> None:
 
 
 def _text(workload: AttachedWorkload) -> bytes:
-    """The record, with the namespace's identity at its end and room for another one there."""
+    """Return the record as JSON.
+
+    The namespace's identity is at its end, padded so that it can be overwritten in place.
+    """
     told = json.dumps(workload.to_record()).encode("ascii")
     return told[:-1] + b', "netns_identity": ' + _netns_identity(workload.netns_identity) + b"}"
 
@@ -178,7 +203,7 @@ def _read(folder: str) -> tuple[list[AttachedWorkload], list[str]]:
                 raise ValueError(f"it is the record of {workload.id}")
             workloads.append(workload)
         except FileNotFoundError:
-            continue  # gone meanwhile
+            continue  # removed since the folder was listed
         except (OSError, ValueError, RecursionError) as error:
             problems.append(
                 f"{path} cannot be read: {error}. The workload that it was for is not looked after, and the file is "

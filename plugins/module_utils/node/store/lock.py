@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One writer at a time on a node."""
+"""The node's lock, which lets one process at a time change the node."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ _STEP = 0.05  # seconds between two attempts
 
 
 class LockError(Exception):
-    """Somebody else holds the lock for longer than we wait."""
+    """The error for a lock that another process held for the whole time that the caller waits."""
 
 
 @contextlib.contextmanager
 def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
-    """Holds the lock for the length of a `with`. The kernel lets go of it when the process ends, however it ends.
+    """Hold the lock file `path` within a `with` block.
 
-    `who` is what others read while they wait; `timeout` is in seconds. Raises LockError.
+    The kernel releases the lock when the process ends. `who` names the holder in the file, for the errors of processes
+    that wait. Wait at most `timeout` seconds, and raise LockError if another process holds the lock for so long. The
+    file is created if it is missing. Raise OSError if it cannot be opened.
     """
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    # Never replaced or removed: two processes must not lock two files of one name.
+    # The file is never replaced or removed: two processes must not lock two files of one name.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         deadline = time.monotonic() + timeout
@@ -51,7 +53,7 @@ def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
 
 
 def taken(path: str) -> bool:
-    """Whether somebody holds the lock now. Makes no file."""
+    """Return whether a process holds the lock file `path`; False if there is no such file. Never create it."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A NodeState as one short text, for the agent's socket: that of a large fleet would not fit into a request."""
+"""A NodeState compressed to one text, for the agent's socket: as JSON, a large fleet's would exceed a request."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from ...state.node_state import NodeState
 
 
 def pack(state: NodeState) -> str:
+    """Return `state` as a text that `unpack` reads."""
     return packed(state.to_dict())
 
 
 def unpack(value: t.Any) -> NodeState:
-    """Of `pack`, or of NodeState.to_dict. Raises ValueError."""
+    """Return the NodeState that `pack` or NodeState.to_dict made `value` of. Raise ValueError for anything else."""
     if isinstance(value, str):
         try:
             value = unpacked(value)

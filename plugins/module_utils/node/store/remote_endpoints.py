@@ -1,11 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node knows of other nodes' workloads, on its disk.
+"""The file with what a node knows of other nodes' workloads.
 
-    /var/lib/calico/remote-endpoints.json    by node: when it was asked, and its workloads that came between runs
+    /var/lib/calico/remote-endpoints.json    by node: when it was asked, and the workloads that its agent attached
 
-It outlives a boot. Policy here counts on it whether an agent runs or not; the agent reads it again when it is told to.
+The file survives a reboot. This node's policy uses it whether an agent runs or not; a running agent reads it again when
+it receives `remote_endpoints.reload`.
 """
 
 from __future__ import annotations
@@ -22,30 +23,33 @@ from . import atomic_file
 
 FILE = "remote-endpoints.json"
 
-#: Bytes of the file that are read. 10,000 workloads of other nodes take 5 MB.
+#: Most characters that the file may have. 10,000 workloads of other nodes take 5 MB.
 LIMIT = 256 * 1024 * 1024
 
 
 class RemoteUnreadable(Exception):
-    """The file cannot be read. The text says what is wrong and how to go on."""
+    """The error for a file that cannot be read. Its text says what is wrong and how to go on."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """`complete` is False from the writing of the file until policy here is in force with it. `left_out`: endpoints in
-    the file that nobody takes; an older release wrote it unchecked."""
+    """The content of the file.
+
+    `complete` is False from when the file is written until this node's policy is applied with it. `left_out` are
+    endpoints in the file that are not valid, because an older release wrote them unchecked.
+    """
 
     remote: RemoteEndpoints = dataclasses.field(default_factory=RemoteEndpoints)
     complete: bool = True
     left_out: tuple[LeftOut, ...] = ()
 
     def believed_by(self, state: t.Optional[NodeState]) -> Known:
-        """Return what the node with this state takes of it; see RemoteEndpoints.believed_by."""
+        """Return the part that the node with this state accepts, with what it rejects added to `left_out`."""
         remote, left_out = self.remote.believed_by(state)
         return dataclasses.replace(self, remote=remote, left_out=(*self.left_out, *left_out))
 
     def problem(self, folder: str) -> str:
-        """Return in words what of the file is not taken, "" for nothing."""
+        """Return a sentence about what is left out of the file in `folder`, "" if nothing is."""
         if not self.left_out:
             return ""
         return (
@@ -55,18 +59,24 @@ class Known:
 
 
 def path(folder: str) -> str:
-    """`folder` is Machine.store."""
+    """Return the path of the file in `folder`, which is Machine.store."""
     return os.path.join(folder, FILE)
 
 
 def load(folder: str, state: t.Optional[NodeState]) -> RemoteEndpoints:
-    """Return what the node with this state takes of the file, nothing where there is none. Raises RemoteUnreadable."""
+    """Return the endpoints in the file that the node with this state accepts; none if there is no file.
+
+    Raise RemoteUnreadable if the file cannot be read.
+    """
     return known(folder).believed_by(state).remote
 
 
 def known(folder: str) -> Known:
-    """Return the file's content, each part of it checked but for what takes the node's state. Raises
-    RemoteUnreadable."""
+    """Return the file's content without the endpoints that are not valid; an empty, complete one if there is no file.
+
+    Whether the node accepts an endpoint is not checked: `Known.believed_by` does. Raise RemoteUnreadable if the file
+    cannot be read.
+    """
     name = path(folder)
     try:
         with open(name, encoding="utf-8") as stream:
@@ -86,6 +96,6 @@ def known(folder: str) -> Known:
 
 
 def save(folder: str, known: Known) -> None:
-    """Replaces the file. Raises FileError; the old one stands then."""
+    """Replace the file in `folder`. Raise FileError on failure; the old file stays then."""
     data = {"complete": known.complete, "nodes": known.remote.to_dict()}
     atomic_file.write(path(folder), json.dumps(data), 0o600)

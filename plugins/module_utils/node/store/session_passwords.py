@@ -1,12 +1,12 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which passwords a node's BIRD is to have, out of those that came with the run and those that the node has.
+"""The passwords that a node's BIRD must have, chosen from those of the run and those that the node has.
 
-No state and no generation holds a password: whichever is returned to, the passwords are those of now. A node that goes
-back by itself has no others than what its file has, so names that the state before needs stay until the change is
-confirmed. While sessions are held as they were, in the first phases of a change, known passwords stay as they are:
-another one restarts its sessions.
+No state and no generation holds a password: a node that returns to an older state keeps its current passwords. A node
+that reverts by itself has only the passwords in its file. So passwords that the previous state needs stay in the file
+until the change is confirmed. In the first phases of a change, known passwords stay as they are, because a new one
+restarts its session.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ from ...state.node_state import NodeState
 from ...state.phase import AT_REST, SESSIONS_HELD
 from ..machine import Machine
 
-#: Phases in which sessions are as they were.
-
 
 class PasswordMissing(BirdError):
-    """A session needs a password that neither the run nor the node has."""
+    """The error for sessions that need a password which neither the run nor the node has."""
 
     def __init__(self, names: t.Sequence[str], path: str) -> None:
         one = len(names) == 1
@@ -40,8 +38,12 @@ class PasswordMissing(BirdError):
 
 @dataclasses.dataclass(frozen=True)
 class PasswordPlan:
-    """`wanted` is what the file shall hold, None where it is left alone; `changed` are the secrets that have another
-    value there now, `missing` those that nobody has. A repr of it has names alone."""
+    """What to do with the passwords.
+
+    Its repr has the names of secrets only. `wanted` is the new content of the file, None to leave it alone. `changed`
+    are the names of secrets whose value changes, `missing` those for which there is no password. `path` is that of the
+    password file.
+    """
 
     wanted: t.Optional[Passwords] = None
     changes: tuple[Change, ...] = ()
@@ -50,7 +52,7 @@ class PasswordPlan:
     path: str = ""
 
     def check(self) -> None:
-        """Raises PasswordMissing."""
+        """Raise PasswordMissing if a password is missing."""
         if self.missing:
             raise PasswordMissing(self.missing, self.path)
 
@@ -63,10 +65,16 @@ def plan(
     waiting: t.Optional[NodeState] = None,
     before: t.Optional[NodeState] = None,
 ) -> PasswordPlan:
-    """For the sessions of `state`. `has_config`: whether bird.cfg is seen to in this run.
+    """Return which passwords the sessions of `state` need.
 
-    The node may still go back by itself to the state `waiting`, from an earlier run, or will be able to go back to
-    `before`, from this one: what these need stays. That the latter is not needed any more is told now all the same.
+    Write nothing. `has_config` says whether the run has a bird.cfg: without one, the passwords of a node with BGP are
+    left alone. `given` are the passwords of the run, by secret name. While the sessions are held as they were, a known
+    password is preferred to a given one; otherwise the given one is.
+
+    `waiting` is the state to which the node may still revert because of an earlier run, `before` the one to which it
+    can revert from this run. Passwords that these need are kept. The removal of those that only `before` needs is
+    reported in `changes`, although it happens when the change is confirmed. Raise OSError if the password file cannot
+    be read.
     """
     bird = state.bird
     if bird is not None and not has_config:
@@ -75,7 +83,7 @@ def plan(
     names = bird.secrets if bird is not None else ()
     first, then = (known, given) if state.phase in SESSIONS_HELD else (given, known)
     needed = {name: first[name] if name in first else then[name] for name in names if name in first or name in then}
-    # Between the phases of a change the fleet may return to what it was.
+    # Between the phases of a change the fleet may return to its former state.
     kept = {} if state.phase in AT_REST else known
     shown = {**kept, **_of(waiting, known), **needed}
     wanted = {**_of(before, known), **shown}
@@ -95,19 +103,26 @@ def _of(state: t.Optional[NodeState], known: t.Mapping[str, str]) -> dict[str, s
 
 
 def outdated(machine: Machine, given: t.Mapping[str, str]) -> list[str]:
-    """Of `given`, the names of those that this node has with another value: their sessions will restart."""
+    """Return the sorted names of the secrets in `given` that have another value on this node.
+
+    Their sessions will restart. `given` maps the name of a secret to its password. Raise OSError if the password file
+    cannot be read.
+    """
     known = secrets_file.current(machine.bird_config)
     return sorted(name for name in given if name in known and known[name] != given[name])
 
 
 def prune(machine: Machine, state: NodeState) -> None:
-    """When a node cannot go back any more: what only the state before needed goes. Raises OSError."""
+    """Remove the passwords that the sessions of `state` do not need, once the node cannot revert any more.
+
+    Do nothing if `state` is without BGP. Raise OSError on failure.
+    """
     if state.bird is not None:
         secrets_file.prune(machine.bird_config, _of(state, secrets_file.current(machine.bird_config)))
 
 
 def _file(machine: Machine, known: t.Mapping[str, str], wanted: t.Mapping[str, str]) -> t.Iterator[Change]:
-    """`+ bird     /etc/calico/bird.secrets.conf  2 passwords`, by names alone."""
+    """Yield the change of the password file, `+ bird     /etc/calico/bird.secrets.conf  2 passwords`, or nothing."""
     path = secrets_file.beside(machine.bird_config)
     mode = secrets_file.open_to_others(machine.bird_config)
     if not known and wanted:
@@ -123,7 +138,11 @@ def _file(machine: Machine, known: t.Mapping[str, str], wanted: t.Mapping[str, s
 
 
 def _sessions(bird: t.Optional[Bird], changed: t.Sequence[str]) -> t.Iterator[Change]:
-    """Yield `~ bird  password of 10.10.1.1  tor-a:password is another one`; see node/probe/sessions.py for restarts."""
+    """Yield one change for each secret whose value changes.
+
+    It looks like `~ bird  password of 10.10.1.1  tor-a:password is another one`. Restarts of sessions are reported by
+    node/probe/sessions.py.
+    """
     for name in changed:
         peers = [peer for peer in (bird.peers if bird else ()) if peer.password == name]
         shown = [f"{peer.node} ({peer.address})" if peer.node else peer.address for peer in peers]

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node keeps on its disk: the state that it shall have, and the last ones that it had.
+"""The states on a node's disk: the one that it must have, and the last ones that it had.
 
     /var/lib/calico/state.json          what the boot unit applies and the next run starts from
-    /var/lib/calico/generations/N.json  states that were applied completely, for going back to them
+    /var/lib/calico/generations/N.json  states that were applied completely, to return to
 
-`state.json` is written before a change begins: one that is cut short is completed at boot or by the next run, and no
-block is ever in the kernel without being on the disk.
+`state.json` is written before a change begins. A change that is interrupted is completed at boot or by the next run,
+and no block is ever in the kernel without being on the disk.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ KEPT = 10
 
 
 class StoreError(Exception):
-    """What is stored cannot be read."""
+    """The error for a stored file that is missing, although it is needed, or cannot be read."""
 
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A file that belongs to the node's state. `mode` is octal text, "0644". `last`: it tells others that the node is
-    ready, so that it is written when all else stands, and goes first."""
+    """A file that belongs to the node's state.
+
+    `mode` is octal text, "0644". `last` marks a file that announces the node as ready: it is written after everything
+    else, and removed first.
+    """
 
     path: str
     content: str
@@ -44,9 +47,11 @@ class File:
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """`complete` is False from the beginning of a change until all of it stands. `bird_config` None: no BIRD here.
+    """A state with what belongs to it on a node.
 
-    `files` None, in what a node is asked to become: those that it has stay as they are.
+    `when` is the time in ISO 8601, `who` the run that stored it. `complete` is False from the beginning of a change
+    until all of it is applied. `bird_config` is the text of bird.cfg, None if the node runs no BIRD. `files` are all
+    files of the state. In a target, `files` None leaves the node's files as they are.
     """
 
     state: NodeState
@@ -57,13 +62,15 @@ class Stored:
     complete: bool = False
 
     def same_as(self, other: t.Optional[Stored]) -> bool:
-        """Whether applying the one or the other makes no difference on the node, nor to what is known of it."""
+        """Return whether `other` differs in nothing but `who`, `when` and `complete`; False if `other` is None."""
         return other is not None and dataclasses.replace(self, who="", when="", complete=False) == dataclasses.replace(
             other, who="", when="", complete=False
         )
 
 
 class Generation(t.NamedTuple):
+    """The head of a stored generation. `n` is its number, `when` a time in ISO 8601, `plan` and `digest` are hashes."""
+
     n: int
     when: str
     who: str
@@ -73,13 +80,15 @@ class Generation(t.NamedTuple):
 
 
 class Store:
+    """The states in `folder`."""
+
     def __init__(self, folder: str = FOLDER) -> None:
         self._folder = folder
         self._file = os.path.join(folder, "state.json")
         self._generations = os.path.join(folder, "generations")
 
     def load(self) -> t.Optional[Stored]:
-        """None on a node that has none yet. Raises StoreError for a file that cannot be understood."""
+        """Return the state of state.json, None if there is no such file. Raise StoreError if it cannot be read."""
         data = self._read(self._file)
         if data is None:
             return None
@@ -96,7 +105,7 @@ class Store:
             raise StoreError(_unreadable(self._file, error)) from error
 
     def save(self, stored: Stored) -> None:
-        """Replaces state.json. Raises atomic_file.FileError; the old one stands then."""
+        """Replace state.json. Raise atomic_file.FileError on failure; the old file stays then."""
         self._make_folder(self._folder)
         data = {
             "state": stored.state.to_dict(),
@@ -109,10 +118,11 @@ class Store:
         atomic_file.write(self._file, json.dumps(data), 0o600)
 
     def record(self, stored: Stored, keep: int = KEPT) -> t.Optional[int]:
-        """Makes `stored` the newest generation and returns its number, or None when it is no other than the newest.
+        """Make `stored` the newest generation, keep only the last `keep` of them (at least one), and return its number.
 
-        Another plan with the same state is a generation too, so that a plan can be returned to on all nodes alike.
-        Older ones than the last `keep` go.
+        Return None, and write nothing, if its phase is a step of a change, or if the newest generation has the same
+        digest and plan. The same state under another plan is a generation of its own, so that all nodes can return to a
+        plan. Raise StoreError if the newest generation cannot be read, or atomic_file.FileError on failure to write.
         """
         if stored.state.phase not in AT_REST:
             return None
@@ -140,9 +150,10 @@ class Store:
         return number
 
     def complete(self, stored: Stored, keep: int = KEPT, record: bool = True) -> t.Optional[int]:
-        """Save `stored` as complete, as a generation too if `record`; return that one's number, or None.
+        """Save `stored` as complete and, if `record`, also as a generation; return that generation's number.
 
-        `keep` is the number of generations to keep. Raises StoreError or atomic_file.FileError.
+        Return None if no generation was recorded; see `record`. `keep` is the number of generations to keep. Raise
+        StoreError or atomic_file.FileError.
         """
         done = dataclasses.replace(stored, complete=True)
         number = self.record(done, keep) if record else None
@@ -150,7 +161,7 @@ class Store:
         return number
 
     def generations(self) -> list[Generation]:
-        """Oldest first. One that cannot be read is left out: it cannot be returned to."""
+        """Return the heads of all generations, oldest first, without those that cannot be read."""
         found = []
         for number in self._numbers():
             with contextlib.suppress(StoreError, KeyError, TypeError):
@@ -159,7 +170,10 @@ class Store:
         return found
 
     def generation(self, number: int) -> dict[str, t.Any]:
-        """All of one generation: the fields of Generation, `state` and `bird_config`. Raises StoreError."""
+        """Return one whole generation: a dict with the fields of Generation, `state` and `bird_config`.
+
+        Raise StoreError if there is no generation `number`, or if it cannot be read.
+        """
         data = self._read(self._path(number))
         if data is None:
             have = ", ".join(map(str, self._numbers())) or "none"
@@ -200,7 +214,7 @@ class Store:
 
 
 def now() -> str:
-    """The time as it is stored: ISO 8601, UTC, seconds."""
+    """Return the current time as the store writes it: ISO 8601, UTC, whole seconds."""
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,14 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A change that nobody has confirmed yet: what the node goes back to, and until when it waits.
+"""An unconfirmed change: the state to which the node reverts, and the deadline.
 
-    /var/lib/calico/unconfirmed.json  before a change is made, until it is confirmed or gone back from
-    /var/lib/calico/went-back.json    that the node went back by itself: news until the next run, kept until a later
-                                      change is confirmed
+    /var/lib/calico/unconfirmed.json  from before a change is made until it is confirmed or reverted
+    /var/lib/calico/went-back.json    the last revert: news until the next run, kept until a later change is confirmed
 
-Both are on the disk: a reboot is no confirmation. They are root's alone (0600) and hold no value of a secret: bird.cfg
-names the file with the sessions' passwords, which is not in here. Readers and writers hold the node's
+Both are on the disk, because a reboot is no confirmation. They are readable for root only (0600) and hold no value of a
+secret: bird.cfg names the file with the sessions' passwords, which is not in here. Readers and writers hold the node's
 lock. A detached process waits for the deadline (change/auto_revert.py); after a reboot the boot unit reverts.
 """
 
@@ -25,7 +24,7 @@ from ...state.node_state import NodeState
 from . import atomic_file
 from .store import File, Stored, StoreError, now
 
-#: What the command of the engine is called that waits; see command.py.
+#: The engine's command that waits for a confirmation; see command.py.
 WAIT = "wait"
 
 _PLAIN = ("changes", "plan", "boot", "deadline", "within", "bgp", "session", "cut")
@@ -33,21 +32,26 @@ _NAME, _WENT_BACK = "unconfirmed.json", "went-back.json"
 
 
 class Uptime(t.NamedTuple):
-    """Which boot of this machine, and the seconds since, sleep included. No clock that anybody sets."""
+    """A boot of this machine, and the seconds since it, sleep included. Setting the wall clock does not change them."""
 
     boot: str
     seconds: float
 
 
 def uptime() -> Uptime:
+    """Return the id of the current boot and the seconds since it."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
         return Uptime(stream.read().strip(), time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 @dataclasses.dataclass(frozen=True)
 class Confirm:
-    """What a change asks for. `change` names it, `within` is in seconds, `session` is the connection by which it came
-    ("10.10.1.1 51444 10.10.1.11 22", "" where there is none): a confirmation comes by another one."""
+    """A request that a change must be confirmed.
+
+    `change` names the change, `within` is the time to confirm it in seconds. `session` is the SSH connection by which
+    the change came ("10.10.1.1 51444 10.10.1.11 22"), "" if it came otherwise: a confirmation must come by another
+    connection.
+    """
 
     change: str
     within: float
@@ -56,11 +60,12 @@ class Confirm:
 
 @dataclasses.dataclass(frozen=True)
 class Unconfirmed:
-    """`changes` are all that are gone back from, the latest last: two runs at once are undone together.
+    """The changes that wait for a confirmation, and what the node reverts to without one.
 
-    `previous` is what was there before the first of them; its files are those that are there. `plan` is that of the
-    latest and `bgp` whether that has BGP; `boot` and `deadline` are an Uptime, `cut` says which connections a new
-    policy was going to cut.
+    `changes` are the names of all changes that are reverted together, the latest last. `previous` is the stored state
+    from before the first of them; its files are not kept. `plan` is the plan of the latest change, and `bgp` says
+    whether that has BGP. `deadline` is in seconds since the boot `boot`, `within` the seconds that the latest change
+    allows. `cut` are sentences about connections that a new policy was going to deny.
     """
 
     changes: tuple[str, ...]
@@ -75,23 +80,32 @@ class Unconfirmed:
 
     @property
     def change(self) -> str:
+        """The name of the latest change."""
         return self.changes[-1]
 
     def left(self, uptime: Uptime) -> float:
-        """Seconds until the node goes back; none after a reboot."""
+        """Return the seconds until the node reverts: 0 or less after the deadline, and 0 after a reboot."""
         return self.deadline - uptime.seconds if self.boot == uptime.boot else 0.0
 
     def as_stored(self, files: t.Optional[tuple[File, ...]]) -> Stored:
-        """What the node's stored state is when it goes back, and until all of it stands."""
+        """Return the state to store when the node reverts, with these `files`, marked as not completely applied."""
         return dataclasses.replace(self.previous, files=files, complete=False)
 
     def reverted(self, reason: str, problem: str = "") -> Revert:
+        """Return the record of a revert that happens now, for this `reason`.
+
+        `problem` says what could not be restored, "" if everything was.
+        """
         return Revert(self.changes, now(), self.plan, self.previous.state.plan, reason, self.cut, problem)
 
 
 class Revert(t.NamedTuple):
-    """`from_plan` is what was gone back from, `plan` what is there. `problem` is what could not be put back, "" if all
-    could. `told`: a run has shown it since."""
+    """A revert that a node made by itself.
+
+    `changes` are the names of the reverted changes, `when` the time in ISO 8601. `from_plan` is the plan that was
+    reverted, `plan` the one that the node returned to. `cut` is as in Unconfirmed. `problem` says what could not be
+    restored, "" if everything was. `told` is True once a run has shown the revert.
+    """
 
     changes: tuple[str, ...]
     when: str
@@ -104,6 +118,7 @@ class Revert(t.NamedTuple):
 
     @property
     def sentence(self) -> str:
+        """The revert in words, to follow the name of the node."""
         cut = f" Cut by the change: {'; '.join(self.cut)}." if self.cut else ""
         problem = f" Not all could be put back: {self.problem}" if self.problem else ""
         plans = f"from plan {self.from_plan[:12] or '-'} to plan {self.plan[:12] or '-'}"
@@ -117,7 +132,10 @@ class UnconfirmedStore:
         self._folder = folder
 
     def load(self) -> t.Optional[Unconfirmed]:
-        """Return the change that waits for a confirmation, None if none does. Raises StoreError."""
+        """Return the change that waits for a confirmation, None if none does.
+
+        Raise StoreError if the file cannot be read.
+        """
         data = self._read(_NAME)
         if data is None:
             return None
@@ -139,7 +157,10 @@ class UnconfirmedStore:
             raise self._unreadable(_NAME, error) from error
 
     def overdue(self, uptime: t.Callable[[], Uptime]) -> t.Optional[Unconfirmed]:
-        """Return the change that must be reverted now, else None. A file that cannot be read stops no node's start."""
+        """Return the change that must be reverted now, None if there is none.
+
+        It is None also if the file cannot be read, because that must not keep a node from starting.
+        """
         try:
             pending = self.load()
         except StoreError:
@@ -147,11 +168,14 @@ class UnconfirmedStore:
         return pending if pending is not None and pending.left(uptime()) <= 0 else None
 
     def any(self) -> bool:
-        """Whether a change waits."""
+        """Return whether a change waits for a confirmation. The file is not read."""
         return os.path.exists(self._path(_NAME))
 
     def save(self, waiting: Unconfirmed) -> None:
-        """Raises atomic_file.FileError."""
+        """Store the change that waits for a confirmation.
+
+        Raise atomic_file.FileError on failure; the old file stays then.
+        """
         previous = waiting.previous
         data = {
             **{name: getattr(waiting, name) for name in _PLAIN},
@@ -165,30 +189,36 @@ class UnconfirmedStore:
         self._write(_NAME, data)
 
     def clear(self) -> None:
-        """Forget the change that waits, so that it is not reverted, and an earlier revert."""
+        """Remove the change that waits, so that it is not reverted, and the record of an earlier revert.
+
+        Raise OSError.
+        """
         for name in (_NAME, _WENT_BACK):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(name))
 
     def record_revert(self, news: Revert) -> None:
-        """Store that the change was reverted; it waits no more. Raises atomic_file.FileError."""
+        """Store that the change was reverted, and that none waits any more. Raise atomic_file.FileError on failure."""
         self._write(_WENT_BACK, news._asdict())
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(_NAME))
 
     def mark_shown(self) -> None:
-        """Store that a run has shown the last revert. Raises StoreError or atomic_file.FileError."""
+        """Store that a run has shown the last revert, if there is one. Raise StoreError or atomic_file.FileError."""
         news = self.last_revert()
         if news is not None and not news.told:
             self._write(_WENT_BACK, news._replace(told=True)._asdict())
 
     def news(self) -> t.Optional[Revert]:
-        """Return the last revert if no run has shown it yet, else None. Raises StoreError."""
+        """Return the last revert if no run has shown it yet, else None. Raise StoreError if the file cannot be read."""
         found = self.last_revert()
         return None if found is None or found.told else found
 
     def last_revert(self) -> t.Optional[Revert]:
-        """Return the last revert unless a change was confirmed since, else None. Raises StoreError."""
+        """Return the last revert; None if there was none or a change was confirmed since.
+
+        Raise StoreError if the file cannot be read.
+        """
         data = self._read(_WENT_BACK)
         if data is None:
             return None
@@ -225,7 +255,10 @@ class UnconfirmedStore:
 
 
 def _check(data: t.Any, kinds: t.Mapping[str, t.Callable[[t.Any], bool]]) -> None:
-    """Raise ValueError unless these fields are there and what they have to be."""
+    """Raise ValueError unless `data` is a dict with all fields of `kinds`, each with a value that is accepted.
+
+    `kinds` maps the name of a field to a function that says whether a value is valid.
+    """
     if not isinstance(data, dict):
         raise ValueError("what was there before is not a JSON object")
     for name, holds in kinds.items():
@@ -285,9 +318,10 @@ _NEWS: t.Mapping[str, t.Callable[[t.Any], bool]] = {
 
 
 def before(target: Stored, stored: t.Optional[Stored]) -> t.Optional[Stored]:
-    """What to go back to from `target`, where the node has `stored`; None where that is nothing, or the same.
+    """Return what the node reverts to from `target` if it has `stored` now.
 
-    On a node that had nothing yet it is the same without policy: workloads keep their network.
+    Return None if the two have the same state and bird.cfg. A node without a stored state reverts to `target` without
+    policy, so that workloads keep their network; the result is None if `target` has no policy.
     """
     if stored is None:
         if target.state.policy is None:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who writes this node's kernel: the agent where one runs, else the process that asks. Never both.
+"""The writer of this node's kernel: the agent if one runs, else the calling process.
 
-The agent holds writer.lock for as long as it lives; whoever writes without one holds it meanwhile. What is planned is
-the same either way: the fleet's state, and the workloads and blocks of the node itself.
+Never both. The agent holds writer.lock for as long as it lives; a process that writes without an agent holds it
+meanwhile. Both plan the same: the fleet's state, with the workloads and blocks that the node itself has added.
 """
 
 from __future__ import annotations
@@ -26,35 +26,45 @@ from . import lock, packed_state
 from .endpoints import Endpoints
 from .lock import LockError
 
-#: How often a hand-over is asked for that takes the agent longer than it has for an answer.
+#: Times that a request is sent which takes the agent longer than the time that it has for an answer.
 _ATTEMPTS = 6
 _STEP = 0.1
 
 
 class AgentSilent(Exception):
-    """There is an agent, and it does not answer. Nothing was changed."""
+    """The error for an agent that runs and does not answer. Nothing was changed."""
 
 
 class NotTakenOver(Exception):
-    """The agent took the state over and could not do all of it."""
+    """The error for an agent that accepted the state and could not apply all of it."""
 
 
 class KernelWriter(t.Protocol):
+    """A writer of the kernel: this process, or the agent."""
+
     def plan(self, state: NodeState) -> NodePlan:
-        """What differs. Reads only. Raises ObserveError, KernelError, RecordsUnreadable or IpamUnreadable."""
+        """Return what differs between `state` and the kernel.
+
+        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
+        """
 
     def prepare(self, plan: NodePlan) -> None:
-        """Raises what is known before anything is changed to make `apply` fail."""
+        """Raise MissingLibrary if `apply` would fail because pyroute2 is not installed. Change nothing."""
 
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
-        """Additions, `bird`, removals."""
+        """Make the additions, call `bird` unless it is None, then make the removals.
+
+        Raise ApplyError or MissingLibrary if this process writes, AgentSilent, AgentRefused or NotTakenOver if the
+        agent does, or what `bird` raises.
+        """
 
 
 def from_machine(machine: Machine, who: str, patience: float = 0.0) -> t.Union[Direct, Through]:
-    """Return the writer of this machine's kernel: the agent where one runs, else this process.
+    """Return the writer of this machine's kernel: Through if an agent runs, else Direct.
 
-    `who` is for others that wait for the lock. `patience` is the seconds to wait for an agent that starts, 0 for a
-    caller that only reads. Raises AgentSilent.
+    `who` names this process in the lock, for others that wait. `patience` is the seconds to wait for an agent that has
+    taken writer.lock and does not listen yet; 0 for a caller that only reads. Raise AgentSilent if the agent does not
+    answer in time, or AgentRefused if it answers with an error.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -81,7 +91,7 @@ REMEDY = (
 
 
 class Direct:
-    """No agent runs: this process writes."""
+    """The writer for a node without a running agent: this process."""
 
     agent: t.Optional[AgentConnection] = None
 
@@ -90,14 +100,23 @@ class Direct:
         self._who = who
 
     def plan(self, state: NodeState) -> NodePlan:
+        """Return what differs between `state`, with the node's own workloads and policy, and the kernel.
+
+        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
+        """
         wanted = desired.of_machine(self._machine, state)
         return _Own(self._machine).judged(state, plan_node(self._machine.kernel, wanted))
 
     def prepare(self, plan: NodePlan) -> None:
+        """Raise MissingLibrary if the plan needs pyroute2 and that is not installed."""
         ready_to_write(self._machine.kernel, plan.changes)
 
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
-        """Raises ApplyError, MissingLibrary, what `bird` does, or AgentSilent where an agent came in between."""
+        """Make the additions, call `bird` unless it is None, then make the removals, and hold writer.lock meanwhile.
+
+        `state` is not used: the plan has it. Raise ApplyError, MissingLibrary, what `bird` raises, or AgentSilent if an
+        agent started meanwhile. After an ApplyError of additions, `bird` is not called and nothing is removed.
+        """
         machine = self._machine
         try:
             with lock.held(self._who, machine.agent_patience, machine.writer_lock):
@@ -107,22 +126,29 @@ class Direct:
 
 
 class Adding(Direct):
-    """No agent runs, and not all of what the node gave away is known: only what is missing is written."""
+    """The writer for a node without a running agent whose own records cannot be read: it removes nothing."""
 
     def plan(self, state: NodeState) -> NodePlan:
-        plan = plan_node(self._machine.kernel, state)
+        """Return what differs between the kernel and `state` with the workloads and policy that can be read.
+
+        Removals are left out: the objects may belong to what cannot be read. Raise ObserveError or KernelError.
+        """
+        plan = plan_node(self._machine.kernel, desired.as_readable(self._machine, state))
         return plan.only(lambda change: change.action != "-")
 
 
 class Through:
-    """The agent writes, and is told what the node shall have."""
+    """The writer for a node whose agent runs: it sends the agent the state that the node must have."""
 
     def __init__(self, machine: Machine, agent: AgentConnection) -> None:
         self._machine = machine
         self.agent = agent
 
     def plan(self, state: NodeState) -> NodePlan:
-        """By the agent, which knows what it is just attaching and taking away. Raises also AgentSilent."""
+        """Ask the agent what differs, because it knows which workloads it is just attaching and detaching.
+
+        Return the plan. Raise AgentSilent if it does not answer in time, or AgentRefused if it cannot plan.
+        """
         answer = self._ask("node.plan", state=packed_state.pack(state))
         changes = [_change(entry) for entry in answer["changes"]]
         plan = NodePlan(
@@ -136,7 +162,11 @@ class Through:
         return _Own(self._machine).judged(state, plan)
 
     def _with_opened(self, state: NodeState) -> NodeState:
-        """For the notes that tell open blocks from spare ones."""
+        """Return the state with the spare blocks that the node opened moved to its blocks.
+
+        The notes about routes of blocks are made from it. An unreadable allocation journal counts as one that opened
+        none.
+        """
         ipam = LocalIpam(self._machine.ipam)
         with contextlib.suppress(IpamUnreadable):
             ipam.load()
@@ -146,7 +176,12 @@ class Through:
         pass  # the agent runs, so it has what it needs
 
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
-        """Raises NotTakenOver, AgentSilent or what `bird` does. The agent keeps trying what failed."""
+        """Send `state` to the agent for additions, call `bird` unless it is None, then send `state` again for removals.
+
+        `plan` is not used, because the agent makes its own. The agent keeps retrying what failed. Problems of workloads
+        that the agent attached are ignored. Raise NotTakenOver with the first five other problems, AgentSilent,
+        AgentRefused, or what `bird` raises.
+        """
         packed = packed_state.pack(state)
         self._hand_over(packed, removals=False)
         if bird is not None:
@@ -154,11 +189,17 @@ class Through:
         self._hand_over(packed, removals=True)
 
     def resync(self) -> None:
-        """Has it look at everything and repair it. Raises as `apply`."""
+        """Let the agent compare everything with the kernel and repair it.
+
+        Raise NotTakenOver, AgentSilent or AgentRefused.
+        """
         self._raise_problems(self._ask("resync"))
 
     def reload_remote_endpoints(self) -> None:
-        """Has it read again what is known of other nodes' workloads, and its policy count on it. Raises as `apply`."""
+        """Let the agent read again what other nodes reported, and apply its policy with it.
+
+        Raise NotTakenOver, AgentSilent or AgentRefused.
+        """
         self._raise_problems(self._ask("remote_endpoints.reload"))
 
     def _hand_over(self, packed: str, removals: bool) -> None:
@@ -194,18 +235,20 @@ def _change(entry: t.Mapping[str, t.Any]) -> Change:
 
 
 class _Own:
-    """The workloads that came to this node between runs.
+    """The workloads that were attached to this node between runs.
 
-    What is wrong with one of them is told and holds up nothing of what the fleet wants here: its owner may have done
-    it.
+    A problem with one of them is reported, but blocks nothing that the fleet wants here: the workload's owner may have
+    caused it.
     """
 
     def __init__(self, machine: Machine) -> None:
         self._workloads, dummy = Endpoints(machine.workloads).load()
 
     def judged(self, state: NodeState, plan: NodePlan) -> NodePlan:
-        """The plan, with what was planned for an address that the node gave away meanwhile standing in the way, and
-        what stands in the way of its own workloads kept as it is."""
+        """Return the plan with a problem (`!`) for each of their addresses that the fleet planned for something else.
+
+        Problems of these workloads themselves become notes (`=`), so that they do not block the plan.
+        """
         names = {f"{found.namespace}/{found.name}" for found in self._workloads}
 
         def is_own(change: Change) -> bool:
@@ -228,7 +271,7 @@ class _Own:
         )
 
     def is_about(self, problem: str) -> bool:
-        """Whether a sentence of the agent begins with something of theirs: `workload default/web: ...`."""
+        """Return whether a sentence of the agent is about one of these workloads, as `workload default/web: ...` is."""
         subject = problem.partition(": ")[0]
         kind, dummy, name = subject.partition(" ")
         return any(

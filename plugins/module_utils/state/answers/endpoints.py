@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workloads that a node tells of, and what of them others may take.
+"""The reader of the workloads that a node reports: what other nodes may use of them.
 
-Others match packets by these addresses and labels, so a node speaks for its own addresses alone: single ones inside
-its own blocks, spare ones included. Names, labels, interfaces and ports are read by the rules of Calico's resources.
+Other nodes match packets by these addresses and labels. So a node may report only its own addresses: single ones inside
+its own blocks, spare ones included. Names, labels, interfaces and ports follow the rules of Calico's resources.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from . import limits
 from .left_out import LeftOut, shown
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Endpoint))
-#: Names of workloads and of their namespaces, as the agent takes them: those of Kubernetes, and of containers.
+#: Names of workloads and of their namespaces that the agent accepts: those of Kubernetes, and those of containers.
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
-_NAMESPACE_LIMIT = 63  # it is the value of a label
+_NAMESPACE_LIMIT = 63  # the namespace is also the value of a label
 _INTERFACE = re.compile(r"[a-zA-Z0-9_.-]{1,15}", re.ASCII)
 
 
 class OwnBlocks:
-    """The blocks of one node, to look up whether an address lies in one of them."""
+    """The blocks of one node. `address in blocks` tests whether an address lies in one of them."""
 
     def __init__(self, cidrs: t.Iterable[str]) -> None:
-        """Read the blocks. Raises ValueError for a text that is no CIDR."""
+        """Read the CIDRs of the blocks. Raise ValueError if a text is not a CIDR, or has host bits."""
         self.cidrs = tuple(cidrs)
         self._owners = BlockOwners((cidr, "") for cidr in self.cidrs)
 
@@ -44,10 +44,10 @@ class OwnBlocks:
 
 
 class BlockOwners:
-    """Whose each of many blocks is, to look up the owner of an address in constant time."""
+    """The owners of many blocks. The time to look up an address depends on the number of block sizes only."""
 
     def __init__(self, blocks: t.Iterable[tuple[str, str]]) -> None:
-        """Read `blocks`, (CIDR, owner) pairs. Raises ValueError for a text that is no CIDR."""
+        """Read (CIDR, owner) pairs. Raise ValueError if a text is not a CIDR, or has host bits."""
         self._owners: dict[tuple[int, int, int], str] = {}
         for text, owner in blocks:
             cidr = addresses.parse_cidr(text)
@@ -55,10 +55,10 @@ class BlockOwners:
                 raise ValueError(f"{shown(text)} is not a block")
             self._owners[cidr.version, cidr.length, cidr.network] = owner
         lengths = {(version, length) for version, length, dummy in self._owners}
-        self._lengths = sorted(lengths, reverse=True)  # the longest first
+        self._lengths = sorted(lengths, reverse=True)  # the longest prefix first
 
     def of(self, address: addresses.Address) -> t.Optional[str]:
-        """Return the owner of the smallest block that `address` lies in, None if it lies in none."""
+        """Return the owner of the smallest block that contains the address, or None if none does."""
         for version, length in self._lengths:
             if version == address.version:
                 shift = addresses.BITS[version] - length
@@ -69,7 +69,7 @@ class BlockOwners:
 
 
 def single_address(text: t.Any) -> t.Optional[addresses.Address]:
-    """Return the address that `text` spells in its canonical form, None for anything else."""
+    """Return the address if `text` is one in its canonical form, without a prefix length; None for anything else."""
     if not isinstance(text, str) or len(text) > 39:
         return None
     found = addresses.parse_address(text)
@@ -79,9 +79,10 @@ def single_address(text: t.Any) -> t.Optional[addresses.Address]:
 def read_endpoints(
     node: str, data: t.Any, blocks: t.Optional[OwnBlocks]
 ) -> tuple[tuple[Endpoint, ...], tuple[LeftOut, ...]]:
-    """Return the workloads of `node` in `data`, a list as `policy_json.to_plain` makes it, and what was left out.
+    """Return the workloads that `node` reported in `data`, sorted by name, and the parts of it that are left out.
 
-    `blocks` are those of `node`; None where they are not known, so that addresses are checked for their form alone.
+    `data` should be a list as `policy_json.to_plain` makes it; any other value is left out as a whole. Nothing is
+    raised. `blocks` are the node's; with None addresses are checked for their form only.
     """
     if not isinstance(data, (list, tuple)):
         return (), (LeftOut(node, "the list of its workloads", f"it is {shown(data)}."),)
@@ -109,7 +110,7 @@ def read_endpoints(
 
 
 class _Refusal(Exception):
-    """Why a workload is left out: a clause that ends in a full stop."""
+    """The reason why a workload is left out: a clause that ends in a full stop."""
 
 
 def _called(entry: t.Any, index: int) -> str:
@@ -145,7 +146,10 @@ def _endpoint(node: str, data: t.Any, blocks: t.Optional[OwnBlocks]) -> Endpoint
 
 
 def _name(data: t.Mapping[str, t.Any]) -> tuple[str, str]:
-    """Return the name, `<namespace>/<name>`, and the namespace."""
+    """Return the name, `<namespace>/<name>`, and the namespace.
+
+    Raise _Refusal if either is invalid or they do not match.
+    """
     name, namespace = data.get("name"), data.get("namespace")
     if not isinstance(name, str) or len(name) > limits.NAME:
         raise _Refusal(f"its name is not a text of at most {limits.NAME} characters.")
@@ -178,7 +182,7 @@ def _labels(data: t.Any, namespace: str) -> tuple[tuple[str, str], ...]:
         labels = LABELS.read(data)
     except Refused as refused:
         raise _Refusal(f"{shown(refused.value)} {refused.rule}") from None
-    # Those that say which namespace it is in are made here: it cannot give itself those of another one.
+    # The labels for the namespace are set here, so that a workload cannot claim another namespace.
     return namespaced_labels(labels, namespace)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was left out of a node's answer, in words."""
+"""The parts of a node's answer that were left out, and sentences about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import limits
 
 @dataclasses.dataclass(frozen=True)
 class LeftOut:
-    """A part of `node`'s answer that nobody takes: `what` it is, and `why` (a clause that ends in a full stop)."""
+    """A part of `node`'s answer that is not used: `what` it is, and `why` (a clause that ends in a full stop)."""
 
     node: str
     what: str
@@ -24,7 +24,7 @@ class LeftOut:
 
 
 def sentences(left_out: t.Iterable[LeftOut]) -> list[str]:
-    """Return one sentence for each part, for each node the first few and how many more there are."""
+    """Return one sentence for each part, sorted by node. For each node, parts beyond the first few are only counted."""
     by_node: dict[str, list[LeftOut]] = {}
     for one in left_out:
         by_node.setdefault(one.node, []).append(one)
@@ -38,7 +38,7 @@ def sentences(left_out: t.Iterable[LeftOut]) -> list[str]:
 
 
 def shown(value: t.Any) -> str:
-    """Return a value from a node as an error shows it: short, on one line, without control characters."""
+    """Return a value from a node as errors show it: at most 80 characters, on one line, no control characters."""
     if isinstance(value, str):
         text = str.__str__(value[: limits.TEXT])
         if not text or not text.isprintable() or text[0].isspace() or text[-1].isspace():

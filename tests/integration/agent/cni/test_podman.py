@@ -126,7 +126,7 @@ def test_connect_later(node: PodmanNode) -> None:
 
 @pytest.mark.parametrize("also_the_container", [False, True])
 def test_conmon_is_killed(node: PodmanNode, also_the_container: bool) -> None:
-    """podman sends the DEL of a container whose conmon was killed as soon as it is asked to handle the container."""
+    """Podman sends the DEL of a container whose conmon was killed as soon as it is asked to handle the container."""
     node.start_container("w1")
     shown = json.loads(node.podman("inspect", "w1"))[0]["State"]
     pids = [shown["ConmonPid"], *([shown["Pid"]] if also_the_container else [])]

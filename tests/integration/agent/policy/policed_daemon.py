@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An agent whose node has policy, and datagrams between its workloads that show what was open, and when.
 
-
 daemon.desire(policed(web(OPEN)))
 daemon.start()
 add(daemon, "web"), add(daemon, "client")

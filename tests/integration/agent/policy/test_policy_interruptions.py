@@ -63,7 +63,7 @@ exit $status
 
 @pytest.fixture
 def guarded(stopped_daemon: Daemon) -> Daemon:
-    """Return a running agent with policy and two workloads, of which one reaches the other by OPEN and OLD_PORT."""
+    """Return a running agent with policy and two workloads: one reaches the other by OPEN and OLD_PORT."""
     daemon = stopped_daemon
     daemon.settings(cooldown=0.0, cleanup_grace=0.0)
     daemon.desire(policed(web(OPEN, OLD_PORT)))

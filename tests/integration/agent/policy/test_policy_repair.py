@@ -92,7 +92,7 @@ def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 
 
 def started(daemon: Daemon) -> None:
-    """Start the agent with two workloads, of which one reaches the other."""
+    """Start the agent with two workloads, and policy by which one reaches the other."""
     daemon.settings(cooldown=0.0, cleanup_grace=0.0)
     daemon.start()
     add(daemon, "client")

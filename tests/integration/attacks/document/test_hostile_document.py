@@ -35,7 +35,7 @@ def number(characters: str) -> str:
 
 
 def doubled(first: str, more: str) -> str:
-    """Return forty lines, each of which expands to twice as much as the one before."""
+    """Return forty lines. Each expands to twice as much as the one before."""
     return f"a0: &a0 {first}\n" + "".join(f"a{n}: &a{n} {more}\n".replace("LAST", f"*a{n - 1}") for n in range(1, 40))
 
 

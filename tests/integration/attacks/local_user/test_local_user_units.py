@@ -77,7 +77,7 @@ class BootingHost:
         )
 
     def store(self, *documents: Document, settings: PolicySettings = FAILSAFES) -> Stored:
-        """Have a state with this policy on the disk, and nothing in the kernel."""
+        """Store a state with this policy on the disk, with nothing of it in the kernel, and return it."""
         self.policed.apply(*documents, settings=settings)
         stored = Stored(self.policed.state, complete=True)
         self.policed.without_policy()

@@ -52,7 +52,7 @@ def arrives(node: PolicedNode, packets: t.Mapping[int, t.Sequence[bytes]]) -> se
 
 
 def fragments(data: bytes, first: int, identification: int) -> tuple[bytes, bytes]:
-    """Return a packet in two fragments, of which the first carries `first` bytes (a multiple of 8)."""
+    """Return a packet in two fragments. The first one carries `first` bytes (a multiple of 8)."""
     if data[0] >> 4 == 6:
         body = data[40:]
         return tuple(  # type: ignore[return-value]

@@ -85,7 +85,7 @@ def port(name: str, protocol: str, number: t.Any) -> dict[str, t.Any]:
 
 
 def take(victim: t.Any, content: dict[str, t.Any]) -> list[str]:
-    """Have the node take it. Returns its warnings."""
+    """Send the report `content` to the node, which must accept it, and return its warnings."""
     answer = victim.run(remote_endpoints, told=content, nodes=NODES)
     assert not answer.get("failed"), answer
     return [entry["event"]["msg"] if isinstance(entry, dict) else entry for entry in answer.get("warnings", ())]

@@ -101,7 +101,7 @@ class Fleet:
         return str(path)
 
     def answers(self, answer: t.Mapping[str, t.Any], host: str = "n1", **by_module: t.Mapping[str, t.Any]) -> None:
-        """Have a host answer to these modules so, and to all others with `answer`."""
+        """Set the answers of `host`: those of `by_module` to these modules, and `answer` to all others."""
         (self.folder / f"answers-{host}.json").write_text(json.dumps({"*": answer, **by_module}))
 
     def run(self, program: str, *words: t.Union[str, pathlib.Path]) -> subprocess.CompletedProcess[str]:

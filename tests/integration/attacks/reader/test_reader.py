@@ -37,7 +37,7 @@ from tests.unit.agent.api.live_server import LiveServer
 
 SOURCE = pathlib.Path(hostile_reader.__file__).read_text("utf-8")
 
-# Opens as many connections as it is told, says the same on each, tells how many stayed open and what came, and waits.
+# Opens a number of connections, sends the same text on each, prints how many stayed open and what came, and waits.
 HOLD = """\
 import json, select, signal, socket, sys
 count, said, wanted = json.load(sys.stdin)

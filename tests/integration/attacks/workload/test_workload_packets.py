@@ -147,7 +147,7 @@ def test_what_honest_workloads_and_the_host_need(attacked: AttackedNode) -> None
     attacked.defend()
     passes(attacked, {udp(HOST, W0): CALI0, udp(HOST_V6, W0_V6): CALI0}, by="")
     request = udp("0.0.0.0", "255.255.255.255", 67, 68)
-    # With policy nothing comes from an address that belongs to no workload.
+    # Policy drops packets from an address that belongs to no workload.
     assert attacked.see({request: None if attacked.policy else ""}, by=CALI0) == {
         request: None if attacked.policy else ""
     }

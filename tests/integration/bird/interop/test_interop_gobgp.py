@@ -79,7 +79,7 @@ def test_as_the_switch_of_each_rack(interop: Interop, gobgp: GoBgp, network: Net
         shown = interop.fleet[node.name].birdc("show", "route", other.block, "all")
         assert f"path: {TOR_AS} {AS_OF_RACK[other.rack]}" in shown
         assert "(64512,100)" in shown and "(64512, 1, 2)" in shown
-    # Of what it has of others a node takes blocks of the pools, and what they are marked with.
+    # From other routers a node accepts blocks of the pools with their communities, and nothing else.
     gobgp.announce("10.244.200.0/26", "community", "65001:7")
     gobgp.announce("192.0.2.0/24")
     wait_for("a block of others", lambda: interop.kernel_route(one, "10.244.200.0/26"))

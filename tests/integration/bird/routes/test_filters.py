@@ -103,7 +103,10 @@ def functions(chance: random.Random, family: int) -> list[FilterFunction]:
 
 
 def routes(chance: random.Random, family: int) -> dict[str, BgpRoute]:
-    """By prefix; every prefix is once announced by the other and, as a longer one, once the node's own."""
+    """Return random routes by prefix.
+
+    The peer announces each prefix once, and the node has a longer prefix inside it as its own.
+    """
     found = {}
     for prefix in PREFIXES[family]:
         communities = chance.sample(COMMUNITIES, chance.randint(0, 3))
@@ -257,7 +260,7 @@ def test_bird_decides_as_the_evaluator(build: Build, pair: tuple[Namespace, Name
             def read(table: str = table) -> dict[str, dict[str, str]]:
                 return shown(own.birdc("show", "route", "table", table, "all"))
 
-            with contextlib.suppress(AssertionError):  # BIRD 3 fills a pipe by and by; what is missing is told below
+            with contextlib.suppress(AssertionError):  # BIRD 3 fills a pipe in steps; errors show below
                 wait_for(table, lambda wanted=let_through, read=read: wanted <= set(read()), 5)
             answer = read()
             for prefix, route in given[function.family].items():

@@ -140,7 +140,7 @@ CASES = {
         then=lambda pair: pair.daemon.birdc("disable", "Global_10_9_0_2"),
     ),
 }  # fmt: skip
-#: What is said for a moment alone: it has to be looked for at once.
+#: Texts that BIRD shows for a moment only, so that the test must look for them at once.
 PASSING = ("shut down there",)
 
 

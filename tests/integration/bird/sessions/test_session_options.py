@@ -20,7 +20,7 @@ from tests.unit.bgp import confd_cases
 
 pytestmark = pytest.mark.root
 
-#: What is not said of every session, alone and together.
+#: The options that only some sessions have, alone and together.
 OPTIONS: dict[str, dict[str, t.Any]] = {
     "plain": {},
     "passive": {"passive": True},

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BGPFilters, communities, ignored interfaces and snippets: from variables to what a node's BIRD is told."""
+"""Tests of BGPFilters, communities, ignored interfaces and configuration folders in the data for a node's BIRD."""
 
 from __future__ import annotations
 

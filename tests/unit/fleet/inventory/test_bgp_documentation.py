@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/bgp.md: its examples are inventories, its table has every field, and its variables exist."""
+"""Tests of docs/bgp.md: its examples are inventories, its table has every field, and its variables exist."""
 
 from __future__ import annotations
 
@@ -33,13 +33,16 @@ _EXAMPLE = re.compile(r"^```yaml\n# (group_vars|host_vars)/(\w+)(?:/\w+)?\.yml\n
 
 
 def sections() -> dict[str, str]:
-    """{heading: text}, those with an example only."""
+    """Return the text of each section that has an example, by heading."""
     parts = re.split(r"^##+ (.+)$", PAGE.read_text("utf-8"), flags=re.MULTILINE)[1:]
     return {title: text for title, text in zip(parts[::2], parts[1::2]) if _EXAMPLE.search(text)}
 
 
 def fleet(text: str) -> Fleet:
-    """The lab, with two reflectors where a file of the section is theirs, and the variables of its examples."""
+    """Return the fleet of the lab with the variables of the examples in `text`.
+
+    It has two reflectors if one of the examples is a file for them.
+    """
     found: dict[str, dict[str, t.Any]] = {
         name: {"calico_node_labels": {"rack": "a" if name in GROUPS["rack_a"] else "b"}} for name in LAB
     }

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the variables say about BGP; who then speaks with whom is tests/unit/bgp's. Errors: bad_inventories.yml."""
+"""Tests of the BGP variables of an inventory. tests/unit/bgp has the sessions, bad_inventories.yml the errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RACKS = {"node1": "rack-a", "node2": "rack-a", "node3": "rack-b", "node4": "rack
 
 
 def in_racks(own: t.Mapping[str, t.Mapping[str, t.Any]] = {}, **rest: t.Any) -> Fleet:
-    """The lab, each node in the group of its rack and in all."""
+    """Return the fleet of the lab, with each node in the group of its rack and in the group all."""
     labelled = {name: {"calico_node_labels": {"rack": rack[-1]}, **own.get(name, {})} for name, rack in RACKS.items()}
     labelled.update({name: fields for name, fields in own.items() if name not in RACKS})
     found = [
@@ -76,7 +76,7 @@ def test_a_group_list_with_templates_is_each_hosts_own() -> None:
 
 
 def test_the_list_of_a_group_that_a_host_only_hears_of_is_not_its_own() -> None:
-    """In group_vars/all it reaches every host."""
+    """A list in group_vars/all is a variable of every host, but counts for the hosts of its group only."""
     everywhere = {"calico_bgp_peers_rack_a": [{"peerIP": "192.0.2.2", "asNumber": 65002}]}
     fleet = in_racks(dict.fromkeys(RACKS, everywhere), bgp_node_to_node_mesh=False)
     assert {name: len(found) for name, found in sessions(fleet).items()} == {
@@ -188,7 +188,7 @@ def test_a_whole_document_is_a_peer_as_well() -> None:
 
 
 def test_nodes_of_different_as_may_have_one_router_id() -> None:
-    """RFC 6286, section 2.1."""
+    """RFC 6286, section 2.1, requires a unique router id within an AS only."""
     own = {name: {"calico_node_router_id": "192.0.2.77"} for name in ("node1", "node3")}
     own["node3"]["calico_node_bgp_as_number"] = 64601
     found = {name: bird.router_id for name, bird in birds(in_racks(own)).items()}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""calico_bgp_secrets and what refers to it. No message holds what was given."""
+"""Tests of calico_bgp_secrets and of references to it. No message contains a value."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node that comes to a fleet behind reflectors, or leaves it: whom that touches, and with what."""
+"""Tests of a node that joins or leaves a fleet with reflectors: which other nodes change, and in what."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird
 from tests.unit.fleet.fleets import LAB, build, pool, states
 
 REFLECTORS = {"rr1": "10.10.1.2/24", "rr2": "10.10.2.2/24"}
-#: What says where a node stands in the plan, and what BIRD learns by itself.
+#: Fields about the plan, and the routes that BIRD gets from its peers. They are not compared.
 TOLD = {"plan", "nodes", "ipam", "bird_routes"}
 
 
@@ -47,7 +47,7 @@ def differing(one: NodeState, other: NodeState) -> set[str]:
     ],
 )
 def test_whom_it_touches(mode: str, others: set[str]) -> None:
-    """Itself and the reflectors; with tunnels every node has to know where the other end is. No bird.cfg but theirs."""
+    """Only the reflectors' bird.cfg changes. With tunnels the other nodes get the end of the new node's tunnel."""
     old, new = before_and_after(mode)
     for name, state in old.items():
         if name in REFLECTORS:
@@ -68,7 +68,7 @@ def test_it_leaves_as_it_came() -> None:
 
 
 def test_of_200_nodes_none_has_another_bird_cfg() -> None:
-    """Whose text is the same, byte for byte, is not told to read it."""
+    """A node whose bird.cfg has the same bytes does not reload it."""
     nodes = {f"n{number:03}": f"10.10.0.{number + 10}/22" for number in range(200)}
     reflectors = {"rr1": "10.10.1.1/22", "rr2": "10.10.1.2/22"}
     old = build(reflectors=reflectors, nodes=nodes, workloads=[])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy in an inventory: from lists and files to what each node is told. Wrong ones are in bad_inventories.yml."""
+"""Tests of policy in an inventory's lists and files, up to each node's part. bad_inventories.yml has the errors."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_no_policy_closes_the_ways_of_bgp() -> None:
 
 
 def test_an_empty_list_is_no_failsafe_at_all() -> None:
-    """Not even Ansible's own port, of a host that is reached by another one either."""
+    """Not even the port of Ansible's connection is exempt, whether it is port 22 or another one."""
     moved = [host_at(2222, host) for host in hosts(policies=[WEB], failsafe_inbound_host_ports=[])]
     read = inventory.read(moved).policy
     assert read is not None
@@ -285,7 +285,10 @@ def test_the_plan_has_another_name_with_another_policy() -> None:
 
 
 def in_groups(own: t.Mapping[str, t.Mapping[str, t.Any]], **variables: t.Any) -> inventory.Inventory:
-    """Two hosts: node1 in groups rack-a and dmz, node2 in dmz. `own`: what the groups' lists are on each of them."""
+    """Return the inventory of two hosts: node1 in groups rack-a and dmz, node2 in dmz.
+
+    `own` has the variables of each host, among them the lists of its groups.
+    """
     groups = {"node1": ("calico_nodes", "dmz", "rack-a"), "node2": ("calico_nodes", "dmz")}
     nodes = {name: address for name, address in LAB.items() if name in groups}
     found = hosts(nodes=nodes, workloads=[], own=own, **variables)
@@ -317,7 +320,7 @@ def test_lists_of_the_fleet_of_groups_and_of_nodes_add_up() -> None:
 
 
 def test_a_list_that_stands_for_all_is_that_of_its_group_s_hosts_alone() -> None:
-    """In group_vars/all all hosts see it."""
+    """A list in group_vars/all is among the variables of all hosts, but counts for the hosts of its group only."""
     policy = in_groups({}, policies_rack_a=[{"kind": "HostEndpoint", "interfaceName": "eth0"}]).policy
     assert policy is not None and [one.node for one in policy.host_endpoints] == ["node1"]
 
@@ -340,7 +343,7 @@ def test_what_differs_between_the_hosts_of_a_group_is_several() -> None:
 
 
 def test_what_is_the_same_for_all_nodes_is_made_a_text_once() -> None:
-    """And each node reads its own state of it."""
+    """Each node reads its own state from the shared text and its own part."""
     fleet = build(workloads=TIERS, policies=[WEB, FROM_APP], own={"node2": {"calico_node_policy_audit": True}})
     assert fleet.policy is not None
     wire = fleet.policy.wire()

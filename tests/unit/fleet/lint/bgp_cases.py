@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What trips the rules about BGP, and what just does not."""
+"""Cases for the rules about BGP: inventories that break a rule, and similar ones that do not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOR = {"name": "tor-a", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector"
 TOR_B = {"name": "tor-b", "peerIP": "10.10.2.1", "asNumber": 65000, "nodeSelector": "rack == 'b'"}
 SECRET = {"secretKeyRef": {"name": "tor", "key": "password"}}
 SECRETS = {"tor": {"password": "x"}}
-#: AS per rack, with ToR switches alone.
+#: An AS for each rack, with sessions to top-of-rack switches only.
 RACK_AS = {
     name: {**rack, "calico_node_bgp_as_number": 64513 if rack is RACK_A else 64514} for name, rack in RACKS.items()
 }

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Inventories to lint: those of tests/unit/fleet/fleets.py, with what only the controller knows."""
+"""Fleets to lint: those of tests/unit/fleet/fleets.py, with facts that only the controller has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from tests.unit.fleet.fleets import hosts
 
 
 class Case(t.NamedTuple):
-    """`odd` and `good` are arguments of network, pools under `pools`."""
+    """An inventory that breaks a rule, the whole texts of its findings, and a similar one that does not.
+
+    `odd` and `good` are keyword arguments of `network`, with the pools as `pools`.
+    """
 
     rule: str
     odd: t.Mapping[str, t.Any]
@@ -35,12 +38,12 @@ def network(
     previous: t.Optional[AllocationPlan] = None,
     **rest: t.Any,
 ) -> LintedFleet:
-    """As `fleets.hosts`."""
+    """Return the fleet of `fleets.hosts(*pools, **rest)` with these facts. Raise FleetError if it is invalid."""
     given = hosts(*pools, **rest)
     return LintedFleet(Fleet.build(inventory.read(given), previous), given, tuple(outside), ways, links, links6)
 
 
 def found(given: LintedFleet, rule: str) -> list[str]:
-    """What one rule says, each whole."""
+    """Return the whole texts of the findings of one rule."""
     others = {one.name for one in rules.RULES} - {rule}
     return [str(finding) for finding in rules.findings(given, others)]

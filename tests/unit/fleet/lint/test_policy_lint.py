@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is odd in an inventory's policy, whole as it is read; and that nothing is found where nothing is odd."""
+"""Tests of likely mistakes in an inventory's policy, with their whole texts, and of policy without any."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_what_is_odd_in_a_policy(policy: Policy, finding: str) -> None:
         ),
         Policy("p", types=("Egress",), ingress=(PolicyRule("Deny"), PolicyRule("Allow"))),
         Policy("p", ingress=(PolicyRule("Deny", source=Entity(nets=("10.0.0.0/8",))), PolicyRule("Allow"))),
-        Policy("p", selector='app == "jobs"'),  # a workload that comes between runs
+        Policy("p", selector='app == "jobs"'),  # for a workload that is attached between runs
         Policy("p", selector='app != "wbe"'),
         Policy("p", selector='app in {"web", "cache"} && !has(colour)'),
         Policy("p", ingress=(named("http"),)),
@@ -168,7 +168,7 @@ def test_tiers_and_hosts() -> None:
 
 
 def test_a_rule_that_is_found_decides_on_no_flow() -> None:
-    """Held against the evaluator: random policies and flows, whatever is said to be out of reach never decides."""
+    """The evaluator never decides on random flows by a rule that is reported as never reached."""
     chance = random.Random(4)
     asked = reached = 0
     for _world in range(60):

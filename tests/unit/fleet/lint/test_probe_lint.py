@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy for hosts that denies the probes which prove their paths is told of; the rest is not."""
+"""Tests of findings about policy for hosts that denies the probes by which nodes test their paths."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whom each node hears, where routers outside the fleet carry blocks and where a family has sessions of its own.
+"""Tests of the routes that each node receives, with routers outside the fleet and with sessions of one IP version.
 
-What BIRDs make of sessions among nodes is asked in tests/integration/bird/routes/test_reach.py.
+tests/integration/bird/routes/test_reach.py compares sessions among nodes with real BIRDs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ def router(node: str, as_number: int) -> dict[str, t.Any]:
 
 
 def heard(*peers: t.Mapping[str, t.Any], reflects: bool = False, **more: t.Any) -> dict[str, set[str]]:
-    """a1 and b1 have a session with a router outside, a2 with a1 alone."""
+    """Return the names of the nodes whose blocks each node receives, by node name.
+
+    a1 and b1 may have a session with a router outside the fleet (`peers`). a2 has a session with a1 only.
+    """
     own = {"a1": {"calico_node_route_reflector_cluster_id": "244.0.0.1"}} if reflects else {}
     between = {"name": "a", "node": "a1", "peerSelector": "kubernetes.io/hostname == 'a2'"}
     given = network(
@@ -39,13 +42,13 @@ def heard(*peers: t.Mapping[str, t.Any], reflects: bool = False, **more: t.Any) 
 @pytest.mark.parametrize("as_number", [65000, 64512])
 def test_routers_outside_carry_blocks_between_nodes_that_peer_with_them(as_number: int) -> None:
     peers = [router("a1", as_number), router("b1", as_number)]
-    # a1 tells a2 its own blocks alone; a reflector passes on what it hears by eBGP, or of a client.
+    # a1 advertises only its own blocks to a2. A reflector also advertises routes from eBGP peers and from clients.
     assert heard(*peers) == {"a1": EVERYBODY, "a2": {"a1", "a2"}, "b1": {"a1", "b1"}}
     assert heard(*peers, reflects=True) == {"a1": EVERYBODY, "a2": EVERYBODY, "b1": {"a1", "b1"}}
 
 
 def test_a_router_that_is_no_client_is_passed_on_to_clients_alone() -> None:
-    """localASNumber makes an eBGP session of it, which any reflector passes on."""
+    """With localASNumber it is an eBGP session, and any reflector advertises its routes."""
     outer = [{**router(node, 64512), "localASNumber": 64600} for node in ("a1", "b1")]
     assert heard(*outer, reflects=True)["a2"] == EVERYBODY
 
@@ -55,7 +58,7 @@ def test_who_has_no_router_hears_nobody_by_one() -> None:
 
 
 def test_each_family_has_sessions_of_its_own() -> None:
-    """Two nodes that peer by their IPv4 addresses tell each other nothing of IPv6."""
+    """Two nodes that peer by their IPv4 addresses advertise no IPv6 routes to each other."""
     two = {name: NODES[name] for name in ("a1", "a2")}
     own = {name: {"calico_node_address_ipv6": f"fd00::{index}/64"} for index, name in enumerate(two, 1)}
     peers = [{"name": "p", "node": "a1", "peerIP": "10.10.1.12"}, {"name": "q", "node": "a1", "peerIP": "fd00::2"}]
@@ -77,10 +80,10 @@ def test_one_node_lacks_nobody() -> None:
     ("fields", "peer", "mesh", "count"),
     [
         ({}, {}, False, 1),
-        ({"disableBGPExport": True}, {}, False, 0),  # nobody hears of its blocks
-        ({}, {"asNumber": 64512}, False, 0),  # iBGP leaves the next hop as it is
-        ({}, {}, True, 0),  # the other node's own announcement is nearer
-        ({}, {"peerIP": "10.10.1.12", "asNumber": None}, False, 0),  # no router: a node
+        ({"disableBGPExport": True}, {}, False, 0),  # its blocks are not advertised
+        ({}, {"asNumber": 64512}, False, 0),  # iBGP keeps the next hop
+        ({}, {}, True, 0),  # the other node's own advertisement is preferred
+        ({}, {"peerIP": "10.10.1.12", "asNumber": None}, False, 0),  # the peer is a node, not a router
     ],
 )
 def test_a_router_between_the_ends_of_a_tunnel(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that is refused of an inventory, at once: with the numbers that entries have, without what follows of it."""
+"""Tests of all errors of an inventory at once, with the indexes of entries as written and without consequences."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each rule: what trips it, with the whole text, and the same that just does not."""
+"""Tests of each rule with an inventory that breaks it, its whole texts, and a similar inventory that does not."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ OTHER_CASES = [
         {"pools": [pool(disableBGPExport=True)]},
         [
             "warning: calico_ip_pools[0].disableBGPExport true leaves 4 nodes without routes to each other's workloads "
-            "of pool default: nobody is told of its blocks. Remove it, or let nodeSelector choose the one node whose "
+            "of pool default: its blocks are not advertised. Remove it, or let nodeSelector choose the one node whose "
             "workloads are to be on their own. [pool-not-exported]"
         ],
         {
@@ -172,10 +172,10 @@ OTHER_CASES = [
     ),
     Case(
         "pool-nearly-full",
-        # Four nodes with two workloads each in blocks of one address: the pool has 16, and 4 are spare.
+        # Each of the four nodes has one block for its workload and a spare one. Blocks have one address.
         {"pools": [pool(cidr="10.244.0.0/29", blockSize=32)], "spare_blocks": 1},
         [
-            "warning: calico_ip_pools[0].cidr 10.244.0.0/29 has 8 blocks, of which 8 are taken: a node that comes or "
+            "warning: calico_ip_pools[0].cidr 10.244.0.0/29 has 8 blocks, and 8 are taken: a node that is added or "
             "opens another block may get none. Add a pool. [pool-nearly-full]"
         ],
         {"pools": [pool(cidr="10.244.0.0/28", blockSize=32)], "spare_blocks": 1},
@@ -319,14 +319,14 @@ def test_blocks_in_quarantine_count_and_can_be_given_free() -> None:
     before = network(tight, workloads=[], spare_blocks=2).fleet.allocation
     three = {name: address for name, address in LAB.items() if name != "node4"}
     assert found(network(tight, nodes=three, workloads=[], spare_blocks=2, previous=before), "pool-nearly-full") == [
-        "warning: calico_ip_pools[0].cidr 10.244.0.0/29 has 8 blocks, of which 8 are taken (2 in quarantine): a node "
-        "that comes or opens another block may get none. Add a pool, or give free what is in quarantine with "
+        "warning: calico_ip_pools[0].cidr 10.244.0.0/29 has 8 blocks, and 8 are taken (2 in quarantine): a node "
+        "that is added or opens another block may get none. Add a pool, or give free what is in quarantine with "
         "calico_release_blocks. [pool-nearly-full]"
     ]
 
 
 def test_the_mesh_is_the_other_end_of_a_session() -> None:
-    """A BGPPeer for one side of a session of the mesh takes its place there; the other side has the mesh's."""
+    """A BGPPeer for one end of a session replaces the mesh's session at that end; the other end keeps it."""
     peer = {"name": "p", "node": "node1", "peerSelector": "all()", "reversePeering": "Manual"}
     assert found(network(bgp_peers=[peer]), "session-one-sided") == []
 
@@ -354,7 +354,10 @@ def test_without_bgp_nothing_is_said_of_sessions() -> None:
 
 
 def _calls(hosts: int) -> int:
-    """Of functions, that all rules take for so many hosts behind two reflectors, with a peer for each rack."""
+    """Return the number of function calls that all rules make for a fleet with this number of hosts.
+
+    It has two reflectors and a peer for each rack of ten hosts.
+    """
     own = {f"n{n}": {"calico_node_labels": {"rack": f"r{n // 10}"}} for n in range(hosts)}
     peers = [
         {"name": f"tor{n}", "peerIP": f"10.20.0.{n + 1}", "asNumber": 65000, "nodeSelector": f"rack == 'r{n}'"}

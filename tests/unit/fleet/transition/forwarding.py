@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A model of what the kernel does with a packet between two nodes, each of which has some NodeState.
+"""A model of how two kernels handle a packet between two nodes, from the NodeStates of both.
 
-It reads NodeStates the way a kernel and BIRD would, and knows nothing of how they were made.
+It reads NodeStates as a kernel and BIRD would, independently of the code that makes them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ LARGE = 1 << 16
 
 
 class Lost(Exception):
-    """Why a packet does not arrive."""
+    """The error that a packet does not arrive, with the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Packet:
-    """What a node puts on the underlay for a workload elsewhere: `size` is that of the workload's IP packet, `device`
-    the tunnel that it is in ("" for none), `end` the far end of the tunnel."""
+    """A packet that a node sends on the underlay to a workload on another node.
+
+    `size` is the size of the workload's IP packet in bytes. `device` is the tunnel device ("" for none), `end` the
+    address of the node at the other end of the tunnel, or the next hop without one.
+    """
 
     address: str
     size: int
@@ -44,8 +47,11 @@ class Packet:
 
 @dataclasses.dataclass(frozen=True)
 class Reception:
-    """All by which a node decides over packets from one other node: its tunnels (device, mac, vni, port) that accept
-    them, and {address: MTU} of its workloads that others know a route to."""
+    """The parts of a node's state that decide whether it receives packets from one other node.
+
+    `tunnels` are its tunnels (device, mac, vni, port) that accept packets from there. `workloads` are the (address, MTU
+    in bytes) of its workloads that other nodes have a route to.
+    """
 
     node: str
     own_addresses: frozenset[str]
@@ -63,8 +69,11 @@ def own_address(state: NodeState, version: int = 4) -> str:
 
 
 def _way(sender: NodeState, address: str, next_hop: str) -> tuple[str, str, int, int]:
-    """(device, gateway, MTU of the route, MTU that the pool has at rest in the mode of this route): by BIRD's filter
-    where there is BGP, else by the main table. Raises Lost."""
+    """Return the route of `sender` to a workload on `next_hop`: device, gateway, its MTU, the MTU of its mode at rest.
+
+    The device is "" for the underlay, and MTUs are in bytes. BIRD's filter determines the route, or the main table
+    without BGP. Raise Lost if there is no route.
+    """
     if sender.bird is not None:
         for pool in sender.bird.pools:
             if inside(address, pool.cidr):
@@ -84,9 +93,12 @@ def _way(sender: NodeState, address: str, next_hop: str) -> tuple[str, str, int,
 
 
 def sent(sender: NodeState, address: str, next_hop: str, size: t.Optional[int] = None) -> Packet:
-    """The packet that leaves for a workload on the node `next_hop`. `size` None: the largest that the host itself sends
-    once it knows the MTU of the path. (Plain routes within a subnet of a pool with CrossSubnet take more than the
-    workloads do, at rest as well.) Raises Lost."""
+    """Return the packet that `sender` sends to a workload with this address on the node `next_hop`.
+
+    `size` is in bytes. None means the largest packet that the host itself sends once it knows the MTU of the path. That
+    is more than workloads send if a CrossSubnet pool has a direct route, at rest as well. Raise Lost if there is no
+    route or the packet is too large.
+    """
     name, gateway, mtu, rest = _way(sender, address, next_hop)
     out = next((device for device in sender.devices if device.name == name), None)
     if name and out is None:
@@ -111,7 +123,10 @@ def sent(sender: NodeState, address: str, next_hop: str, size: t.Optional[int] =
 
 
 def reception(receiver: NodeState, sender: str) -> Reception:
-    """`sender`: the address of the node that the packets come from; tunnels over the other IP version are none."""
+    """Return how `receiver` receives packets from the node with address `sender`.
+
+    Tunnels across the other IP version are left out.
+    """
     interfaces = {endpoint.interface: endpoint for endpoint in receiver.workloads}
     workloads = set()
     for route in receiver.routes:
@@ -132,7 +147,7 @@ def reception(receiver: NodeState, sender: str) -> Reception:
 
 
 def _accepts(state: NodeState, device: TunnelDevice, sender: str) -> bool:
-    """What the chain cali-INPUT says to an encapsulated packet from `sender`."""
+    """Return whether the chain cali-INPUT accepts a packet from `sender` for the tunnel; True without such a rule."""
     match = "-p 4 " if device.kind == "ipip" else f"-p udp -m udp --dport {device.port} "
     members = {ipset.name: ipset.members for ipset in state.ipsets}
     for table in state.iptables:
@@ -148,7 +163,7 @@ def _accepts(state: NodeState, device: TunnelDevice, sender: str) -> bool:
 
 
 def arrives(packet: Packet, receiver: Reception) -> None:
-    """Raises Lost."""
+    """Raise Lost unless `receiver` delivers `packet` to its workload."""
     if packet.end not in receiver.own_addresses:
         raise Lost(f"{packet} goes to another node than {receiver.node}")
     if packet.device and (packet.device, packet.mac, packet.vni, packet.port) not in receiver.tunnels:
@@ -161,7 +176,7 @@ def arrives(packet: Packet, receiver: Reception) -> None:
 
 
 def largest(workload: VethEndpoint) -> int:
-    """What a workload sends at most."""
+    """Return the size in bytes of the largest IP packet that a workload sends."""
     return min(workload.mtu, workload.route_mtu or LARGE)
 
 
@@ -179,12 +194,15 @@ _KEYS: dict[str, t.Callable[[t.Any], t.Any]] = {
 
 
 def steps(before: NodeState, after: NodeState) -> list[NodeState]:
-    """All that a node is between two states, both included: additions in the drivers' order, BIRD, then removals."""
+    """Return the states of a node while it changes from `before` to `after`, both included, without repetitions.
+
+    They follow the drivers' order: additions of each kind, then BIRD, then removals.
+    """
     found = [before]
     now = before
     for part in ("ipsets", "iptables", "devices", "workloads", "neighbors", "fdb", "rules", "routes"):
         if part == "iptables":
-            # A table is replaced at once, what is no longer wanted in it included.
+            # A table is replaced at once, so its unwanted rules go with the additions.
             merged: t.Any = after.iptables + tuple(
                 table
                 for table in before.iptables

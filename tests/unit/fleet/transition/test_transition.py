@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every change of mode, walked through in a model of the fleet in which nodes are out of step in all possible ways."""
+"""Tests of all changes of mode in a model of the fleet, in which nodes are out of step in all possible ways."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ States = dict[str, NodeState]
 
 @dataclasses.dataclass(frozen=True)
 class Wish:
-    """What an operator may want: the modes of both pools, the underlay's MTU, which workloads there are."""
+    """The settings that an operator may choose: the modes of both pools, the underlay's MTU, the workloads, BGP."""
 
     modes: tuple[str, str]
     mtu: int = 1500
@@ -75,8 +75,11 @@ def changes(draw: st.DrawFn, count: int = 2) -> list[Wish]:
 
 @dataclasses.dataclass(frozen=True)
 class Lasting:
-    """An address of a workload that is there from beginning to end, and the MTU that fits all modes that its pools have
-    meanwhile. `shared`: the workload has one of the other IP version as well, and one MTU."""
+    """An address of a workload that exists during the whole change.
+
+    `floor` is the MTU in bytes that fits all modes of its pools. `shared` is True if the workload also has an address
+    of the other IP version, with which it shares one MTU.
+    """
 
     name: str
     node: str
@@ -87,9 +90,11 @@ class Lasting:
 
 
 def check(senders: t.Sequence[NodeState], receivers: t.Sequence[NodeState], targets: t.Iterable[Lasting]) -> None:
-    """Every packet of one node arrives at every lasting workload of another, whichever of these states both are in.
+    """Assert that each packet of one node arrives at each lasting workload of another, in all of these states of both.
 
-    What goes from one pool into another is no larger than the floor, as path MTU discovery sees to at rest too."""
+    Packets from one pool to another are no larger than the floor: path MTU discovery limits them at rest, too. Raise
+    Lost if a packet does not arrive.
+    """
     for version in (4, 6):
         of_version = [target for target in targets if (":" in target.address) == (version == 6)]
         if of_version:
@@ -115,7 +120,7 @@ def check_version(
                 size = forwarding.largest(source)
                 same = target.pool in (source.pool, source.pool6)
                 assert not same or size >= target.floor
-                # One on a node with IPv6 alone has the MTU of its one pool, at rest as well.
+                # A workload on a node with IPv6 alone has the MTU of its only pool, at rest as well.
                 alike = same and (bool(sender.address) or not target.shared)
                 size = size if alike else min(size, target.floor)
                 packets.add(forwarding.sent(sender, target.address, next_hop, size))
@@ -140,8 +145,12 @@ def lasting(fleets: t.Sequence[Fleet], wanted: t.Sequence[Wish]) -> list[Lasting
 def walk(
     actual: States, known: States, target: Fleet, targets: t.Sequence[Lasting], stop: int = 9, stepwise: bool = True
 ) -> tuple[States, States]:
-    """All nodes through the phases, each phase on all nodes before the next. Every pair is checked in all steps that
-    both can be in meanwhile. `actual`: what the nodes have; `known`: what they stored. Returns both at the end."""
+    """Take all nodes through the phases before number `stop`, and check each pair of nodes in all steps of both.
+
+    All nodes complete a phase before the next one. `actual` has the states that the nodes are in, `known` those that
+    they have stored. Return both at the end. With `stepwise` each phase starts from the state of the one before,
+    otherwise from the first one.
+    """
     goal = states(target)
     start = dict(known)
     for phase in PHASES[:stop]:
@@ -157,14 +166,18 @@ def walk(
 
 
 def sends(target: Lasting, *ends: NodeState) -> bool:
-    """Whether the node has an address of the target's IP version in both ends of the change: else it gets or loses it,
-    and with it all that it has of that version."""
+    """Return whether a node has an address of the target's IP version in all of `ends`, its states.
+
+    A node that gets or loses that address cannot send to the target during the whole change.
+    """
     return all(forwarding.own_address(end, 6 if ":" in target.address else 4) for end in ends)
 
 
 def promised(state: NodeState, *known: NodeState) -> NodeState:
-    """`state` without workloads that are in none of `known`: the run that was to remove them was killed while it did,
-    the next one does, and what they send meanwhile is nobody's any more."""
+    """Return `state` without workloads that none of the states `known` has.
+
+    A run that was to remove them was killed, and the next one removes them. Their packets need not arrive.
+    """
     interfaces = {found.interface for one in known for found in one.workloads}
     return dataclasses.replace(state, workloads=tuple(w for w in state.workloads if w.interface in interfaces))
 
@@ -176,15 +189,18 @@ OVERHEADS6 = {None: 0, "vxlan": 70, "vxlan-crosssubnet": 70, "direct": 0}
 BOTH = [workload(f"w{n}a", f"node{n}") for n in (1, 2, 3)]
 
 
-#: A node of which other nodes know no IPv4 address.
+#: A node without an IPv4 address.
 ALONE = {"node3": {**ADDRESSES6["node3"], "calico_node_address": None, "calico_node_labels": {"alone": "yes"}}}
 
 
 def dual(
     mode: str, mode6: t.Optional[str], mtu: int = 1500, previous: t.Optional[Fleet] = None, alone: bool = False
 ) -> Fleet:
-    """`mode6` None: without an IPv6 pool, or with one that is retired where there was one. `alone`: node3 has IPv6
-    alone."""
+    """Return a fleet with an IPv4 pool in `mode` and an IPv6 pool in `mode6`.
+
+    If `mode6` is None, there is no IPv6 pool, or a disabled one if `previous` has one. With `alone` node3 has IPv6
+    only. `mtu` is that of the underlay in bytes.
+    """
     pools = [pool(mode, "a", POOLS["a"], nodeSelector="!has(alone)")]
     if mode6 is not None:
         pools.append(pool(mode6, "six", SIX))
@@ -256,7 +272,7 @@ _WITH_SIX = _MODES.filter(lambda modes: modes[1] is not None)
 def test_any_change_with_a_node_that_has_ipv6_alone_loses_nothing(
     one: Modes, other: Modes, alone: bool, stays: bool, stepwise: bool
 ) -> None:
-    """Or that comes to have it alone, or loses that: of IPv4 the other nodes lose nothing among themselves."""
+    """Nothing is lost either if the node gets or loses its IPv4 address: the others keep IPv4 between each other."""
     current = dual(*one, alone=alone)
     target = dual(*other, previous=current, alone=alone if stays else not alone)
     walk(states(current), states(current), target, lasting_of_both([current, target], [one, other]), stepwise=stepwise)
@@ -266,7 +282,7 @@ def test_any_change_with_a_node_that_has_ipv6_alone_loses_nothing(
 def test_a_pool_that_only_shares_links_with_one_that_changes_holds_its_workloads_and_not_its_routes(
     stepwise: bool,
 ) -> None:
-    """BIRD 3.4 would not take the hold from its routes again."""
+    """Its routes stay unlimited, because BIRD 3.4 would not remove the limit from them again."""
     current = dual("direct", "vxlan")
     start = now = states(current)["node1"]
     target = states(dual("direct", "direct", previous=current))["node1"]
@@ -292,7 +308,7 @@ def test_workloads_of_the_agent_with_both_versions_get_what_those_of_the_invento
                 own = attachment.AttachedWorkload("d", "d", addresses=planned.addresses, pool=planned.pool)
                 agents = attachment.endpoint(own, *attachment.pools_of(reached, own))
                 both = len({len(state.workloads[0].addresses) for state in (start, reached)}) == 1
-                if both:  # else it gets or loses an address, as an agent's never does
+                if both:  # otherwise it gets or loses an address, which an agent's workload never does
                     assert (agents.mtu, agents.route_mtu) == (planned.mtu, planned.route_mtu)
 
 
@@ -321,7 +337,7 @@ def test_any_change_loses_nothing(wanted: list[Wish], stepwise: bool) -> None:
 def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
     wanted: list[Wish], stop: int, stepwise: bool, data: st.DataObject
 ) -> None:
-    """Killed during phase `stop`: each node has finished it, not begun it, or is at any step in it."""
+    """The run is killed during phase `stop`: each node has finished it, not begun it, or is at any step of it."""
     first = wanted[0].fleet()
     second = wanted[1].fleet(first)
     then = data.draw(st.sampled_from(["complete", "undo", "replace"]))
@@ -335,15 +351,15 @@ def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
         reached = transition.phase_state(known[name], goal[name], phase)
         way = forwarding.steps(actual[name], reached)
         position = data.draw(st.integers(0, len(way) - 1), label=f"{name} stopped at")
-        # A node stores what it is about to become before it begins.
+        # A node stores its next state before it begins to change.
         actual[name], known[name] = way[position], (reached if position else known[name])
-        # Nobody is forgotten before the phase that removes.
+        # The stored states have all workloads until the phase that removes some.
         assert phase == Phase.RETIRE or promised(actual[name], known[name]) == actual[name]
     walk(actual, known, last, floors, stepwise=stepwise)
 
 
 def test_a_smaller_underlay_in_place_of_a_switch_that_stopped() -> None:
-    """Lose nothing although pool b is still sent through tunl0, which becomes smaller for pool a.
+    """Nothing is lost although packets of pool b still take tunl0, whose MTU becomes smaller for pool a.
 
     The interrupted switch was to end with pool b direct, so its encapsulation is None already.
     """
@@ -367,7 +383,7 @@ def test_states_of_phases_do_not_depend_on_whether_they_are_reached_step_by_step
         for phase in PHASES:
             now = transition.phase_state(stored(now), goal[name], phase)
             at_once = transition.phase_state(start, goal[name], phase)
-            # A pool without workloads here is held by nothing that the flip leaves behind, and nothing here sends.
+            # This also holds for a pool without workloads on this node, although no state limits it after the flip.
             assert now == at_once
             assert transition.phase_state(now, goal[name], phase) == now
 
@@ -377,7 +393,7 @@ def test_states_of_phases_do_not_depend_on_whether_they_are_reached_step_by_step
 def test_workloads_of_the_agent_get_what_those_of_the_inventory_get(
     wanted: list[Wish], stop: str, stepwise: bool
 ) -> None:
-    """In every phase, also of a change that comes after one that stopped half-way. Those that go keep their links."""
+    """They get the same MTUs in each phase, also of a change that follows one that stopped half-way."""
     first = wanted[0].fleet()
     second = wanted[1].fleet(first)
     third = wanted[2].fleet(second)

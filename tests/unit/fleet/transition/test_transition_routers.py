@@ -1,8 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From tunnels to top-of-rack switches and back, with interruptions anywhere: when a session with a switch ends, no
-node's packets depend on what that switch forwards, and backup routes never do."""
+"""Tests of changes from tunnels to top-of-rack switches and back, with interruptions anywhere.
+
+When a session with a switch ends, no node's packets depend on that switch. Backup routes never depend on one.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def tunnelled(mode: str = "vxlan", reflectors: t.Sequence[str] = ()) -> States:
 
 
 def as_per_rack_fleet() -> Fleet:
-    """Direct, each rack an AS with two switches, which carry everything between the racks."""
+    """Return a fleet with a direct pool in which each rack is an AS with two switches, which connect the racks."""
     own = {
         name: {
             "calico_node_labels": {"rack": rack},
@@ -61,21 +63,24 @@ def bird(state: NodeState) -> Bird:
 
 
 def into_tunnel(pools: t.Sequence[BirdPool], own: Bird, next_hop: str) -> bool:
+    """Return whether packets to `next_hop` need no switch: the only pool has a tunnel, or both are in one subnet."""
     (only,) = pools
     near = ipaddress.ip_address(next_hop) in ipaddress.ip_network(own.subnet)
     return bool(only.device) or near
 
 
 def by_bgp(state: NodeState, next_hop: str) -> bool:
-    """Whether packets to what the node `next_hop` announces go to it past all switches, where BGP has a route."""
+    """Return whether packets to blocks of the node `next_hop` reach it without a switch, if BGP has a route to them."""
     own = bird(state)
     lead = own.backups_lead and not own.routers_alone
     return into_tunnel(own.backup_pools or own.pools if lead else own.pools, own, next_hop)
 
 
 def by_ending_session(state: NodeState, route: BirdRoute, from_router: bool) -> bool:
-    """Whether packets go to the block's node past all switches where BIRD still has it from a session that it is about
-    to end: one with a router outside, or one within the fleet."""
+    """Return whether packets reach the block's node without a switch while BIRD still has the route of an old session.
+
+    That session is about to end. `from_router` says whether it is one with a router outside the fleet.
+    """
     own = bird(state)
     if from_router and not own.backups_lead:
         return False  # the next hop is the router
@@ -85,11 +90,13 @@ def by_ending_session(state: NodeState, route: BirdRoute, from_router: bool) -> 
 
 
 def by_backup(state: NodeState, next_hop: str) -> bool:
+    """Return whether packets on the backup routes to blocks of the node `next_hop` reach it without a switch."""
     own = bird(state)
     return into_tunnel(own.backup_pools or own.pools, own, next_hop)
 
 
 def check_step(fleet: States, name: str, after: NodeState) -> None:
+    """Assert that no node's packets depend on a switch while node `name` changes to `after` and ends sessions."""
     changes = session_changes.resets(fleet[name].bird, after.bird)
     for route in fleet[name].bird_routes if changes else ():
         from_router = route_sources.by_routers_alone(bird(fleet[name]), route)
@@ -104,7 +111,10 @@ def check_step(fleet: States, name: str, after: NodeState) -> None:
 
 
 def walk(start: States, target: States, stop: tuple[str, int] = ("", 0)) -> States:
-    """Through all phases as the controller does it, or until `stop`: (phase, number of nodes that went into it)."""
+    """Take the fleet through all phases as the controller does, check each step, and return the states at the end.
+
+    `stop` is a phase and the number of nodes that enter it before the run stops.
+    """
     fleet, known = dict(start), dict(start)
     found = impact.of_run(known, {name: state.bird for name, state in target.items()}, (), set(target))
     for phase in PHASES:
@@ -116,7 +126,7 @@ def walk(start: States, target: States, stop: tuple[str, int] = ("", 0)) -> Stat
             after = transition.phase_state(stored(known[name]), target[name], phase, found.hold)
             check_step(fleet, name, after)
             fleet[name] = after
-            for state in fleet.values() if found.resets else ():  # else it is over, and only backups are left
+            for state in fleet.values() if found.resets else ():  # without resets only old backup routes are left
                 for route in bird(state).backups:
                     assert by_backup(state, route.next_hop), f"{state.node}: {route} depends on a switch in {phase}"
     return fleet
@@ -140,7 +150,7 @@ def test_a_run_that_was_stopped_anywhere_is_completed_or_undone(
 
 
 def test_without_diverting_packets_would_depend_on_switches() -> None:
-    """The check above can fail: the same way as if nothing had to be diverted."""
+    """The check above fails for the same change without the phase `divert`."""
     mesh = WAYS["vxlan"]
     fleet = {name: transition.phase_state(state, mesh[name], Phase.LINKS, True) for name, state in TORS.items()}
     flipped = transition.phase_state(TORS["node1"], mesh["node1"], Phase.FLIP, True)
@@ -176,7 +186,7 @@ def test_only_sessions_that_change_make_a_fleet_divert() -> None:
 
 
 def test_paths_that_only_switches_make_are_not_probed_before_they_do() -> None:
-    """Which of them will, and by which gateway, is not known. Those within the rack are."""
+    """The switch that will advertise such a path is not known before. Paths within the rack are probed."""
     state = transition.phase_state(WAYS["vxlan"]["node1"], TORS["node1"], Phase.PREPARE, True)
     probed = [route.destination for route in state.routes if route.table == TABLE_PROBE]
     assert probed == [route.destination for route in state.bird_routes if route.node == "node2"]

@@ -1,8 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every change of topology, walked through with interruptions anywhere: no session is interrupted before backup routes
-hold the traffic of all nodes, and none goes before all sessions stand."""
+"""Tests of all changes of topology, with interruptions anywhere.
+
+No session is interrupted before all nodes have backup routes. No backup route is removed before all sessions are as in
+the target.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from hypothesis import strategies as st
 
 from tests.unit.fleet.fleets import LAB, build, pool, states, stored
 
-#: Reflectors of their own, beside the lab's nodes.
+#: Hosts that are only reflectors, beside the lab's nodes.
 RACK = {"rr1": "10.10.1.251/24", "rr2": "10.10.2.252/24"}
 
 States = dict[str, NodeState]
@@ -29,7 +32,7 @@ States = dict[str, NodeState]
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-    """`reflectors` may be nodes of the lab, which then do both, and hosts of RACK."""
+    """A topology of BGP. `reflectors` are nodes of the lab, which then do both, or hosts of RACK."""
 
     reflectors: tuple[str, ...] = ()
     as_number: int = 64512
@@ -73,7 +76,7 @@ topologies = st.builds(
 
 
 def hold(current: t.Mapping[str, t.Optional[NodeState]], target: States) -> bool:
-    """As the controller decides it for the fleet."""
+    """Return whether the change needs backup routes, as the controller decides for the whole fleet."""
     return any(transition.endangered(current.get(name), state.bird, set(target)) for name, state in target.items())
 
 
@@ -82,18 +85,22 @@ def bird(state: t.Optional[NodeState]) -> t.Optional[Bird]:
 
 
 def held(state: t.Optional[NodeState]) -> set[str]:
+    """Return the destinations of a node's backup routes."""
     found = bird(state)
     return {route.destination for route in found.backups} if found else set()
 
 
 def needed(state: NodeState) -> set[str]:
-    """What a node has to reach, whoever else is there."""
+    """Return the destinations of the routes that BIRD has on a node."""
     return {route.destination for route in state.bird_routes if route.gateway or route.next_hop}
 
 
 def check_step(fleet: t.Mapping[str, t.Optional[NodeState]], name: str, after: NodeState, target: States) -> None:
-    """One node goes to `after` while all others are as they are in `fleet`. If that interrupts sessions that are not
-    those of a node that leaves, everybody who routes has what it shall reach by a backup, before it and after."""
+    """Assert that backup routes replace the sessions that node `name` interrupts when it changes to `after`.
+
+    All other nodes are in their states in `fleet`. Each node that remains needs backup routes to all its destinations,
+    before and after the step. Sessions with nodes that leave do not count.
+    """
     changes = session_changes.resets(bird(fleet[name]), after.bird)
     if not any(session_changes.endangers(change, set(target)) for change in changes):
         return
@@ -106,7 +113,10 @@ def check_step(fleet: t.Mapping[str, t.Optional[NodeState]], name: str, after: N
 
 
 def walk(start: t.Mapping[str, t.Optional[NodeState]], target: States, stop: tuple[str, int] = ("", 0)) -> States:
-    """Through all phases, or until `stop`: (phase, number of nodes that went into it)."""
+    """Take the fleet through all phases, check each step, and return the states at the end.
+
+    `stop` is a phase and the number of nodes that enter it before the run stops.
+    """
     fleet: dict[str, t.Optional[NodeState]] = {name: start.get(name) for name in target}
     known, holding = dict(fleet), hold(start, target)
     for phase in PHASES:
@@ -135,7 +145,7 @@ def test_a_change_of_topology(name: str) -> None:
 def test_a_run_that_was_stopped_anywhere_is_completed_undone_or_replaced(
     first: Topology, second: Topology, phase: str, number: int, third: t.Optional[Topology]
 ) -> None:
-    """`third` None: by going back to the first."""
+    """The next run goes to `third`, back to `first` if that is None, or on to `second`."""
     target = second.states()
     half = walk(first.states(), target, (phase, number))
     last = (third or first).states()
@@ -169,7 +179,7 @@ def test_backups_are_the_next_hops_of_bgp_and_none_where_nothing_is_in_danger() 
 
 
 def test_what_endangers_nobody() -> None:
-    """Nodes and reflectors that come, nodes that go, filters."""
+    """Added nodes and reflectors, removed nodes and another mode of the pool need no backup routes."""
     for before, after in [
         (Topology(nodes=("node1", "node2")), MESH),
         (MESH, Topology(nodes=("node1", "node2"))),
@@ -188,7 +198,7 @@ def test_backup_routes_that_were_left_are_taken_away_in_phases() -> None:
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.permutations(["vxlan", "direct"], 2)))
 def test_backups_go_the_way_of_the_pool_in_each_phase(one: str, other: str) -> None:
-    """A change of mode and of sessions at once: the kernel filter of the phase places both kinds of routes."""
+    """In a change of mode and sessions at once, the kernel filter of the phase places both kinds of routes."""
     before, after = Topology(mode=one).states(), Topology(("rr1",), mode=other).states()
     devices = {"vxlan": "vxlan.calico", "direct": ""}
     for phase, mode in {Phase.PREPARE: one, Phase.LINKS: one, Phase.FLIP: other}.items():

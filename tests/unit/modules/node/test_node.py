@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node module: a whole node in one call, the same in check mode, stored, and completed when it was cut short."""
+"""Tests of the node module: a whole node in one call, in check mode too, stored, and completed when interrupted."""
 
 from __future__ import annotations
 
@@ -251,10 +251,10 @@ class TestFiles:
 
 
 class TestCutShort:
-    """Killed at any point: the node is as before or on its way, and the next run or the boot completes it."""
+    """Tests of a run that is killed at any point: the next run or the boot completes what it began."""
 
     def points(self, host):
-        """Names of all writes that a first run makes, in order."""
+        """Return the numbers of all writes that a first run makes, in order."""
         seen = []
         host.kernel.watch(lambda kernel: seen.append(len(seen)))
         host.run(node, **PARAMS)
@@ -275,7 +275,7 @@ class TestCutShort:
 
             def die(kernel, left=left):
                 if left[0] == 0:
-                    raise KeyboardInterrupt  # as a kill: nothing below catches it
+                    raise KeyboardInterrupt  # like a kill, it is caught nowhere
                 left[0] -= 1
 
             other.kernel.watch(die)
@@ -336,7 +336,7 @@ class TestRefusals:
             answer = host.run(node, check=check, **PARAMS)
             assert "BIRD cannot read its new configuration" in answer["msg"]
             assert host.snapshot() == before
-        bird.unlink()  # nothing installed yet: the plan can be made all the same
+        bird.unlink()  # BIRD is not installed yet, and the plan can be made all the same
         assert host.run(node, check=True, **PARAMS)["changed"] is True
 
     def test_a_snippet_that_bird_cannot_read_stops_the_run_before_anything_is_changed(self, host, monkeypatch):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commit-confirm: what a node does with a change that nobody confirms, at every point at which somebody may stop."""
+"""Tests of commit-confirm: a change that is not confirmed, interrupted at every point."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def pass_time(host, seconds):
 
 
 def wait(host, name):
-    """What the process that was left behind does, time passing as it sleeps. Returns what it said."""
+    """Run the detached process's wait, in which time passes as it sleeps. Return what it logged."""
     said = []
     auto_revert.wait(host.machine, name, sleep=lambda seconds: pass_time(host, seconds), say=said.append)
     return said
@@ -84,7 +84,7 @@ def generations(host):
 
 
 def as_it_is(host):
-    """Without what is written down about changes and when."""
+    """Return kernel, files and state, without the records about changes and their times."""
     kernel, files = host.snapshot()
     ignored = ("calico/state.json", "calico/went-back.json", "calico/unconfirmed.json")
     stored = Store(host.machine.store).load()
@@ -100,7 +100,7 @@ def host(host):
 
 @pytest.fixture
 def settled(host):
-    """With one confirmed state."""
+    """A host with one confirmed state."""
     host.run(node, state=state().to_dict(), bird_config="router id 10.10.1.11;\n", files=[])
     return host
 
@@ -153,7 +153,7 @@ def test_not_before_its_time(settled):
 
 
 def test_the_time_begins_when_the_change_is_made(settled, monkeypatch):
-    """However long that took: a host with thousands of workloads is not gone back from while it is changed."""
+    """The time to confirm begins when the change is made: a host with thousands of workloads is not reverted before."""
     write = file.apply
 
     def slow(*arguments):
@@ -196,7 +196,7 @@ def test_check_mode_arms_nothing(settled):
 
 
 def test_a_reboot_is_no_confirmation(settled):
-    """The boot unit starts what was there before."""
+    """The boot unit restores the state from before the change."""
     before = as_it_is(settled)
     change(settled, state(2, plan="b"), config="router id 10.10.1.99;\n")
     settled.uptime = Uptime("boot-2", 5.0)
@@ -209,7 +209,7 @@ def test_a_reboot_is_no_confirmation(settled):
 
 
 def test_the_boot_unit_alone_ends_nobodys_time(settled):
-    """systemctl restart calico-node-state in between."""
+    """A restart of calico-node-state before the deadline reverts nothing."""
     change(settled, state(2, plan="b"))
     after = as_it_is(settled)
     assert command.main(["apply"], settled.machine) == 0
@@ -230,7 +230,7 @@ def test_two_runs_at_once_are_gone_back_from_together(settled):
 
 
 def test_a_run_that_finds_nothing_to_change_confirms_what_waits(settled):
-    """The controller of the first was killed; the second one is reached, and says what it was reached after."""
+    """A second run, after the first run's controller was killed, learns which change waits, and confirms it."""
     change(settled, state(2, plan="b"), "1st")
     answer = change(settled, state(2, plan="b"), "2nd")
     assert (answer["changed"], answer["unconfirmed"]) == (False, "1st")
@@ -245,7 +245,7 @@ def test_a_run_without_asks_for_nothing_and_nothing_waits_after_it(settled):
 
 
 def test_a_change_that_is_cut_short_is_gone_back_from(settled, monkeypatch):
-    """Killed in the middle: nobody begins its time anew."""
+    """A change whose run is killed in the middle is reverted after the original deadline."""
     before = as_it_is(settled)
 
     def killed(*arguments, **more):
@@ -273,7 +273,7 @@ def test_one_that_fails_says_which_change_waits(settled, monkeypatch):
 
 
 def test_a_node_that_had_nothing_goes_back_to_no_policy(host):
-    """Its workloads keep their network."""
+    """A node without an earlier state loses its policy, and its workloads keep their network."""
     change(host, locked_out(), "1st")
     assert Store(host.machine.store).load().state.policy is not None
     wait(host, "1st")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Passwords of BGP sessions on their way through the node module: into one file, and nowhere else."""
+"""Tests of passwords of BGP sessions in the node module: they get into one file, and nowhere else."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_between_the_phases_of_a_change_none_goes(host):
     for phase in ("prepare", "flip"):
         host.run(node, **params(PEERS[2], phase=phase))
         assert secrets_file.current(host.machine.bird_config) == BOTH
-    # The fleet returns, and the inventory has them no more.
+    # The fleet returns to the former state, and the inventory no longer has the passwords.
     assert "failed" not in host.run(node, **params(*PEERS, phase=Phase.FLIP))
     host.run(node, **params(PEERS[2], phase=Phase.RETIRE))
     assert not file_of(host).exists()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module node_status_info: one call, no failure, whatever is down."""
+"""Tests of the module node_status_info: one call, and no failure, whatever is down."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = datetime.datetime(2026, 11, 21, 7, 0, 30, tzinfo=datetime.timezone.utc)
 
 @pytest.fixture
 def node(host):
-    """Converged, with an agent and a BIRD."""
+    """A converged host, with an agent and a BIRD."""
     wants = host.folder / "root" / "etc/systemd/system/multi-user.target.wants"
     wants.mkdir(parents=True)
     (wants / "calico-agent.service").symlink_to("/etc/systemd/system/calico-agent.service")
@@ -109,7 +109,7 @@ def test_an_altered_engine_is_a_problem(node, tmp_path):
 
 def test_sessions_and_routes_that_are_not(node):
     node.bird.answers["show protocols all"] = [[protocols(Mesh_10_10_1_12="Active")]]
-    # One that goes by itself, a graceful restart later, is not missing.
+    # A superfluous route, which goes by itself after a graceful restart, is not missing.
     write(node, (TUNNEL[0], TUNNEL[1]._replace(gateway="10.10.1.13")), ("10.244.77.0/26", DIRECT[1]))
     answer = node_status_info.gather(node.machine, NOW)
     assert [(found["node"], found["state"], found["error"]) for found in answer["bgp"]["sessions"]] == [

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node module and the units of systemd: part of the plan, of what is done, and of what is left to be completed."""
+"""Tests of the node module and systemd's units: in the plan, in the change, and in a change to be completed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One writer at a time: the node module beside an agent, and beside the workloads that one left."""
+"""Tests of the node module beside an agent, and beside workloads that an agent attached: one writer at a time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def agent(host):
 
 
 def reached(host, workload):
-    """Whether packets for the workload go to it."""
+    """Return whether packets for the workload are routed to its interface, and that exists."""
     routes = dict(host.kernel.routes(protocol=179))
     return f"{workload.addresses[0]}/32" in routes and host.kernel.link(workload.interface) is not None
 
@@ -147,7 +147,7 @@ def test_what_is_said_and_what_comes_of_it_are_the_same_with_and_without_an_agen
     other.stdout = capsys.readouterr
     with AgentInProcess(host):
         answers = [host.run(node, diff=True, **PARAMS)]
-    host.attach("db-1")  # as an agent does, which was started anew since
+    host.attach("db-1")  # as an agent does that has been restarted since
     with AgentInProcess(host):
         answers += [host.run(node, check=check, diff=True, **params(MORE)) for check in (True, False, False)]
     monkeypatch.setattr(node.machine, "here", lambda agent=None: other.using(agent))
@@ -178,7 +178,7 @@ def test_another_plan_with_the_same_state_reaches_the_agent(host, agent):
 
 
 def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(host, agent, monkeypatch):
-    for name in ("FIRST_RETRY", "LAST_RETRY"):  # not by itself in between
+    for name in ("FIRST_RETRY", "LAST_RETRY"):  # the agent must not retry by itself in between
         monkeypatch.setattr(pace, name, 60.0)
     host.run(node, **PARAMS)
     host.kernel.fail_next("route_batch", errno.ENOBUFS, "10.244.3.64/26")
@@ -212,7 +212,7 @@ def test_an_agent_that_does_not_listen_is_said_and_nothing_is_changed(host):
             f"{host.machine.agent_socket}. {REMEDY}"
         )
         assert host.snapshot() == before
-        assert host.run(node, check=True, **PARAMS)["changed"] is True  # looking is free
+        assert host.run(node, check=True, **PARAMS)["changed"] is True  # check mode needs no lock
 
 
 def test_single_objects_are_the_agents(host, agent):
@@ -244,7 +244,7 @@ def systemctl(host):
 
 
 class Restarting(AgentInProcess):
-    """Has what was asked for once systemd started it anew."""
+    """An agent that reports another engine and other settings once systemd has restarted it."""
 
     def __init__(self, host, engine, settings):
         super().__init__(host)
@@ -264,7 +264,7 @@ def lines(answer):
 def test_an_agent_of_another_engine_is_started_anew_before_it_is_told_anything(host, systemctl):
     source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     new = bundle.bundle_digest(source)
-    bundle.install(bundle.build(source), new, host.machine.engine)  # by a run that was killed then
+    bundle.install(bundle.build(source), new, host.machine.engine)  # as by a run that was killed afterwards
     with Restarting(host, new, RUNNING) as agent:
         agent.settings = RUNNING
         planned, done = host.four_times(
@@ -287,7 +287,7 @@ def test_an_agent_with_other_settings_is_started_anew(host, systemctl, units):
 
 
 def test_an_agent_that_is_switched_off_is_stopped_first(host, systemctl, monkeypatch):
-    """What stops is no agent any more: the module writes."""
+    """An agent that the run stops is no writer any more: the module writes."""
     with AgentInProcess(host) as agent:
         host.run(node, **PARAMS)
         agent.asked.clear()

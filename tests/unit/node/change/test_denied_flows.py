@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which tracked connections a policy ends: those, and those alone, that it would deny as new ones."""
+"""Tests that a policy ends exactly those tracked connections that it would deny as new ones."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def tracked(flow: Flow, sent: Flow | None = None, **fields: bytes) -> Connection
 
 
 def ended(*connections: Connection, rules: tuple[PolicyRule, ...], **more: t.Any) -> list[Connection]:
-    """Of a policy for all workloads."""
+    """Return the connections that end under a policy with these rules for all workloads."""
     made = policy_set(policies=[Policy("p", ingress=rules)], profiles=[OPEN])
     return list(denied_flows.judged(kernel(*connections), state(made, **more)).ending)
 
@@ -181,7 +181,7 @@ def test_nobody_is_locked_out() -> None:
 
 
 def test_untracked_policy_spares_what_may_answer_the_host() -> None:
-    """It knows a failsafe's reply by the port that it is sent from."""
+    """Untracked policy recognizes a failsafe's reply by the port that it is sent from."""
     eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0", profiles=("open",))
     deny = Policy("deny", ingress=(PolicyRule("Deny"),), do_not_track=True, apply_on_forward=True)
     made = state(policy_set(policies=[deny], profiles=[OPEN]), [eth0])
@@ -191,7 +191,7 @@ def test_untracked_policy_spares_what_may_answer_the_host() -> None:
 
 
 def test_multicast_goes_on() -> None:
-    """Of which interface it came by and whether the host listens nothing is known."""
+    """Multicast is not judged: it is unknown by which interface it came and whether the host listens."""
     eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0")
     mdns = Flow(17, "10.65.2.1", "224.0.0.251", 5353, 5353)
     out = dataclasses.replace(mdns, destination="192.0.2.9")
@@ -204,7 +204,7 @@ def test_without_policy_there_is_nothing_to_end() -> None:
 
 
 def test_marks_are_set_and_taken_away_as_policy_changes() -> None:
-    """Others' bits of the mark stay, and what is as it shall be is left alone."""
+    """Bits of the mark that belong to others stay, and a connection whose mark is right is left alone."""
     theirs = 0x7
     connections = [
         tracked(HTTP)._replace(mark=theirs),

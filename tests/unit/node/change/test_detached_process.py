@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A process that outlives its starter, whose pipes close all the same."""
+"""Tests of a process that outlives its starter, whose pipes are closed all the same."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ SERVICE = '#!/bin/sh\necho "$@" > {called}\nexit {status}\n'
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """Whose processes are what `make` says; systemd-run ends with `status`. Answers what was started, by whom."""
+    """A function that starts a process, on a host with the given /proc and a systemd-run that exits with `status`.
+
+    It returns what was started, and by which program.
+    """
 
     def make(cgroup, own=(), status=0):
         for process in ("self", "1"):
@@ -82,7 +85,7 @@ def test_in_a_session_of_logind_systemd_starts_it(host):
     ("cgroup", "own"),
     [
         ("/system.slice/calico-agent.service", {}),
-        # systemd would start it in other namespaces
+        # systemd would start it in other namespaces..
         *(
             ("/user.slice/user-0.slice/session-3.scope", {kind: number})
             for kind in ("mnt", "net", "pid")

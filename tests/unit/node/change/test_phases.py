@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is planned of each phase before a change is what the phases then plan, one after the other, and do."""
+"""Tests that the plan of each phase, made before a change, is what the phases then plan one by one, and do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Shown = t.Tuple[str, str, str, t.Optional[str], t.Optional[str]]
 
 
 def config(state: NodeState) -> t.Optional[str]:
-    """Differs as the state does; its number of lines, which is what a plan shows, hardly ever."""
+    """Return a bird.cfg that differs as the state does. A plan shows its number of lines, which is always the same."""
     return f"# {state.bird}\n" if state.bird else None
 
 
@@ -41,7 +41,7 @@ def here(tmp_path: pathlib.Path) -> machine.Machine:
 
 
 def shown(changes: t.Iterable[Change]) -> set[Shown]:
-    """Without what BIRD would do, which no BIRD does here."""
+    """Return what the changes show, without BIRD's routes, because no BIRD runs here."""
     return {
         (change.action, change.kind, change.subject, change.before, change.after)
         for change in changes
@@ -52,7 +52,7 @@ def shown(changes: t.Iterable[Change]) -> set[Shown]:
 def walk(
     here: machine.Machine, before: NodeState, target: NodeState, names: t.Sequence[str] = PHASES
 ) -> tuple[list[set[Shown]], list[set[Shown]]]:
-    """(planned, done) for each phase."""
+    """Return what was planned and what was done, each a list with one set per phase."""
     apply.bring_to(here, stored(before))
     ways = [stored(transition.phase_state(before, target, name)) for name in names]
     untouched = here.kernel.snapshot()
@@ -81,7 +81,7 @@ def kinds(changes: set[Shown]) -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("name", ["prepare", "links", "divert", "flip"])
 def test_a_change_that_was_stopped(here: machine.Machine, name: str) -> None:
-    """From the middle of one change to what another one wants, back or on."""
+    """A change that was stopped in the middle is planned back, or on to another state, as it is then done."""
     first = build(pool("ipip"))
     second = build(pool("vxlan"), previous=first.allocation)
     start, target = states(first)["node1"], states(second)["node1"]
@@ -92,7 +92,7 @@ def test_a_change_that_was_stopped(here: machine.Machine, name: str) -> None:
 
 
 def test_workloads_come_and_go_and_the_underlay_changes_with_the_mode(here: machine.Machine) -> None:
-    """A new workload is told whole where only a part of it changes; what is done is the same."""
+    """A new workload is planned as a whole where only a part of it changes; what is done is the same."""
     first = build(pool("ipip"))
     more = [*WORKLOADS[1:], workload("new", "node1")]
     second = build(pool("direct"), previous=first.allocation, workloads=more, underlay_mtu=1400)

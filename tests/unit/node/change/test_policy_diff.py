@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What changes in policy, as people read it: by name and rule by rule; chains and sets are counted."""
+"""Tests of the differences in policy, as people read them: by name and rule by rule; chains and sets are counted."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_what_differs_is_told_and_what_does_not_is_not(one: World, other: World)
     told = {change.subject for change in policy_diff.changes(old, new, NODE)}
     before, after = ({policy.name: policy for policy in world.policy_set.policies} for world in (one, other))
     for name in before.keys() | after.keys():
-        # Annotations apart, which nothing in a random world has, all of a policy is in its words.
+        # Everything of a policy is in its words, except annotations, which no random world has.
         assert (name in told) == (before.get(name) != after.get(name))
 
 

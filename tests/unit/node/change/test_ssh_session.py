@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""By which SSH connection a process came, from /proc alone."""
+"""Tests of finding the SSH connection that started a process, from /proc alone."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_real_process_and_its_child():
     [(socket.AF_INET, "127.0.0.1", "127.0.0.1"), (socket.AF_INET6, "::1", "::1"), (socket.AF_INET6, "::", "127.0.0.1")],
 )
 def test_connections_that_stand(family, address, seen):
-    """Read from the real kernel: also IPv4's, to a server of both families."""
+    """The connections are read from the real kernel, also those by IPv4 to a server of both IP versions."""
     with socket.socket(family) as server:
         try:
             server.bind((address, 0))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine that nodes get: complete in itself, installed whole or not at all."""
+"""Tests of the engine that nodes get: it is complete in itself, and installed whole or not at all."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_full_disk_leaves_the_engine_in_use(source, tmp_path, monkeypatch):
 
 
 def test_the_collections_own_engine_needs_no_room_that_it_lacks(tmp_path):
-    """Every module of the bundle imports, in an interpreter that has nothing else."""
+    """Every module of the bundle can be imported in an interpreter that has nothing else."""
     root = tmp_path / "lib"
     install(SOURCE, root)
     names = sorted(

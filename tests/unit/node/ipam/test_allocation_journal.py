@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A journal gives back what was written, whole lines or nothing, and says so when it cannot."""
+"""Tests of the journal: it returns what was written, whole lines or nothing, and raises an error when it cannot."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_length_of_a_file_that_was_cut_off_gives_the_whole_lines_in_it(pat
 
 
 def test_a_hole_of_zeros_at_the_end_was_never_answered_for(path):
-    """As after the power went while a line of several pages was written."""
+    """A power failure while a line of several pages is written leaves such a hole."""
     data = written(path)
     last = data.rindex(b"\n", 0, len(data) - 1) + 1
     for torn in (data[:last] + b"\0" * 40, data[: last + 12] + b"\0" * 5 + data[last + 17 :], data + b"\0" * 9):
@@ -102,7 +102,10 @@ def test_a_file_that_cannot_be_opened_is_no_empty_one(path):
 
 
 class Disk:
-    """Fails once at the `nth` of the calls that write, as a disk that refuses or as a killed process does."""
+    """A disk that fails once, at the `nth` of the calls that write.
+
+    `error` is that of a full disk or of a killed process.
+    """
 
     CALLS = ("open", "pwrite", "fdatasync", "fsync", "ftruncate", "replace")
 
@@ -117,7 +120,7 @@ class Disk:
             self.calls.append(name)
             self.left -= 1
             if self.left == 0:
-                if name == "pwrite":  # half of it gets there
+                if name == "pwrite":  # half of it is written
                     real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2], arguments[2])
                 raise error
             return real(*arguments, **options)
@@ -126,7 +129,7 @@ class Disk:
 
 
 def steps(path, action, prepare):
-    """How many calls `action` makes."""
+    """Return the number of calls that write in `action`."""
     with pytest.MonkeyPatch.context() as patch:
         journal = prepare()
         disk = Disk(patch, -1, OSError())
@@ -164,7 +167,7 @@ def test_a_disk_that_refuses_at_any_step_leaves_the_file_as_it_was(path, error):
             "the file system, then try again."
         )
         assert read(path) == [record for line in LINES for record in line]
-        action(journal)  # the disk is well again
+        action(journal)  # the disk works again
         assert read(path)[-2:] == [["d", {"e": "f"}], ["new"]]
         journal.close()
 
@@ -250,7 +253,7 @@ class TestCompaction:
                         assert found in (old, new)
                         continue
                 found = read(path)
-                journal.append([["next"]])  # goes on whichever it is
+                journal.append([["next"]])  # writing goes on with either file
                 assert read(path) == [*found, ["next"]]
                 assert found in (old, new)
 

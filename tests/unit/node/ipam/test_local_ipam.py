@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was answered for is there after every crash, nothing is given twice, and a disk that refuses changes nothing."""
+"""Tests of the node's IPAM: acknowledged writes survive a crash, no address is given twice, failed ones are undone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ STATE = NodeState(
 
 
 class Machine:
-    """A clock and a boot that tests move."""
+    """A clock and a boot that tests change."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -86,7 +86,7 @@ REFUSAL = (
 )
 
 
-# --- what outlives what ---------------------------------------------------------------------------------------------
+# --- restarts -------------------------------------------------------------------------------------------------------
 
 
 def test_allocations_and_opened_blocks_outlive_the_process(machine):
@@ -209,7 +209,7 @@ STEPS = st.lists(
 def test_cut_off_anywhere_all_that_was_answered_for_is_there_and_nothing_is_given_twice(tmp_path_factory, steps, data):
     machine = Machine(tmp_path_factory.mktemp("ipam"))
     ipam = machine.start()
-    answered = [(0, {})]  # (length of the file, what is assigned by then)
+    answered = [(0, {})]  # (length of the file, what is assigned at that length)
     for what, number in [*steps, ("flush", 0)]:
         if what == "assign":
             try:
@@ -339,14 +339,14 @@ def test_a_process_that_is_killed_kept_its_word(machine, answers):
     ipam = LocalIpam(str(machine.folder))
     ipam.load()
     found = {held.handle: held.address for held in ipam.allocations()}
-    assert len(answered.items() ^ found.items()) <= 1  # what was on the disk and not said yet
+    assert len(answered.items() ^ found.items()) <= 1  # one may be on the disk and not acknowledged yet
 
 
 # --- clocks ---------------------------------------------------------------------------------------------------------
 
 
 def waits(ipam, machine, address):
-    """Seconds until `address` is given again."""
+    """Return the seconds until `address` is assigned again."""
     for second in range(100):
         machine.seconds += 1
         if ipam.usage()[0].cooling == 0:
@@ -437,7 +437,7 @@ def test_a_read_only_folder_is_said_in_words(machine, monkeypatch):
 
 
 def test_who_came_on_top_of_a_flush_that_failed_hears_of_it_too(machine, monkeypatch):
-    """He was shown the first one's address, or has one of the block that the first one opened."""
+    """A later caller has seen the first one's address, or has one of the block that the first one opened."""
     ipam = machine.start()
     for number in range(2):
         ipam.assign(f"h{number}", {})
@@ -516,7 +516,7 @@ def test_threads_flush_while_another_assigns(machine, monkeypatch):
     assert held(machine.start()) == held(ipam)
 
 
-# --- workloads that the books do not know ---
+# --- workloads that the journal does not have ---
 
 
 def test_a_journal_that_was_moved_away_is_written_again_from_the_records(machine):

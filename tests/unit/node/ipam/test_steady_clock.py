@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stored times never lie in the future, and never less far back than they are."""
+"""Tests that stored times never lie in the future, nor less far back than they really are."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ def test_this_machine_has_a_clock_and_a_boot():
     )
 )
 def test_over_any_boots_no_more_passes_than_did_and_nothing_goes_back(boots):
-    """Each boot: seconds before the agent starts, pauses between the times that it stores, and whether it starts anew
-    in the same boot before the last of them."""
+    """The clock never counts more time than passed, and never goes back, over any row of boots.
+
+    A boot is the seconds before the agent starts, the pauses between the times that it stores, and whether it restarts
+    in the same boot before the last of them.
+    """
     epoch, latest, true_latest, true = None, 0.0, 0.0, 1000.0
     for number, (up, pauses, again) in enumerate(boots, start=1):
         true += 5  # off

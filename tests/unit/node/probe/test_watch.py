@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The watch's arithmetic and its files. Its packets and its process are tests/integration/modules/test_watch.py."""
+"""Tests of the watch's arithmetic and files. tests/integration/modules/test_watch.py tests its packets and process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def found(sent_at, answered):
     ("answered", "expected"),
     [
         (range(40), (40, 0, 0.0, 0.0, "")),
-        # From the first that was lost until the next one that came through
+        # The gap is from the first lost probe to the next one that was answered.
         ({*range(40)} - {10, 11, 12, 13, 14, 15}, (40, 6, 300.0, 0.0, "6 not answered")),
         ({*range(40)} - {10, 20, 21, 30}, (40, 4, 100.0, 0.0, "4 not answered")),
         ({*range(40)} - {38, 39}, (40, 2, 100.0, 0.0, "2 not answered")),
@@ -49,7 +49,7 @@ def test_losses_and_the_longest_gap(answered, expected):
 
 
 def test_a_gap_is_as_long_as_the_time_that_passed():
-    """A machine that has no time for the watch: 3 probes were lost, but in 900 ms."""
+    """On a busy machine three lost probes can be a gap of 900 ms."""
     sent_at = [0.0, 0.05, 0.1, 0.6, 0.7, 1.0, 1.05]
     assert found(sent_at, {0, 1, 5, 6})[:3] == (7, 3, 900.0)
     report = watch._report("stopped", [tally(sent_at, range(7))], 1.1)
@@ -59,7 +59,7 @@ def test_a_gap_is_as_long_as_the_time_that_passed():
 def test_a_path_that_was_down_before_counts_from_its_first_answer_on():
     assert found(steady(60), range(20, 60)) == (40, 0, 0.0, 1000.0, "")
     assert found(steady(60), {*range(20, 60)} - {30}) == (40, 1, 50.0, 1000.0, "1 not answered")
-    # Less than a second is a loss like others: the path may have been up and the watch's start was late
+    # Less than a second is a loss like others: the path may have been up when the watch started late.
     assert found(steady(60), range(19, 60)) == (60, 19, 950.0, 0.0, "19 not answered")
 
 
@@ -74,7 +74,7 @@ def test_a_node_sends_at_most_200_a_second_and_10_to_each_of_20(paths, seconds):
 
 
 class FakeExchange:
-    """On a clock of its own: nothing passes but what is slept and what a probe costs. Says when each was sent."""
+    """An exchange with its own clock: only sleeping and sending take time. `sent` has the time of each probe."""
 
     def __init__(self, width, monkeypatch, cost=0.0):
         self.tallies = [None] * width
@@ -113,7 +113,7 @@ def test_every_path_in_turn_at_a_steady_rate(width, burst, monkeypatch):
 
 
 def test_a_slow_machine_is_left_alone(monkeypatch):
-    """A burst that takes 4 ms of the processor: a fiftieth of it is one in 200 ms; and one a second at the worst."""
+    """A burst that takes 4 ms of the processor is sent every 200 ms, a share of a fiftieth; the slowest rate is 1/s."""
     exchange = FakeExchange(1, monkeypatch, cost=0.004)
     watch._send_steadily(exchange, 1001, lambda: False)
     assert [at for dummy, at in exchange.sent] == [0.004, 0.204, 0.404, 0.604, 0.804]
@@ -157,7 +157,7 @@ def test_a_file_that_is_damaged_is_none(tmp_path):
 
 
 def test_the_number_of_another_process_is_never_signalled(tmp_path, monkeypatch):
-    """The lock is held by somebody whose number is not in the file yet: that of a process long gone is."""
+    """The holder of the lock has not written its process id yet, and the file has that of an ended process."""
     path = str(tmp_path / "watch.json")
     holder = """
 import fcntl, os, sys, time
@@ -197,5 +197,5 @@ def test_what_keeps_a_watch_from_starting_is_told(tmp_path):
         "no watch could be started on this node: probes need root's rights: a raw socket was refused. Set become: true."
     )
     deadline = time.monotonic() + 60
-    while watch.running(path) is not None:  # its process ends a moment after it said so
+    while watch.running(path) is not None:  # its process ends a moment after it reported that
         assert time.monotonic() < deadline

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Records of workloads: whatever an id is, whole or not there, and each step may be repeated or cut short."""
+"""Tests of records of workloads: with any id, whole or not there, and with steps that are repeated or interrupted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_both_folders_are_roots_alone_whatever_comes_first_and_whatever_the_umas
         os.umask(before)
     assert [path.stat().st_mode & 0o777 for path in (folder, folder / "unfinished")] == [0o700, 0o700]
     assert (folder / "unfinished" / "default%2Fweb.json").stat().st_mode & 0o777 == 0o600
-    assert folder.parent.stat().st_mode & 0o777 == 0o777 & ~umask  # the socket is in there
+    assert folder.parent.stat().st_mode & 0o777 == 0o777 & ~umask  # clients must reach the socket in it
 
 
 def test_what_an_earlier_release_left_open_is_closed(endpoints, folder, tmp_path):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node stores survives crashes and full disks, and the last generations are there to go back to."""
+"""Tests of the store: it survives crashes and full disks, and keeps the last generations to return to."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_crash_before_the_rename_leaves_the_old_state(tmp_path, monkeypatch):
     store.save(stored())
 
     def die(*arguments):
-        raise KeyboardInterrupt  # nothing is caught, as with a killed process
+        raise KeyboardInterrupt  # like a kill, it is caught nowhere
 
     monkeypatch.setattr(os, "replace", die)
     with pytest.raises(KeyboardInterrupt):

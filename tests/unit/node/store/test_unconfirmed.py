@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""unconfirmed.json and went-back.json: root's alone, without secrets, and read as what they have to be."""
+"""Tests of unconfirmed.json and went-back.json: for root only, without secrets, and checked when they are read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PENDING = Unconfirmed(("abc",), PREVIOUS, "p" * 64, "boot", 70.0, 60.0, True, "1
 
 @pytest.fixture
 def waiting(tmp_path: pathlib.Path) -> t.Iterator[UnconfirmedStore]:
-    """By a process whose umask hides nothing."""
+    """A store in a process whose umask restricts nothing."""
     before = os.umask(0)
     yield UnconfirmedStore(str(tmp_path / "calico"))
     os.umask(before)
@@ -84,7 +84,7 @@ def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Unconfirmed
 def test_what_waits_is_read_as_what_it_has_to_be(
     waiting: UnconfirmedStore, tmp_path: pathlib.Path, field: str, value: t.Any, why: str
 ) -> None:
-    """A deadline that is no number would never come, and the node never go back."""
+    """A deadline that is no number is refused: it would never come, and the node never revert."""
     waiting.save(PENDING)
     path = written(tmp_path, "unconfirmed")
     path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))

@@ -187,7 +187,7 @@ def test_the_last_gate_of_a_change_remembers_the_mode(tmp_path: pathlib.Path) ->
 
 
 def test_results_can_be_told_apart() -> None:
-    """The test's own harness catches an action that connects to the host."""
+    """The test's own harness detects an action that connects to the host."""
     with pytest.raises(AssertionError, match=r"a host was to be touched: connection\.exec_command"):
         controller._NoConnection().exec_command("true")
 

@@ -17,7 +17,7 @@ from tests.unit.plugin_utils import controller
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 SHIPPED = sorted(path.name for path in (ROOT / "inventories").iterdir() if (path / "hosts.yml").exists())
 
-#: Those that are wrong by themselves, whatever the nodes say.
+#: The cases whose inventory alone is wrong, whatever the nodes report.
 BAD = [case for case in CASES if not case.copies and not case.limit]
 ODD = {
     "group_vars/all.yml": """\
@@ -82,7 +82,7 @@ calico_nodes:
     node1: {calico_node_address_ipv6: "fd00::11/64"}
     node2: {calico_node_address_ipv6: "fd00::12/64"}
 """
-#: What a node may say of itself in the place of what the module setup says.
+#: Values that a hostile node may report in place of the facts of the module setup.
 HOSTILE_FACTS = [
     "x",
     {"interfaces": 5},

@@ -91,8 +91,8 @@ def test_what_is_no_problem(outcome):
             {"outcome": "same_connection"},
             CUT,
             "node1 was asked by the connection that it was changed by, so that nothing is known of new ones. It goes"
-            " back to what it had before within 20 s of the change. Have Ansible open a new one when it is told to"
-            " (meta: reset_connection), or give calico_node_confirm_timeout: 0, which confirms nothing.",
+            " back to what it had before within 20 s of the change. Have Ansible open a new one for meta:"
+            " reset_connection, or give calico_node_confirm_timeout: 0, which confirms nothing.",
         ),
     ],
 )

@@ -110,7 +110,7 @@ def test_a_loss_within_the_limit_is_told_and_shuts_nothing() -> None:
     )
     assert problems == []
     assert len(phase_lines.phase("soak", HOSTS[:2], results, Targets(), max_lost_probes=2)[1]) == 2
-    # A host that says nothing is not a lost probe, and a path is proven only when all of it answers.
+    # A host without an answer is no lost probe, and a path is proven only if all of it answers.
     results["node2"] = {"failed": True, "msg": "gone"}
     assert phase_lines.phase("soak", HOSTS[:2], results, Targets(), max_lost_probes=3)[1] == ["node2: gone"]
     results["node2"] = watched("node1", 3, 1)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the inventory, the lockfile and the nodes' copies to targets: runs, limited runs, switches and returns."""
+"""Targets from the inventory, the lockfile and the nodes' copies: runs, limited runs, mode changes and returns."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_an_ipv6_pool_is_switched_as_others_are(controller: Controller) -> None:
     )
 
 
-# --- what agents gave away ------------------------------------------------------------------------------------------
+# --- addresses of agents --------------------------------------------------------------------------------------------
 
 
 def test_a_block_that_the_agent_opened_is_planned_open_with_a_new_spare_one(controller: Controller) -> None:
@@ -389,7 +389,7 @@ def test_new_nodes_wait_for_a_change_of_topology_that_was_stopped(controller: Co
     assert str(caught.value) == STOPPED.format(what="BGP sessions", nodes="node1, node2, node3 and 1 more")
     with pytest.raises(FleetError, match="a change of mode or MTU first"):  # one beside the other
         controller.compile(pool("direct"), **other, nodes=FIVE)
-    # As the message says.
+    # The remedy of the message works.
     assert controller.run(pool("vxlan"), **other).targets.hold
     ended = controller.compile(pool("vxlan"), **other, nodes=FIVE)
     assert (ended.change, ended.fresh) == (False, ("node5",))
@@ -521,7 +521,7 @@ def test_another_topology_goes_through_phases_with_backup_routes(controller: Con
         assert prepared[name].bird.peers == before[name].bird.peers  # type: ignore[union-attr]
         assert len(prepared[name].bird.backups) == 3  # type: ignore[union-attr]
     assert len(prepared["rr1"].bird.peers) == 5  # type: ignore[union-attr]
-    # A new node beside nodes whose sessions stay does not.
+    # A new node does not, beside nodes whose sessions stay.
     more = controller.compile(pool(), nodes={**LAB, "node9": "10.10.1.19/24"})
     assert (more.change, more.impact.hold, more.fresh) == (False, False, ("node9",))
 
@@ -531,7 +531,7 @@ def test_the_way_back_is_to_the_sessions_that_were(controller: Controller) -> No
     before = controller.stored["node1"]
     forth = controller.compile(pool("vxlan"), reflectors=REFLECTORS)
     flipped = forth.targets.phase("node1", before, Phase.FLIP)
-    # The run goes back by what it observed at its beginning; new reflectors had nothing.
+    # The run reverts to the states that it observed at its beginning; new reflectors had none.
     back = controller.compile(pool("vxlan"), reflectors=REFLECTORS, options={"as_observed": True, "hold": True})
     assert (back.change, back.targets.hold) == (False, True)
     prepared = back.targets.phase("node1", flipped, Phase.PREPARE)

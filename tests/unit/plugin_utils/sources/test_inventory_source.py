@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From Ansible's variables to hosts, by Ansible itself: their values, and that more hosts cost no more each."""
+"""Conversion of Ansible's variables to hosts, by Ansible itself: values, and a cost linear in the hosts."""
 
 from __future__ import annotations
 
