@@ -715,6 +715,8 @@ class LinuxKernel:
                 )
             except FileNotFoundError:
                 return port.Completed(127, "", f"there is no program {argv[0]}")
+            except OSError as error:
+                return port.Completed(126, "", f"{argv[0]} cannot be started: {error.strerror}")
             except subprocess.TimeoutExpired:
                 return port.Completed(124, "", f"{argv[0]} did not end within {timeout:.0f} s")
             return port.Completed(done.returncode, done.stdout, done.stderr)

@@ -60,6 +60,13 @@ def test_program_that_is_missing_or_slow():
     assert (done.code, done.errors) == (124, "sleep did not end within 0 s")
 
 
+def test_program_that_cannot_be_started(tmp_path):
+    program = tmp_path / "ipset"
+    program.write_text("#!/bin/sh\n")  # Its mode lets nobody execute it, not even root.
+    done = LinuxKernel().run([str(program), "save"])
+    assert (done.code, done.output, done.errors) == (126, "", f"{program} cannot be started: Permission denied")
+
+
 def test_namespace_that_does_not_exist(tmp_path):
     kernel = LinuxKernel(netns_folder=str(tmp_path / "none"), marker_folder=str(tmp_path / "neither"))
     assert (kernel.netns_list(), kernel.netns_owners()) == ([], {})
