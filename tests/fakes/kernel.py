@@ -709,6 +709,7 @@ class FakeKernel:
         self._written()
 
     def netns_owners(self) -> dict[str, str]:
+        self._may_fail("netns_owners", "", "list the markers of network namespaces")
         return dict(self.machine.owners)
 
     def netns_exists(self, netns: str) -> bool:

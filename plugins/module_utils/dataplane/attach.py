@@ -350,7 +350,12 @@ def detach_links(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[st
         kernel.links_delete(present)
     except KernelError as error:
         failed.update(dict.fromkeys(present, str(error)))
-    owners = kernel.netns_owners() if any(endpoint.netns_owned for endpoint in endpoints) else {}
+    owned = [endpoint.interface for endpoint in endpoints if endpoint.netns_owned]
+    owners: dict[str, str] = {}
+    try:
+        owners = kernel.netns_owners() if owned else {}
+    except KernelError as error:
+        failed.update(dict.fromkeys(owned, str(error)))
     for endpoint in endpoints:
         name = workload.netns_name(endpoint)
         kernel.leave(name)

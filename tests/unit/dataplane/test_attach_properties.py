@@ -255,3 +255,15 @@ def test_only_the_drivers_asked_for_plan():
         assert plan.changes == tuple(change for change in whole.changes if change.kind in kinds)
     with pytest.raises(ValueError, match="no such drivers: routes"):
         plan_node(kernel, state(ONE), kinds=["routes"])
+
+
+def test_namespaces_whose_owners_cannot_be_read_are_reported_and_the_pairs_are_deleted():
+    ours = VethEndpoint("a", "calia", "10.244.1.10", 1450, "pool", netns="a")
+    theirs = dataclasses.replace(ours, name="b", interface="calib", address="10.244.1.11", netns="b", netns_owned=False)
+    kernel = machine(ours, theirs)
+    kernel.machine.failures.append(("netns_owners", errno.EACCES, ""))
+    assert attach.detach_links(kernel, [ours, theirs]) == {
+        "calia": "list the markers of network namespaces: Permission denied"
+    }
+    assert (kernel.link("calia"), kernel.link("calib")) == (None, None)
+    assert attach.detach_links(kernel, [ours, theirs]) == {} and not kernel.netns_exists("a")
