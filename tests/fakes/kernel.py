@@ -702,7 +702,7 @@ class FakeKernel:
         inner = self.machine.namespaces.pop(name, None)
         self.machine.owners.pop(name, None)
         if inner is None:
-            raise port.KernelError(errno.ENOENT, f"delete network namespace {name}")
+            return
         for link in list(inner._links.values()):
             if link.peer is not None and link.peer.home is not None and link.peer.home is not inner:
                 link.peer.home._drop(link.peer)

@@ -429,7 +429,11 @@ class Kernel(t.Protocol):
         Raise KernelError if the name exists or is no file name.
         """
 
-    def netns_delete(self, name: str) -> None: ...
+    def netns_delete(self, name: str) -> None:
+        """Delete a named network namespace and its marker. Do nothing if they do not exist.
+
+        Raise KernelError if the name is no file name.
+        """
 
     def netns_owners(self) -> dict[str, str]:
         """Return a mapping from name to owner of the namespaces that `netns_add` marked and that are still the same."""

@@ -229,6 +229,13 @@ def test_a_name_of_the_workloads_own_that_leads_to_another_namespace_is_not_repa
     assert [line[0] for line in planned(kernel, endpoint)] == ["="]
 
 
+def test_a_namespace_that_is_missing_is_deleted_already(kernel):
+    kernel.netns_add("web-1", "default/web-1")
+    for _attempt in range(2):
+        kernel.netns_delete("web-1")
+        assert not kernel.netns_exists("web-1") and kernel.netns_owners() == {}
+
+
 def test_a_workload_without_an_identity_is_kept_where_it_stands_alone(kernel):
     """The record of an earlier release has no identity, so the workload is kept only where its pair is joined."""
     host(kernel)
