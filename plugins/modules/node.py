@@ -337,7 +337,7 @@ def units_of(params: t.Mapping[str, t.Any]) -> tuple[units.WantedUnit, ...]:
         units.WantedUnit(entry["name"], entry["enabled"], entry["started"], entry["masked"])
         for entry in params["units"] or ()
     ]
-    return tuple(unit for unit in wanted if unit[1:] != (None, None, False))
+    return tuple(unit for unit in wanted if unit != units.WantedUnit(unit.name))
 
 
 def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[Engine]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import gc
 import json
 import logging
@@ -50,6 +51,13 @@ _log = logging.getLogger("calico")
 #: Seconds that the parts of the agent have to end when it is stopped.
 _PARTING = 5.0
 
+#: The keywords of LinuxKernel that a file of --paths may have.
+_FOLDERS = ("netns_folder", "marker_folder")
+
+
+class _PathsError(ValueError):
+    """The error for a file of --paths with other keys than those that exist."""
+
 
 def main(arguments: t.Sequence[str]) -> int:
     """Run the agent until it is stopped. Return the exit status: 0 if it was stopped, 1 if it failed.
@@ -68,6 +76,8 @@ def main(arguments: t.Sequence[str]) -> int:
     try:
         settings, digest = settings_.load(options.settings)
         machine, kernels = _here(options.paths, options.mounts)
+    except _PathsError as error:
+        parser.error(terminal_text.text(error))
     except (SettingsError, OSError, ValueError) as error:
         sys.stderr.write(f"calico-agent: {terminal_text.text(error)}\n")
         return 1
@@ -87,19 +97,31 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
     """Return the machine that this process runs on, and the function that makes its kernels.
 
     `paths` is the path of a JSON object with fields of Machine and keywords of LinuxKernel, or None. `mounts` is the
-    path of the host's mount namespace, or None. Raise OSError or ValueError if the file cannot be read, TypeError for
-    an unknown field.
+    path of the host's mount namespace, or None. Raise OSError or ValueError if the file cannot be read, _PathsError if
+    it is no JSON object or has an unknown key.
     """
     given: dict[str, t.Any] = {}
     if paths is not None:
         with open(paths, encoding="utf-8") as stream:
             given = json.load(stream)
-    folders = {name: given.pop(name) for name in ("netns_folder", "marker_folder") if name in given}
+        _check_paths(paths, given)
+    folders = {name: given.pop(name) for name in _FOLDERS if name in given}
 
     def kernels() -> Kernel:
         return LinuxKernel(**folders, mounts=mounts)
 
     return Machine(kernels(), **given), kernels
+
+
+def _check_paths(path: str, given: t.Any) -> None:
+    """Raise _PathsError if the content of the file `path` is no dict, or has an unknown key."""
+    if not isinstance(given, dict):
+        raise _PathsError(f'{path} is no JSON object. Write one into it, such as {{"store": "/tmp/store"}}.')
+    known = {*_FOLDERS, *(field.name for field in dataclasses.fields(Machine))} - {"kernel"}
+    for name in given:
+        if name not in known:
+            keys = f"the fields of Machine in node/machine.py, {' and '.join(_FOLDERS)}"
+            raise _PathsError(f"{path} has the unknown key {name}. Correct or remove it; the keys are {keys}.")
 
 
 async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels: Kernels) -> int:

@@ -19,7 +19,7 @@ _MIB = 1024 * 1024
 class DocumentLimits(t.NamedTuple):
     """The limits of one document.
 
-    `size` is in bytes of a file, or characters of a text that is already decoded. `values` is the number of keys,
+    `size` is in bytes; a text that is already decoded has those of its UTF-8 encoding. `values` is the number of keys,
     scalars, mappings and lists, where those behind an alias count each time. `depth` is in levels of nesting.
     """
 
@@ -70,6 +70,13 @@ def too_many(limits: DocumentLimits, line: t.Optional[int] = None) -> BeyondLimi
     return BeyondLimits(rule, "Split it into several files, and write out what its aliases stand for.", line)
 
 
+def _check_size(text: str, limits: DocumentLimits) -> None:
+    """Raise BeyondLimits if a text is larger than `limits` allow."""
+    # Encoding takes memory: a text that has too many characters is refused without it.
+    if len(text) > limits.size or len(text.encode("utf-8", "surrogatepass")) > limits.size:
+        raise too_large(limits)
+
+
 def check_yaml(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> None:
     """Check all YAML documents in `text` against `limits` without building their values.
 
@@ -78,8 +85,7 @@ def check_yaml(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> 
     """
     import yaml
 
-    if len(text) > limits.size:
-        raise too_large(limits)
+    _check_size(text, limits)
     walk = _Walk(limits)
     parser = loader(text)
     try:
@@ -173,8 +179,7 @@ def read_json(text: str, limits: DocumentLimits = RESOURCES) -> t.Any:
     Raise BeyondLimits if the size or depth in `limits` is exceeded, a number has more than 64 characters, a key is
     repeated within an object, or a value is NaN or Infinity. Raise json.JSONDecodeError if the text is not JSON.
     """
-    if len(text) > limits.size:
-        raise too_large(limits)
+    _check_size(text, limits)
     depth = 0
     for token in _JSON_TOKEN.finditer(text):
         first = text[token.start()]

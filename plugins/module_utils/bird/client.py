@@ -53,7 +53,7 @@ class BirdClient:
 
     def __enter__(self) -> BirdClient:
         try:
-            self._lines.connect(self.path, self.timeout)
+            self._lines.connect(self.path, time.monotonic() + self.timeout)
             greeting = self._answer().text
         except OSError as error:
             self.close()

@@ -28,7 +28,9 @@ from .kernel.port import Kernel, KernelError, LinkChange, NamespaceRefused, NewL
 
 
 class AttachError(Exception):
-    """The reason why a workload could not be attached, and the remedy; what the attempt created was removed.
+    """The reason why a workload could not be attached, and the remedy.
+
+    What the attempt created was removed, unless it completed a pair that existed before.
 
     `code` is in_the_way (an object of others conflicts), not_found (no such namespace), invalid_params (the path leads
     to no namespace for workloads), conflict (the path leads to another namespace than before), unavailable (this host
@@ -53,13 +55,14 @@ def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Attach a workload: make its pair and its route, in this order.
 
     Return the end of the pair inside. It may be repeated. Raise AttachError if this fails; the pair and the route are
-    removed then.
+    removed then, unless the pair existed before: a workload that is attached already stays.
     """
-    attached = attach_link(kernel, endpoint)
+    attached, made = _link(kernel, endpoint)
     try:
         attach_route(kernel, endpoint)
     except AttachError:
-        _take_away(kernel, endpoint)
+        if made:
+            _take_away(kernel, endpoint)
         raise
     return attached
 
@@ -68,20 +71,25 @@ def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Attach a workload, except for the route by which the host reaches it.
 
     Return the end of the pair inside. If a part of it exists, only what differs is changed. Raise AttachError if this
-    fails; what was made is removed then.
+    fails; what was made is removed then, unless the pair existed before.
     """
+    return _link(kernel, endpoint)[0]
+
+
+def _link(kernel: Kernel, endpoint: VethEndpoint) -> tuple[Attached, bool]:
+    """Attach a workload as `attach_link` does, and return its result and whether the pair is new."""
     try:
         _check_gateway(kernel, endpoint)
         try:
             with contextlib.ExitStack() as undo:
                 attached = _make(kernel, endpoint, undo)
                 undo.pop_all()
-                return attached
+                return attached, True
         except KernelError as error:
             # This is rare, so that a check before each attachment would cost more.
             if error.errno != errno.EEXIST or kernel.link(endpoint.interface) is None:
                 raise
-            return _bring_into_order(kernel, endpoint)
+        return _bring_into_order(kernel, endpoint), False
     except KernelError as error:
         raise _explained(kernel, endpoint, error) from error
 
@@ -106,7 +114,7 @@ def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
     except ApplyError as error:
         raise AttachError("in_the_way" if error.change.action == "!" else "kernel", error.reason) from error
     except KernelError as error:
-        raise _refused(endpoint, error) from error
+        raise _refused(endpoint, error, "Put that right, then try again.") from error
 
 
 def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
@@ -195,8 +203,8 @@ def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
 
     Return the end of the pair inside. The part may be left from an attempt that was stopped, or from an earlier
     attachment. Raise AttachError for a conflict or a missing namespace, and KernelError if the kernel cannot be read:
-    nothing is changed then. Raise AttachError or KernelError if the kernel refuses a change: the workload is removed
-    then.
+    nothing is changed then. Raise AttachError or KernelError if the kernel refuses a change: the others stay, because
+    the workload may be running.
     """
     name = workload.netns_name(endpoint)
     if not endpoint.netns_owned:
@@ -221,11 +229,7 @@ def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
         if made is None:
             raise _nothing_inside(endpoint)
     except ApplyError as error:
-        _take_away(kernel, endpoint)
         raise AttachError("kernel", error.reason) from error
-    except KernelError:
-        _take_away(kernel, endpoint)
-        raise
     finally:
         kernel.leave(name)
     return Attached(made.mac, made.mtu, inner.identity)
@@ -240,7 +244,9 @@ def _explained(kernel: Kernel, endpoint: VethEndpoint, error: KernelError) -> At
 
     If an object of others conflicts, the driver finds it, and the error names it.
     """
+    existed = False
     try:
+        existed = kernel.link(endpoint.interface) is not None
         for change in _planned(kernel, endpoint):
             if change.action == "=":
                 return _no_namespace(endpoint)
@@ -248,7 +254,8 @@ def _explained(kernel: Kernel, endpoint: VethEndpoint, error: KernelError) -> At
                 return AttachError("in_the_way", change.note)
     except KernelError:
         pass
-    return _refused(endpoint, error)
+    left = "Its devices were kept" if existed else "Nothing of it was left behind"
+    return _refused(endpoint, error, f"{left}; put that right, then try again.")
 
 
 def _no_namespace(endpoint: VethEndpoint) -> AttachError:
@@ -281,11 +288,11 @@ def _nothing_inside(endpoint: VethEndpoint) -> KernelError:
     return KernelError(errno.ENODEV, f"set up {device}", f"there is no device {device} inside")
 
 
-def _refused(endpoint: VethEndpoint, error: KernelError) -> AttachError:
+def _refused(endpoint: VethEndpoint, error: KernelError, remedy: str) -> AttachError:
     return AttachError(
         "kernel",
         f"{workload.identity(endpoint)} could not be attached: the kernel refused to {error.operation}."
-        f" It said: {error.said}. Nothing of it was left behind; put that right, then try again.",
+        f" It said: {error.said}. {remedy}",
     )
 
 
@@ -343,7 +350,12 @@ def detach_links(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[st
         kernel.links_delete(present)
     except KernelError as error:
         failed.update(dict.fromkeys(present, str(error)))
-    owners = kernel.netns_owners() if any(endpoint.netns_owned for endpoint in endpoints) else {}
+    owned = [endpoint.interface for endpoint in endpoints if endpoint.netns_owned]
+    owners: dict[str, str] = {}
+    try:
+        owners = kernel.netns_owners() if owned else {}
+    except KernelError as error:
+        failed.update(dict.fromkeys(owned, str(error)))
     for endpoint in endpoints:
         name = workload.netns_name(endpoint)
         kernel.leave(name)

@@ -394,13 +394,13 @@ class Allocations:
         self._hold(key, allocation)
         return allocation
 
-    def release(self, handle: str, now: float) -> list[Allocation]:
-        """Release all addresses of `handle` and return their allocations, [] if it has none.
+    def release(self, handle: str, now: float, keep: t.Collection[Allocation] = ()) -> list[Allocation]:
+        """Release all addresses of `handle` except those in `keep`, and return their allocations, [] if there are none.
 
         Their cooldown begins at `now`.
         """
         self._tick(now)
-        released = list(self._handles.get(handle, ()))
+        released = [allocation for allocation in self._handles.get(handle, ()) if allocation not in keep]
         for allocation in released:
             key = canonical_address(allocation.address)
             self._free(key, now)

@@ -15,6 +15,7 @@ from ..base import selectors
 from ..base.addresses import cidr, family_of
 from .index.address_index import AddressIndex, AddressOwner
 from .model import PROTOCOL_NAMES, Entity, Flow, Icmp, NamedPort, PolicyRule, Port, Protocol, protocol_number
+from .rule_words import port_text
 from .sets.needed_sets import named_port_key
 
 _ICMP_NUMBERS = {4: 1, 6: 58}
@@ -120,13 +121,6 @@ def _is_port(
     if isinstance(port, NamedPort):
         return index.have_port(named_port_key(port, protocol, entity), address, number)
     return number is not None and port.first <= number <= port.last
-
-
-def port_text(port: Port) -> str:
-    """Return a port as Calico writes it: "80", "8000:8999" or a name."""
-    if isinstance(port, NamedPort):
-        return port.name
-    return str(port.first) if port.first == port.last else f"{port.first}:{port.last}"
 
 
 def _protocol(protocol: Protocol) -> str:

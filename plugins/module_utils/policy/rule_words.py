@@ -65,13 +65,14 @@ def _entity(entity: Entity) -> str:
     if entity.not_nets:
         parts.append(f"not nets {', '.join(entity.not_nets)}")
     if entity.ports:
-        parts.append(f"ports {', '.join(map(_port, entity.ports))}")
+        parts.append(f"ports {', '.join(map(port_text, entity.ports))}")
     if entity.not_ports:
-        parts.append(f"not ports {', '.join(map(_port, entity.not_ports))}")
+        parts.append(f"not ports {', '.join(map(port_text, entity.not_ports))}")
     return " and ".join(parts)
 
 
-def _port(port: Port) -> str:
+def port_text(port: Port) -> str:
+    """Return a port as Calico writes it: "80", "8000:8999" or a name."""
     if isinstance(port, NamedPort):
         return port.name
     return str(port.first) if port.first == port.last else f"{port.first}:{port.last}"

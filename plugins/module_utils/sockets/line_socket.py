@@ -41,14 +41,14 @@ class LineSocket:
         """Whether there is a connection on this side; the other side may have closed it."""
         return self._socket is not None
 
-    def connect(self, path: str, timeout: float) -> None:
-        """Connect to the socket at `path` within `timeout` seconds, in place of the present connection.
+    def connect(self, path: str, end: float) -> None:
+        """Connect to the socket at `path` before `end`, a time of time.monotonic(), in place of the present connection.
 
         Raise OSError, or socket.timeout, which is one, if that fails: there is no connection then.
         """
         self.close()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(timeout)
+        connection.settimeout(_left(end))
         try:
             connection.connect(path)
         except OSError:

@@ -15,6 +15,7 @@ import time
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import add
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteOperation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
 
 from tests.unit.agent.api.refusal import refused
@@ -191,6 +192,24 @@ def test_what_the_kernel_refuses_leaves_nothing(tmp_path, operation):
         assert node.links == set() and node.records == set() and node.on_disk() == {} and node.routes == {BLOCK}
         node.kernel.machine.failures.clear()
         await node.add("web")
+        assert node.differences() == []
+
+    run(scenario())
+
+
+def test_a_repeated_add_that_the_kernel_refuses_keeps_the_workload(tmp_path):
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        first = await agent.add(node.request("web"))
+        await node.settle()
+        (route,) = (one for one in node.kernel.routes(protocol=179) if one[0] == f"{first.addresses[0]}/32")
+        node.kernel.route_batch([RouteOperation("delete", *route)])
+        for _attempt in range(2):
+            node.kernel.fail_next("route_batch", errno.ENOMEM, route[0])
+        assert (await refused(agent.add(node.request("web"))))[0] == "kernel"
+        assert node.links == {first.interface}
+        assert (await agent.add(node.request("web"))).addresses == first.addresses
         assert node.differences() == []
 
     run(scenario())

@@ -108,6 +108,19 @@ def test_what_is_left_to_the_loader(loader: t.Any, text: str) -> None:
     document_limits.check_yaml(text, loader, SMALL)
 
 
+@pytest.mark.parametrize("text", ["x", "\u20ac", "\U0001f600", "\ud800"], ids=["one", "three", "four", "surrogate"])
+def test_the_size_of_a_text_is_that_of_its_bytes(text: str) -> None:
+    size = len(text.encode("utf-8", "surrogatepass"))
+    fits, beyond = (f'"{text * 10}"', DocumentLimits(10 * size + 2, 20, 5)), DocumentLimits(10 * size + 1, 20, 5)
+    assert document_limits.read_json(*fits) == text * 10
+    with pytest.raises(BeyondLimits, match="is larger than"):
+        document_limits.read_json(fits[0], beyond)
+    if text.isprintable():
+        document_limits.check_yaml(fits[0], yaml.SafeLoader, fits[1])
+    with pytest.raises(BeyondLimits, match="is larger than"):
+        document_limits.check_yaml(fits[0], yaml.SafeLoader, beyond)
+
+
 def test_json() -> None:
     assert document_limits.read_json('{"a": [1, 2.5, "]]]]]]]]"], "b": null}') == {"a": [1, 2.5, "]]]]]]]]"], "b": None}
     for text, said in (

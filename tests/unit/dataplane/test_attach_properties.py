@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Pool, VethEndpoint
@@ -156,6 +157,34 @@ def test_refused_route_takes_the_pair_away():
     assert kernel.snapshot() == before
 
 
+@pytest.mark.parametrize("endpoint", [ONE, POD], ids=["ours", "theirs"])
+def test_refused_repair_keeps_what_was_attached(endpoint):
+    kernel = machine(endpoint)
+    kernel.sysctl_write("net/ipv4/conf/calib/proxy_arp", "0")
+    before = kernel.snapshot()
+    kernel.fail_next("sysctl_write", errno.EROFS, "net/ipv4/conf/calib/proxy_arp")
+    with pytest.raises(attach.AttachError):
+        attach.attach(kernel, endpoint)
+    assert kernel.snapshot() == before
+    attach.attach(kernel, endpoint)
+    assert planned(kernel, endpoint) == []
+
+
+def test_refused_repair_in_words():
+    kernel = machine(ONE)
+    kernel.inside = refused
+    with pytest.raises(attach.AttachError) as caught:
+        attach.attach(kernel, ONE)
+    assert str(caught.value) == (
+        "default/b could not be attached: the kernel refused to enter network namespace b."
+        " It said: Operation not permitted. Its devices were kept; put that right, then try again."
+    )
+
+
+def refused(name, identity=""):
+    raise KernelError(errno.EPERM, f"enter network namespace {name}")
+
+
 @settings(max_examples=40, deadline=None)
 @given(endpoints("a"), endpoints("b"), st.integers(1, 14))
 def test_killed_anywhere_it_can_be_taken_away_or_completed(other, endpoint, writes):
@@ -226,3 +255,15 @@ def test_only_the_drivers_asked_for_plan():
         assert plan.changes == tuple(change for change in whole.changes if change.kind in kinds)
     with pytest.raises(ValueError, match="no such drivers: routes"):
         plan_node(kernel, state(ONE), kinds=["routes"])
+
+
+def test_namespaces_whose_owners_cannot_be_read_are_reported_and_the_pairs_are_deleted():
+    ours = VethEndpoint("a", "calia", "10.244.1.10", 1450, "pool", netns="a")
+    theirs = dataclasses.replace(ours, name="b", interface="calib", address="10.244.1.11", netns="b", netns_owned=False)
+    kernel = machine(ours, theirs)
+    kernel.machine.failures.append(("netns_owners", errno.EACCES, ""))
+    assert attach.detach_links(kernel, [ours, theirs]) == {
+        "calia": "list the markers of network namespaces: Permission denied"
+    }
+    assert (kernel.link("calia"), kernel.link("calib")) == (None, None)
+    assert attach.detach_links(kernel, [ours, theirs]) == {} and not kernel.netns_exists("a")

@@ -107,7 +107,7 @@ class AgentClient:
         if self._lines.connected and self._lines.closed_by_peer():
             self.close()
         if not self._lines.connected:
-            self._connect()
+            self._connect(end)
         try:
             self._lines.send(line, end)
         except socket.timeout:
@@ -117,14 +117,14 @@ class AgentClient:
         except OSError as error:
             raise self._broken(error.strerror or str(error)) from error
 
-    def _connect(self) -> None:
+    def _connect(self, end: float) -> None:
         if os.geteuid() == 0:
             # Only root can connect to this socket, so no other user can fill its queue. Earlier releases lack it.
             with contextlib.suppress(OSError):
-                self._lines.connect(protocol.root_socket(self.path), self.timeout)
+                self._lines.connect(protocol.root_socket(self.path), end)
                 return
         try:
-            self._lines.connect(self.path, self.timeout)
+            self._lines.connect(self.path, end)
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM):
                 raise AgentError(

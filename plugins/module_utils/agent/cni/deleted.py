@@ -11,7 +11,6 @@ An old DEL therefore never deletes a newer workload, even if clocks are wrong.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 
@@ -35,24 +34,46 @@ class DeletedWhileDown:
         self._folder = folder
         self._log = log
         self._turn = asyncio.Lock()
+        self._completed: set[str] = set()  # names of completed files that could not be removed
 
     async def complete(self) -> int:
         """Complete the stored DELs, remove their files, and return the number of files removed.
 
         A DEL that is not valid is logged and dropped, which counts as completed. One that fails is logged and stays for
-        the next call. Raise OSError if a file cannot be removed.
+        the next call. A file that cannot be removed is logged: the next call retries its removal, but not its DEL,
+        which might delete a newer workload.
         """
         if not self._waiting():
             return 0
         async with self._turn:
             done = 0
             for name in self._waiting():
-                path = os.path.join(self._folder, name)
-                with contextlib.suppress(FileNotFoundError):
-                    if await self._one(path):
-                        os.unlink(path)
-                        done += 1
+                if name in self._completed or await self._one(os.path.join(self._folder, name)):
+                    done += self._remove(name)
             return done
+
+    def _remove(self, name: str) -> bool:
+        """Remove the file of a completed DEL and return True, or return False if it is gone or cannot be removed.
+
+        The first failure of each file is logged.
+        """
+        path = os.path.join(self._folder, name)
+        try:
+            os.unlink(path)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                self._completed.discard(name)
+            elif name not in self._completed:
+                self._completed.add(name)
+                self._log.error(
+                    "%s, a DEL from when the agent was down, is done, but its file cannot be removed: %s. Remove it"
+                    " before the agent starts again.",
+                    path,
+                    error.strerror,
+                )
+            return False
+        self._completed.discard(name)
+        return True
 
     def _waiting(self) -> list[str]:
         try:

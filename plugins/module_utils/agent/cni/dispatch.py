@@ -57,8 +57,7 @@ class Dispatcher:
     async def complete_deletions(self) -> int:
         """Complete the DELs that the shim stored while the agent was down; return the number of files removed.
 
-        It has to be called before the socket is opened. A DEL that fails is logged and stays stored. Raise OSError if
-        the file of a completed DEL cannot be removed.
+        It has to be called before the socket is opened. A DEL that fails is logged and stays stored. Nothing is raised.
         """
         return await self._deleted.complete() if self._deleted else 0
 

@@ -140,6 +140,8 @@ class MetricsServer:
             try:
                 async with self.share.turn(_KEY):
                     await loop.connect_accepted_socket(lambda: _Client(self), connection)
+            except OSError:
+                connection.close()  # The connection failed meanwhile; the others do not.
             except BaseException:
                 connection.close()
                 raise

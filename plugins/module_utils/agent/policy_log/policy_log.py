@@ -106,7 +106,7 @@ class PolicyLog:
     def __init__(self, names: PolicyNames, clock: t.Callable[[], float] = time.time, room: int = ROOM) -> None:
         self.names = names
         self.group = 0  # the NFLOG group that is listened to, 0 for none
-        self.lost = 0  # packets whose records the kernel could not deliver
+        self.lost = 0  # packets whose records the kernel could not deliver, or whose counts were dropped
         self.unlisted = 0  # packets that were counted and have no entry
         self._clock = clock
         self._room = room
@@ -127,7 +127,8 @@ class PolicyLog:
         """Add the records of one turn to the log; `device` returns the name of an interface by its number.
 
         Gaps in the numbers of records count as lost packets. At most 50 new flows become entries; further ones are only
-        counted.
+        counted. Above 20,000 prefixes all counts that `counted` has not returned yet are dropped, and policy's packets
+        among them count as lost.
         """
         now = self._clock()
         entries, due, newcomers = self._entries, self._due, NEWCOMERS
@@ -153,7 +154,7 @@ class PolicyLog:
             entry.order = self._order
             entries.move_to_end(key)
         if len(due) > _PREFIXES:
-            due.clear()
+            self.lost += sum(self.counted().values())
 
     def _entered(
         self, key: t.Any, record: Record, known: t.Optional[PolicyLogEntry], device: t.Callable[[int], str], now: float

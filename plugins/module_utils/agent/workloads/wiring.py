@@ -40,8 +40,8 @@ class WorkloadWiring:
 
         The route is added as well if `reachable` then returns true (the address is on the disk and the policy in the
         kernel), because another hop from the loop to the thread takes as long as the route itself. `opened` is as in
-        `route`. Raise AgentError if the kernel refuses: if it refuses the link, what was made of it is removed; if it
-        refuses the route, the link stays.
+        `route`. Raise AgentError if the kernel refuses: if it refuses the link, what this call made of it is removed;
+        if it refuses the route, the link stays.
         """
         return await self._run(_attach, endpoint, opened, reachable)
 
@@ -56,7 +56,7 @@ class WorkloadWiring:
     async def again(self, endpoint: VethEndpoint) -> Attached:
         """Attach a workload that may be in the kernel in part, repairing that part; return its link.
 
-        Raise AgentError if the kernel refuses.
+        Raise AgentError if the kernel refuses; a link that existed before stays.
         """
         return await self._run(attach.attach, endpoint)
 

@@ -61,11 +61,14 @@ def data(kind: str, member: str) -> tuple[int, bytes]:
 
 
 def _port(text: str) -> bytes:
-    """Return the packed attributes of a text such as `tcp:80`. Raise ValueError for another protocol or no number."""
+    """Return the packed attributes of a text such as `tcp:80`. Raise ValueError for another protocol or no port."""
     protocol, _colon, port = text.partition(":")
     if protocol not in _PROTOCOLS:
         raise ValueError(f"{text} has another protocol than {', '.join(_PROTOCOLS)}")
-    number = struct.pack("!H", int(port))
+    try:
+        number = struct.pack("!H", int(port))
+    except struct.error as error:
+        raise ValueError(f"{text} has no port from 0 to 65535") from error
     return rt.attribute(_PORT | _NETWORK_ORDER, number) + rt.attribute(_PROTO, bytes((_PROTOCOLS[protocol],)))
 
 

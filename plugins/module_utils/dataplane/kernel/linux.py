@@ -11,6 +11,7 @@ channel. The encoders are the only part of pyroute2 that is alike in the version
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -53,6 +54,17 @@ def _make_public(folder: str) -> None:
     if not os.path.isdir(folder):
         os.makedirs(folder, mode=0o755, exist_ok=True)
         os.chmod(folder, 0o755)
+
+
+@contextlib.contextmanager
+def _refusals(operation: str) -> t.Iterator[None]:
+    """Raise every OSError of the `with` block as a KernelError of this operation."""
+    try:
+        yield
+    except port.KernelError:
+        raise
+    except OSError as error:
+        raise port.KernelError(error.errno or errno.EIO, operation) from error
 
 
 def _in_thread(work: t.Callable[[], _T]) -> _T:
@@ -252,10 +264,11 @@ class LinuxKernel:
         return known[1] == identity
 
     def netns_list(self) -> list[str]:
-        try:
-            return sorted(name for name in os.listdir(self._netns_folder) if not self._left_over(name))
-        except FileNotFoundError:
-            return []
+        with _refusals("list network namespaces"):
+            try:
+                return sorted(name for name in os.listdir(self._netns_folder) if not self._left_over(name))
+            except FileNotFoundError:
+                return []
 
     def _left_over(self, name: str) -> bool:
         """Return whether this is the empty file of a namespace that we were making or deleting when we were killed."""
@@ -295,7 +308,8 @@ class LinuxKernel:
                 self._unmark(name)
                 raise
 
-        _in_thread(make)
+        with _refusals(operation):
+            _in_thread(make)
 
     def _mark(self, name: str, owner: str) -> None:
         """Record in a marker file that the namespace of the calling thread is ours, with this name and owner.
@@ -344,7 +358,8 @@ class LinuxKernel:
             delete()
         else:
             _in_thread(delete)
-        self._unmark(name)
+        with _refusals(operation):
+            self._unmark(name)
 
     def _unmark(self, name: str) -> None:
         try:
@@ -365,10 +380,11 @@ class LinuxKernel:
 
     def netns_owners(self) -> dict[str, str]:
         owners: dict[str, str] = {}
-        try:
-            names = sorted(os.listdir(self._marker_folder))
-        except FileNotFoundError:
-            return {}
+        with _refusals("list the markers of network namespaces"):
+            try:
+                names = sorted(os.listdir(self._marker_folder))
+            except FileNotFoundError:
+                return {}
         for name in names:
             try:
                 with open(os.path.join(self._marker_folder, name), encoding="utf-8") as stream:
@@ -715,6 +731,8 @@ class LinuxKernel:
                 )
             except FileNotFoundError:
                 return port.Completed(127, "", f"there is no program {argv[0]}")
+            except OSError as error:
+                return port.Completed(126, "", f"{argv[0]} cannot be started: {error.strerror}")
             except subprocess.TimeoutExpired:
                 return port.Completed(124, "", f"{argv[0]} did not end within {timeout:.0f} s")
             return port.Completed(done.returncode, done.stdout, done.stderr)

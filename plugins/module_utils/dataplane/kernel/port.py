@@ -250,7 +250,10 @@ Write = t.Union[LinkChange, InterfaceAddress, RouteOperation, RuleEntry]
 
 
 class Completed(t.NamedTuple):
-    """The result of a command. `code` is its exit status, 127 if there is no such program, 124 if its time ran out."""
+    """The result of a command.
+
+    `code` is its exit status: 127 if there is no such program, 126 if it cannot be started, 124 if its time ran out.
+    """
 
     code: int
     output: str
@@ -413,8 +416,8 @@ class Kernel(t.Protocol):
     def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:
         """Run a program in this kernel's network namespace, without a shell.
 
-        Wait up to `timeout` seconds for its end. A missing program and an exceeded time are no exceptions; see
-        `Completed`.
+        Wait up to `timeout` seconds for its end. A program that is missing or cannot be started is no exception, nor is
+        an exceeded time; see `Completed`.
         """
 
     def netns_list(self) -> list[str]:
@@ -429,7 +432,11 @@ class Kernel(t.Protocol):
         Raise KernelError if the name exists or is no file name.
         """
 
-    def netns_delete(self, name: str) -> None: ...
+    def netns_delete(self, name: str) -> None:
+        """Delete a named network namespace and its marker. Do nothing if they do not exist.
+
+        Raise KernelError if the name is no file name.
+        """
 
     def netns_owners(self) -> dict[str, str]:
         """Return a mapping from name to owner of the namespaces that `netns_add` marked and that are still the same."""

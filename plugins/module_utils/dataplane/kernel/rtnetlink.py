@@ -196,6 +196,14 @@ class Channel:
         """Return the file descriptor of the socket, opened if necessary. Raise KernelError if it cannot be opened."""
         return self._open().fileno()
 
+    def _send(self, data: bytes, operation: str) -> None:
+        netlink = self._open()
+        try:
+            netlink.send(data)
+        except OSError as error:
+            self.close()  # How much of `data` the kernel has read is not known.
+            raise port.KernelError(error.errno or errno.EIO, operation) from error
+
     def _receive(self, operation: str) -> bytes:
         try:
             room = _room()
@@ -226,7 +234,7 @@ class Channel:
     def _answers(self, kind: int, flags: int, body: bytes, operation: str) -> t.Iterator[Message]:
         """Send one message and yield the answers until it is acknowledged. Raise KernelError if it is refused."""
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
-        self._open().send(_HEADER.pack(16 + len(body), kind, flags | NLM_F_REQUEST, sequence, 0) + body)
+        self._send(_HEADER.pack(16 + len(body), kind, flags | NLM_F_REQUEST, sequence, 0) + body, operation)
         while True:
             data = self._receive(operation)
             for start, end, answer, answer_flags, answer_sequence in _messages(data):
@@ -262,7 +270,7 @@ class Channel:
         Raise KernelError if the kernel refuses or does not answer for 20 seconds.
         """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
-        self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body)
+        self._send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body, operation)
         answers: list[bytes] = []
         whole = True
         unpack = _HEADER.unpack_from
@@ -296,7 +304,7 @@ class Channel:
         closed then. Raise KernelError if the kernel refuses or does not answer for 20 seconds.
         """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
-        self._open().send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body)
+        self._send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body, operation)
         ended = False
         try:
             while True:
@@ -337,7 +345,7 @@ class Channel:
             # The flags of the last message are bytes 6 and 7 of its first part.
             head = chunk[-1][0]
             parts[-len(chunk[-1]) - 1] = head[:6] + bytes((head[6] | NLM_F_ACK, head[7]))
-            self._open().send(b"".join(parts))
+            self._send(b"".join(parts), operation)
             waiting = True
             while waiting:
                 data = self._receive(operation)

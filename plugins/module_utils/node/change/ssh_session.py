@@ -71,21 +71,17 @@ def parse(text: str) -> t.Optional[SshSession]:
 def established(port: int, proc: str = _PROC) -> list[SshSession]:
     """Return the established TCP connections to the local `port` in this network namespace, sorted.
 
-    A table of the kernel that cannot be read counts as empty.
+    A table of the kernel that cannot be read or parsed counts as empty.
     """
-    found = set()
+    found: set[SshSession] = set()
     for name in ("tcp", "tcp6"):
         try:
             with open(f"{proc}/net/{name}", encoding="ascii") as stream:
-                lines = stream.readlines()[1:]
-        except OSError:
+                lines = [line.split() for line in stream.readlines()[1:]]
+            ends = [(_end(words[1]), _end(words[2])) for words in lines if words[3:4] == [_ESTABLISHED]]
+        except (OSError, ValueError, struct.error):
             continue
-        for line in lines:
-            words = line.split()
-            if len(words) > 3 and words[3] == _ESTABLISHED:
-                server, client = _end(words[1]), _end(words[2])
-                if server[1] == port:
-                    found.add(SshSession(*client, *server))
+        found.update(SshSession(*client, *server) for server, client in ends if server[1] == port)
     return sorted(found)
 
 

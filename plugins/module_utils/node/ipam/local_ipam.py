@@ -225,8 +225,9 @@ class LocalIpam:
 
         Without `versions`, they are those that `versions()` returns and those of `addresses`, which maps an IP version
         to the address to assign. `pools` may be of both versions. An address that the handle has is kept. They are not
-        on the disk before a flush that begins after this call. Raise AllocationError if an address is not available: a
-        handle that had no address has none then. Raise RuntimeError before a successful `load`.
+        on the disk before a flush that begins after this call. Raise AllocationError if an address is not available, or
+        if the handle has another one: it keeps what it had, and gets nothing. Raise RuntimeError before a successful
+        `load`.
         """
         self._need_load()
         with self._memory:
@@ -246,8 +247,7 @@ class LocalIpam:
                     for version in sorted({*(versions or {*books.versions(pools), *addresses})})
                 )
             except AllocationError:
-                if not had:
-                    books.release(handle, now)
+                books.release(handle, now, keep=had)
                 raise
 
     def release(self, handle: str) -> list[Allocation]:

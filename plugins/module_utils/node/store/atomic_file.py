@@ -28,6 +28,17 @@ def write(path: str, content: str, mode: int) -> None:
         ) from error
 
 
+def make_folder(folder: str) -> None:
+    """Make a folder for root only, and those above it; do nothing if it exists. Raise FileError on failure."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{folder} could not be made: {error.strerror}. Nothing was stored. "
+            "Make room or correct the file system, then run again."
+        ) from error
+
+
 def sync_folder(folder: str) -> None:
     """Write a folder's entries to the disk, so that a rename in it survives a power failure.
 

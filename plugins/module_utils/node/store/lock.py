@@ -46,8 +46,10 @@ def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
         holder = {"who": who, "pid": os.getpid(), "since": since}
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(holder).encode(), 0)
-        yield
-        os.ftruncate(handle, 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(handle, 0)
     finally:
         os.close(handle)
 

@@ -106,7 +106,7 @@ class Store:
 
     def save(self, stored: Stored) -> None:
         """Replace state.json. Raise atomic_file.FileError on failure; the old file stays then."""
-        self._make_folder(self._folder)
+        atomic_file.make_folder(self._folder)
         data = {
             "state": stored.state.to_dict(),
             "bird_config": stored.bird_config,
@@ -133,7 +133,7 @@ class Store:
             if (newest.get("digest"), newest.get("plan")) == (stored.state.digest, stored.state.plan):
                 return None
         number = numbers[-1] + 1 if numbers else 1
-        self._make_folder(self._generations)
+        atomic_file.make_folder(self._generations)
         data = {
             "n": number,
             "when": stored.when,
@@ -202,16 +202,6 @@ class Store:
         if not isinstance(data, dict):
             raise StoreError(_unreadable(path, "it is not a JSON object"))
         return data
-
-    @staticmethod
-    def _make_folder(folder: str) -> None:
-        try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise atomic_file.FileError(
-                f"{folder} could not be made: {error.strerror}. Nothing was stored or changed. "
-                "Make room or correct the file system, then run again."
-            ) from error
 
 
 def now() -> str:

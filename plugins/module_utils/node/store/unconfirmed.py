@@ -244,7 +244,7 @@ class UnconfirmedStore:
         return found
 
     def _write(self, name: str, data: t.Mapping[str, t.Any]) -> None:
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        atomic_file.make_folder(self._folder)
         atomic_file.write(self._path(name), json.dumps(data), 0o600)
 
     def _unreadable(self, name: str, why: object) -> StoreError:

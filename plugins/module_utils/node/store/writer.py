@@ -14,6 +14,7 @@ import dataclasses
 import time
 import typing as t
 
+from ...base.addresses import host
 from ...dataplane.apply import apply_node, ready_to_write
 from ...dataplane.change import Change
 from ...dataplane.plan import NodePlan, plan_node
@@ -283,7 +284,7 @@ class _Own:
         kind, dummy, name = subject.partition(" ")
         return any(
             (kind == "workload" and name == f"{found.namespace}/{found.name}")
-            or (kind == "route" and name in [f"{address}/32" for address in found.addresses])
+            or (kind == "route" and name in map(host, found.addresses))
             or (kind == "sysctl" and found.interface in name.split("/"))
             for found in self._workloads
         )

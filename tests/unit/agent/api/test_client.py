@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import errno
+import os
 import pathlib
 import socket
 import subprocess
 import sys
 import threading
+import time
 import typing as t
 
 import pytest
@@ -172,6 +174,28 @@ def test_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
         "/run/agent.sock may not be opened: Permission denied. Become root, or a member of its group, `calico` by "
         "default, which may read.",
     )
+
+
+def test_both_sockets_share_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root tries two sockets. The agent may be too busy to accept at the first of them, or at both."""
+    now = 0.0
+
+    class Full(socket.socket):
+        def connect(self, address: t.Any) -> None:
+            nonlocal now
+            now += self.gettimeout() or 0.0
+            raise socket.timeout("timed out")
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(socket, "socket", Full)
+    with pytest.raises(NotRunning) as caught:
+        AgentClient("/run/agent.sock", 10).call("echo")
+    monkeypatch.undo()
+    assert str(caught.value) == (
+        f"the agent of this node does not answer. Its socket is /run/agent.sock: timed out. {REMEDY}"
+    )
+    assert now == pytest.approx(10, abs=0.01)
 
 
 def test_it_costs_little_to_import() -> None:

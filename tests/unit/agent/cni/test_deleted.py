@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import pathlib
@@ -70,6 +71,38 @@ def test_one_that_cannot_be_completed_waits(
     ]
     assert complete(runtime) == 1
     assert runtime.allocated() == {}
+
+
+def test_a_file_that_cannot_be_removed_keeps_nothing_else_from_its_end(
+    runtime: FakeRuntime, folder: pathlib.Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its DEL is not repeated, because the runtime may have added a container of the same name since."""
+    one, two = runtime.container(), runtime.container()
+    runtime.add(one)
+    runtime.add(two)
+    stuck = folder / "a.request"
+    stuck.write_bytes(taken(one))
+    (folder / "b.request").write_bytes(taken(two))
+    unlink = os.unlink
+
+    def refuse(path: str) -> None:
+        if path == str(stuck):
+            raise OSError(errno.EROFS, "Read-only file system")
+        unlink(path)
+
+    caplog.set_level("ERROR")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        assert complete(runtime) == 1
+        assert runtime.allocated() == {} and list(folder.iterdir()) == [stuck]
+        newer = runtime.add(one)
+        assert complete(runtime) == 0
+    assert caplog.messages == [
+        f"{stuck}, a DEL from when the agent was down, is done, but its file cannot be removed: Read-only file system."
+        " Remove it before the agent starts again."
+    ]
+    assert complete(runtime) == 1
+    assert list(runtime.allocated()) == [newer.address] and list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(

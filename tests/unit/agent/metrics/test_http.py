@@ -174,3 +174,30 @@ def test_where_it_listens() -> None:
         return address
 
     assert asyncio.run(run())[0] == "127.0.0.1"
+
+
+def test_a_connection_that_fails_while_it_is_accepted_ends_alone() -> None:
+    async def run() -> tuple[bytes, bytes]:
+        server = MetricsServer(Registry(), lambda: None, lambda: None, port=0)
+        await server.start()
+        loop = asyncio.get_running_loop()
+        connect, failures = loop.connect_accepted_socket, [ConnectionResetError()]
+
+        async def fail_first(*arguments: t.Any) -> t.Any:
+            if failures:
+                raise failures.pop()
+            return await connect(*arguments)
+
+        loop.connect_accepted_socket = fail_first  # type: ignore[method-assign]
+        answers = []
+        for request in (b"", get("/liveness")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(request)
+            answers.append(await asyncio.wait_for(reader.read(), 10))
+            writer.close()
+        await server.stop()
+        return answers[0], answers[1]
+
+    first, second = asyncio.run(run())
+    assert first == b""
+    assert parts(second)[::2] == ("HTTP/1.1 200 OK", "ok\n")

@@ -224,6 +224,18 @@ def test_a_scan_takes_no_more_memory_and_no_more_work_than_it_may() -> None:
     assert sum(given.log.counted().values()) == 5000
 
 
+def test_counts_of_too_many_prefixes_are_dropped_and_said_to_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metrics do not have these packets any more, so they are not `unlisted`."""
+    monkeypatch.setattr(policy_log, "_PREFIXES", 3)
+    given = Given()
+    given.take(*(given.record(TO_WEB, BY_WEB._replace(rule=rule)) for rule in (1, 1, 2)))
+    others = (given.record(TO_WEB)._replace(prefix=f"ssh {number}: ".encode()) for number in range(2))
+    given.take(*others)
+    assert (given.log.lost, given.log.unlisted, given.log.counted()) == (3, 0, {})
+    given.take(given.record(TO_WEB))
+    assert (given.log.lost, sum(given.log.counted().values())) == (3, 1)
+
+
 def test_what_goes_on_stays_while_others_come_and_go() -> None:
     given = Given(room=20)
     for turn in range(10):

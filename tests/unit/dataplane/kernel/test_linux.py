@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import linux, namespaces
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
+    KernelError,
     MissingLibrary,
     NewLink,
 )
@@ -60,6 +62,13 @@ def test_program_that_is_missing_or_slow():
     assert (done.code, done.errors) == (124, "sleep did not end within 0 s")
 
 
+def test_program_that_cannot_be_started(tmp_path):
+    program = tmp_path / "ipset"
+    program.write_text("#!/bin/sh\n")  # Its mode lets nobody execute it, not even root.
+    done = LinuxKernel().run([str(program), "save"])
+    assert (done.code, done.output, done.errors) == (126, "", f"{program} cannot be started: Permission denied")
+
+
 def test_namespace_that_does_not_exist(tmp_path):
     kernel = LinuxKernel(netns_folder=str(tmp_path / "none"), marker_folder=str(tmp_path / "neither"))
     assert (kernel.netns_list(), kernel.netns_owners()) == ([], {})
@@ -95,3 +104,33 @@ def test_what_a_killed_process_left_of_a_namespace_is_ours_and_no_namespace(tmp_
     kernel = LinuxKernel(netns_folder=str(folder), marker_folder=str(markers))
     assert kernel.netns_list() == ["full", "theirs"]
     assert kernel.netns_owners() == {"ours": "default/ours"}
+
+
+def test_folder_that_cannot_be_read_is_a_refusal(tmp_path):
+    (tmp_path / "file").write_text("")
+    kernel = LinuxKernel(netns_folder=str(tmp_path / "file"), marker_folder=str(tmp_path / "file"))
+    with pytest.raises(KernelError) as caught:
+        kernel.netns_list()
+    assert str(caught.value) == "list network namespaces: Not a directory"
+    with pytest.raises(KernelError) as caught:
+        kernel.netns_owners()
+    assert str(caught.value) == "list the markers of network namespaces: Not a directory"
+
+
+@pytest.mark.parametrize("folder", ["netns", "markers"])
+def test_folder_in_which_nothing_can_be_made_is_a_refusal(tmp_path, monkeypatch, folder):
+    monkeypatch.setattr(namespaces, "call", lambda *_arguments: None)  # That it is another namespace needs root.
+    (tmp_path / folder).write_text("")
+    kernel = LinuxKernel(netns_folder=str(tmp_path / "netns"), marker_folder=str(tmp_path / "markers"))
+    with pytest.raises(KernelError) as caught:
+        kernel.netns_add("web", "default/web")
+    assert str(caught.value) == "make network namespace web: File exists"
+
+
+def test_marker_that_cannot_be_removed_is_a_refusal(tmp_path, monkeypatch):
+    monkeypatch.setattr(LinuxKernel, "_unmount", lambda *_arguments: None)
+    os.makedirs(tmp_path / "markers" / "web")
+    kernel = LinuxKernel(netns_folder=str(tmp_path / "netns"), marker_folder=str(tmp_path / "markers"))
+    with pytest.raises(KernelError) as caught:
+        kernel.netns_delete("web")
+    assert str(caught.value) == "delete network namespace web: Is a directory"

@@ -185,6 +185,31 @@ def test_an_unanswered_request_ends_in_words():
     assert wires[0].closed
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda made: made.request(rtnetlink.RTM_NEWLINK, 0, b"", "ask"),
+        lambda made: made.get(rtnetlink.RTM_GETLINK, b"", "ask"),
+        lambda made: made.dump(rtnetlink.RTM_GETLINK, b"", "ask"),
+        lambda made: list(made.each(rtnetlink.RTM_GETLINK, b"", "ask")),
+        lambda made: made.batch([rtnetlink.parts(rtnetlink.RTM_NEWLINK, 0, b"")], "ask"),
+    ],
+    ids=["request", "get", "dump", "each", "batch"],
+)
+def test_a_request_that_cannot_be_sent_ends_in_words(ask):
+    made, wires = channel([], [[done]])
+
+    def refuse(_data):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    wires[0].send = refuse
+    with pytest.raises(KernelError) as caught:
+        ask(made)
+    assert (caught.value.errno, str(caught.value)) == (errno.EPERM, "ask: Operation not permitted")
+    assert wires[0].closed
+    assert made.dump(rtnetlink.RTM_GETLINK, b"", "ask") == []  # on a new socket
+
+
 def test_old_kernels_that_do_not_filter_are_filtered_here():
     made, _wires = channel([[lambda s: route_message("10.0.0.1", 5, s), done]] * 2)
     assert rtnetlink.dump_routes(made, {}, protocol=12) == []

@@ -229,6 +229,13 @@ def test_a_name_of_the_workloads_own_that_leads_to_another_namespace_is_not_repa
     assert [line[0] for line in planned(kernel, endpoint)] == ["="]
 
 
+def test_a_namespace_that_is_missing_is_deleted_already(kernel):
+    kernel.netns_add("web-1", "default/web-1")
+    for _attempt in range(2):
+        kernel.netns_delete("web-1")
+        assert not kernel.netns_exists("web-1") and kernel.netns_owners() == {}
+
+
 def test_a_workload_without_an_identity_is_kept_where_it_stands_alone(kernel):
     """The record of an earlier release has no identity, so the workload is kept only where its pair is joined."""
     host(kernel)
@@ -393,6 +400,20 @@ def test_route_of_somebody_else_is_reported_and_the_pair_taken_away(kernel):
         " It was not touched. Delete it (ip route del 10.244.1.5/32 proto 4) or stop what writes it, then run again.",
     )
     assert state_of(kernel) == before
+
+
+@pytest.mark.parametrize("endpoint", [WEB, POD], ids=["ours", "theirs"])
+def test_a_workload_that_is_attached_stays_when_its_route_is_refused(kernel, endpoint):
+    host(kernel)
+    kernel.netns_add("pod", "")
+    endpoint = attached_to(kernel, endpoint)
+    attach.detach_route(kernel, endpoint)
+    write_route(kernel, "10.244.1.5/32", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
+    before, inside = state_of(kernel), kernel.look_inside(endpoint.netns)
+    with pytest.raises(attach.AttachError) as caught:
+        attach.attach(kernel, endpoint)
+    assert caught.value.code == "in_the_way"
+    assert (state_of(kernel), kernel.look_inside(endpoint.netns)) == (before, inside)
 
 
 @pytest.mark.parametrize("protocol", [179, 12])

@@ -94,7 +94,13 @@ def test_a_few_members_come_and_go_without_a_program(kernel, name, kind, first, 
 
 def test_a_member_that_the_kernel_refuses_is_told_by_the_program(kernel):
     run(kernel, ["ipset", "restore"], f"create {HOSTS.name} hash:net maxelem 2\n")
-    for kind, bad in (("hash:net", "fd00::1"), ("hash:net", "10.0.0.1,eth0"), ("hash:net", "nowhere")):
+    for kind, bad in (
+        ("hash:net", "fd00::1"),
+        ("hash:net", "10.0.0.1,eth0"),
+        ("hash:net", "nowhere"),
+        ("hash:ip,port", "10.0.0.1,tcp:65536"),
+        ("hash:ip,port", "10.0.0.1,tcp:-1"),
+    ):
         with pytest.raises((KernelError, ValueError)):
             kernel.ipset_member("add", HOSTS.name, kind, bad)
     with pytest.raises(KernelError):

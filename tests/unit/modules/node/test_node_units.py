@@ -77,3 +77,11 @@ def test_a_unit_that_does_not_start_leaves_the_state_to_be_completed(host, syste
 def test_without_units_systemd_is_left_alone(host, systemctl):
     host.run(node, **PARAMS)
     assert systemctl.marks == set()
+
+
+def test_units_of_which_nothing_is_wanted_are_not_asked_for(host):
+    """A host without systemd does not fail because of them."""
+    host.machine.systemctl = str(host.folder / "no-such-program")
+    assert unit_lines(host.run(node, units=[{"name": "other.service"}], **PARAMS)) == []
+    answer = host.run(node, units=UNITS, **PARAMS)
+    assert "no-such-program" in answer["msg"]

@@ -101,3 +101,16 @@ def test_connections_that_stand(family, address, seen):
         with socket.create_connection((seen, port)) as client:
             with server.accept()[0]:
                 assert ssh_session.established(port) == [SshSession(seen, client.getsockname()[1], seen, port)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["1: 0B010A0A 01010A0A:C8F4 01", "1: 0B010A0A:0016 x:C8F4 01", "1: 0B010A:0016 01010A0A:C8F4 01", "1: \xe9"],
+    ids=["port", "digits", "length", "letters"],
+)
+def test_a_table_that_cannot_be_parsed_is_empty(tmp_path, line):
+    (tmp_path / "net").mkdir()
+    good = "0: 0B010A0A:0016 01010A0A:C8F4 01"
+    (tmp_path / "net" / "tcp").write_text(f"head\n{good}\n")
+    (tmp_path / "net" / "tcp6").write_text(f"head\n{good.replace('C8F4', '0005')}\n{line}\n")
+    assert ssh_session.established(22, str(tmp_path)) == [SshSession("10.10.1.1", 51444, "10.10.1.11", 22)]

@@ -15,6 +15,7 @@ import threading
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocations import (
     AddressTaken,
+    HandleTaken,
     NoAddress,
     Usage,
 )
@@ -117,6 +118,33 @@ def test_addresses_of_tunnels_and_of_the_inventory_are_never_given(machine):
     for address, whose in (("10.0.0.0", "this node's ipip tunnel"), ("10.0.0.1", "inventory workload web-1")):
         with pytest.raises(AddressTaken, match=f"{address} belongs to {whose}"):
             ipam.assign("h6", {}, address=address)
+
+
+@pytest.mark.parametrize(
+    ("had", "addresses", "error"),
+    [
+        ((), {6: "fd00::1:0"}, AddressTaken),
+        ((6,), {6: "fd00::2"}, HandleTaken),
+        ((6,), {4: "10.0.0.1"}, AddressTaken),
+        ((4,), {6: "fd00::1:0"}, AddressTaken),
+    ],
+)
+def test_a_handle_that_cannot_have_every_address_keeps_what_it_had(machine, had, addresses, error):
+    state = dataclasses.replace(
+        STATE,
+        pools=(*STATE.pools, Pool("six", "fd00::/64", 126, "VXLAN")),
+        ipam=dataclasses.replace(STATE.ipam, blocks=(A, Block("fd00::/126", "six"), Block("fd00::1:0/126", "six"))),
+    )
+    ipam = machine.start(state)
+    ipam.assign("other", {}, address="fd00::1:0")
+    for version in had:
+        ipam.assign("web", {}, version=version)
+    before = held(ipam)
+    with pytest.raises(error):
+        ipam.assign_each("web", {}, addresses=addresses, versions=(4, 6))
+    assert held(ipam) == before
+    ipam.flush()
+    assert held(machine.start(state)) == before
 
 
 def test_the_boot_is_written_down_once(machine):

@@ -62,5 +62,6 @@ def test_it_is_free_again_after_an_error(tmp_path, monkeypatch):
     path = str(tmp_path / "node.lock")
     with pytest.raises(ZeroDivisionError), lock.held("first", path=path):
         raise ZeroDivisionError
+    assert pathlib.Path(path).read_text() == ""  # A process that waits must not be told the name of an earlier holder.
     with lock.held("second", timeout=5, path=path):
         assert str(os.getpid()) in pathlib.Path(path).read_text()

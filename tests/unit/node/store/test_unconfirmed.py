@@ -13,6 +13,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdPeer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.atomic_file import FileError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored, StoreError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
     Unconfirmed,
@@ -123,3 +124,20 @@ def test_news_are_read_as_what_they_have_to_be(
 def test_after_a_reboot_no_time_is_left() -> None:
     assert PENDING.left(Uptime("boot", 10.0)) == 60.0
     assert PENDING.left(Uptime("another", 10.0)) == 0.0
+
+
+def test_a_folder_that_cannot_be_made_is_a_file_error(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "calico"
+    said = (
+        f"{folder} could not be made: Not a directory. Nothing was stored. Make room or correct the file"
+        " system, then run again."
+    )
+    waiting = UnconfirmedStore(str(folder))
+    for write in (
+        lambda: waiting.save(PENDING),
+        lambda: waiting.record_revert(PENDING.reverted("it was not confirmed within 60 s")),
+    ):
+        with pytest.raises(FileError) as caught:
+            write()
+        assert str(caught.value) == said
