@@ -242,16 +242,36 @@ def test_a_block_of_one_address_is_its_workloads_own_route() -> None:
         assert [r.type for r in state.routes if r.destination == f"{workload_address}/32"] == ["unicast"]
 
 
+#: Rules for what peers would take for the node's own.
+_OF_PEERS = (
+    "-p tcp -m tcp --dport 179 -j RETURN",
+    *(f"-p udp -m udp --dport {port} -j RETURN" for port in (3784, 3785, 4784)),
+)
+
+
 def test_outgoing_nat_is_for_pools_that_want_it_and_never_between_pools() -> None:
     nat = build(pool("direct", natOutgoing=True), pool("direct", "plain", "10.245.0.0/16"))
     table = next(table for table in states(nat)["node1"].iptables if table.name == "nat")
     assert table.chains["cali-nat-outgoing"] == (
         "-d 10.244.0.0/16 -j RETURN",
         "-d 10.245.0.0/16 -j RETURN",
+        *_OF_PEERS,
         "-s 10.244.0.0/16 -j MASQUERADE --random-fully",
     )
     assert table.chains["cali-POSTROUTING"] == ("-j cali-nat-outgoing",)
     assert [(hook.chain, hook.rule) for hook in table.hooks] == [("POSTROUTING", "-j cali-POSTROUTING")]
+
+
+def test_ports_of_all_sessions_are_exempt_from_outgoing_nat() -> None:
+    router = {"name": "tor", "peerIP": "10.10.1.1:1790", "asNumber": 65000}
+    own = {"node2": {"calico_node_bgp_listen_port": 1179}}
+    for bgp in (True, False):
+        variables = {"bgp_peers": [router], "own": own} if bgp else {"bgp_enabled": False}
+        fleet = build(pool("vxlan", natOutgoing=True), **variables)
+        table = next(table for table in states(fleet)["node1"].iptables if table.name == "nat")
+        ports = ("179", "1179", "1790") if bgp else ("179",)
+        rules = (*(f"-p tcp -m tcp --dport {port} -j RETURN" for port in ports), *_OF_PEERS[1:])
+        assert table.chains["cali-nat-outgoing"][1:-1] == rules
 
 
 def test_where_nothing_is_filtered_or_translated_sources_are_checked_all_the_same() -> None:
