@@ -281,6 +281,7 @@ def test_where_nothing_is_filtered_or_translated_sources_are_checked_all_the_sam
 
 
 _FORGED = "-m rpfilter --validmark --invert -g cali-spoofed"
+_LOOPBACK = ("-s 127.0.0.0/8 -g cali-spoofed", "-d 127.0.0.0/8 -g cali-spoofed")
 
 
 def raw(family: int = 4, **variables: object) -> dict[str, tuple[str, ...]]:
@@ -296,8 +297,9 @@ def test_sources_are_checked_with_one_look_into_the_routes() -> None:
     )
     # For IPv4 the kernel itself checks the sources of workloads (rp_filter).
     encapsulated = ("-p udp -m udp --dport 4789 -g cali-encapsulated", "-p 4 -g cali-encapsulated")
-    assert raw()["cali-wl-sources"] == encapsulated
-    assert raw(6)["cali-wl-sources"] == (_FORGED, *encapsulated, "-s fe80::/10 -g cali-wl-link-local")
+    assert raw()["cali-wl-sources"] == (*_LOOPBACK, *encapsulated)
+    of_ipv6 = ("-s ::1/128 -g cali-spoofed", "-d ::1/128 -g cali-spoofed", _FORGED)
+    assert raw(6)["cali-wl-sources"] == (*of_ipv6, *encapsulated, "-s fe80::/10 -g cali-wl-link-local")
     assert raw()["cali-spoofed"] == raw()["cali-encapsulated"] == ("-j DROP",)
     assert states(build(pool("direct"), spare_blocks=2))["node1"].ipsets[0].members == tuple(
         sorted(block.cidr for block in (*states(build(pool("direct"), spare_blocks=2))["node1"].ipam.blocks,
@@ -311,12 +313,13 @@ def test_workloads_may_encapsulate_and_send_from_anywhere_where_the_inventory_sa
         not in raw(allow_vxlan_packets_from_workloads=True)["cali-wl-sources"]
     )
     assert raw(allow_ipip_packets_from_workloads=True)["cali-wl-sources"] == (
+        *_LOOPBACK,
         "-p udp -m udp --dport 4789 -g cali-encapsulated",
     )
     both = raw(vxlan_port=8472)["cali-wl-sources"]
-    assert [rule.split()[5] for rule in both[:2]] == ["4789", "8472"]
+    assert [rule.split()[5] for rule in both[2:4]] == ["4789", "8472"]
     # Even then a workload cannot send from the address of another workload of this node.
-    assert raw(spoofing=True)["cali-wl-sources"][0] == f"-m set --match-set cali40local-blocks src {_FORGED}"
+    assert raw(spoofing=True)["cali-wl-sources"][2] == f"-m set --match-set cali40local-blocks src {_FORGED}"
     assert _FORGED not in raw(6, spoofing=True)["cali-wl-sources"]
 
 
