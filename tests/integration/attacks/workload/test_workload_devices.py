@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import pathlib
 import random
@@ -21,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
 
 from tests.integration.attacks import forged_packets as forged
 from tests.integration.attacks.devices_under_attack import (
@@ -228,6 +229,7 @@ def test_a_workload_cannot_reach_the_loopback(host: Host, wanted: NodeState, how
         host.sends("web", "eth0", ethernet(udp(web.address, "127.0.0.1")), ethernet(udp(web.address, HOST, b"last")))
         return received(listener)
 
+    until_it_carries(host, listener, web)
     assert arriving() == set()
     host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/route_localnet", "1")
     assert arriving() == {web.address}
@@ -258,10 +260,21 @@ def test_unasked_advertisements_do_not_fill_the_neighbour_table(host: Host, want
         return shown.count("fe80::bad:")
 
     listener = host.listens()
+    until_it_carries(host, listener, web)
     assert learned(*range(1, 50)) == 0
     if has_setting:
         host.kernel.sysctl_write(keys[1], "1")
         assert learned(*range(1, 50)) > 20
+
+
+def until_it_carries(host: Host, listener: socket.socket, sender: VethEndpoint) -> None:
+    """Send until a packet arrives: a busy kernel takes a moment to make a new interface ready."""
+    for _turn in range(10):
+        host.sends("web", "eth0", ethernet(udp(sender.address, HOST, b"last")))
+        with contextlib.suppress(TimeoutError):
+            assert received(listener) == set()
+            return
+    raise AssertionError(f"nothing from {sender.name} arrives")
 
 
 def neighbour_advertisement(target: str) -> bytes:
