@@ -34,9 +34,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from tests.fakes.netfilter import PROGRAMS, FakeNetfilter
 
 _INTERFACE_SYSCTLS = {
+    "net/ipv4/conf/{}/accept_local": "0",
     "net/ipv4/conf/{}/accept_redirects": "1",
     "net/ipv4/conf/{}/accept_source_route": "1",
     "net/ipv4/conf/{}/arp_accept": "0",
+    "net/ipv4/conf/{}/bc_forwarding": "0",
     "net/ipv4/conf/{}/forwarding": "0",
     "net/ipv4/conf/{}/proxy_arp": "0",
     "net/ipv4/conf/{}/route_localnet": "0",
@@ -47,11 +49,14 @@ _INTERFACE_SYSCTLS = {
     "net/ipv6/conf/{}/accept_ra": "1",
     "net/ipv6/conf/{}/accept_redirects": "1",
     "net/ipv6/conf/{}/accept_source_route": "0",
+    "net/ipv6/conf/{}/accept_untracked_na": "0",
     "net/ipv6/conf/{}/addr_gen_mode": "0",
     "net/ipv6/conf/{}/autoconf": "1",
     "net/ipv6/conf/{}/disable_ipv6": "0",
     "net/ipv6/conf/{}/forwarding": "0",
     "net/ipv6/conf/{}/hop_limit": "64",
+    "net/ipv6/conf/{}/ioam6_enabled": "0",
+    "net/ipv6/conf/{}/rpl_seg_enabled": "0",
     "net/ipv6/conf/{}/seg6_enabled": "0",
 }
 _OFF = re.compile("net/ipv6/conf/(.+)/disable_ipv6")

@@ -1,13 +1,15 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ranges of ports, and the ports that IANA assigned to BGP and VXLAN, which are the defaults."""
+"""Ranges of ports, and the ports that IANA assigned to BGP, BFD and VXLAN."""
 
 from __future__ import annotations
 
 import dataclasses
 
 BGP_PORT = 179  # TCP, RFC 4271 section 4.2
+#: UDP: control and echo packets of BFD over one hop (RFC 5881 section 4), control packets over several (RFC 5883).
+BFD_PORTS = (3784, 3785, 4784)
 VXLAN_PORT = 4789  # UDP, RFC 7348 section 5
 
 

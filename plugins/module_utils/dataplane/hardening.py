@@ -1,14 +1,16 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings by which a device accepts what its neighbours advertise: off on every device that we make.
+"""Settings by which a device trusts its neighbours: off on every device that we make.
 
 Behind a host end is a workload, and a tunnel device receives from anyone who can spoof a node's address. A Router
 Advertisement of theirs would give the host addresses, routes and a default route (CVE-2020-13597). So `close` is called
 before a device comes up, whether IPv6 is used or not. `forget_advertised` removes what advertisements left on a device
-that was up before.
+that was up before. Other settings would let a neighbour reach 127.0.0.0/8 of the host (CVE-2020-8558), send with the
+host's own address, fill the neighbour table, or choose the path of a packet.
 
-A kernel without IPv6 has no IPv6 settings, and nothing fails there.
+A kernel without IPv6 has no IPv6 settings, an older kernel lacks some, and nothing fails there.
+tests/integration/dataplane/test_kernel_settings.py judges each setting that a kernel has.
 """
 
 from __future__ import annotations
@@ -32,13 +34,19 @@ from .kernel.port import (
 
 #: `<folder below net>/<name>` of the settings that are 0 on our devices.
 SETTINGS = (
+    "ipv4/accept_local",
     "ipv4/accept_redirects",
     "ipv4/accept_source_route",
     "ipv4/arp_accept",
+    "ipv4/bc_forwarding",
+    "ipv4/route_localnet",
     "ipv6/accept_ra",
     "ipv6/accept_redirects",
     "ipv6/accept_source_route",
+    "ipv6/accept_untracked_na",
     "ipv6/autoconf",
+    "ipv6/ioam6_enabled",
+    "ipv6/rpl_seg_enabled",
     "ipv6/seg6_enabled",
 )
 #: Settings of a device that an advertisement may change, as paths below net/ipv6; {} is the device.

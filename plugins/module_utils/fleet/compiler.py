@@ -159,7 +159,7 @@ def _packet_filter(
     own = local_blocks.ipsets((*ipam.blocks, *ipam.spare_blocks), versions)
     return (
         (*firewall.ipsets(devices, fleet.nodes.values()), *own),
-        (*firewall.sources(checks), *firewall.tables(own_pools, devices)),
+        (*firewall.sources(checks), *firewall.tables(own_pools, devices, fleet.bgp.ports)),
     )
 
 

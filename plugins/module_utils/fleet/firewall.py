@@ -21,6 +21,7 @@ from ..policy.chains.rules.marks import marks
 from ..policy.chains.rules.rule import jump
 from ..policy.chains.settings import ChainSettings
 from ..policy.chains.tables import RAW
+from ..state import outgoing_nat
 from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
 #: A mapping from IP version to the name of the set with the addresses of all nodes.
@@ -72,13 +73,19 @@ def sources(settings: ChainSettings) -> tuple[IptablesTable, ...]:
     return tuple(found)
 
 
-def tables(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]) -> tuple[IptablesTable, ...]:
-    """Return the tables filter and nat of both IP versions, without those that would be empty."""
+def tables(
+    pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice], bgp_ports: t.Iterable[int] = ()
+) -> tuple[IptablesTable, ...]:
+    """Return the tables filter and nat of both IP versions, without those that would be empty.
+
+    `bgp_ports` are the TCP ports of BGP in the fleet, besides the assigned one.
+    """
+    exempt = outgoing_nat.exemptions(bgp_ports)
     found = []
     for version in (4, 6):
         here = [device for device in devices if _version(device) == version]
         own = [pool for pool in pools if family_of(pool.cidr) == version]
-        found += [_filter(here, version), _nat(own, here, version)]
+        found += [_filter(here, version), _nat(own, here, version, exempt)]
     return tuple(table for table in found if table.chains)
 
 
@@ -98,16 +105,17 @@ def _filter(devices: t.Sequence[TunnelDevice], version: int) -> IptablesTable:
     return IptablesTable("filter", {"cali-INPUT": tuple(rules)}, (Hook("INPUT", "-j cali-INPUT"),), version)
 
 
-def _nat(pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice], version: int) -> IptablesTable:
+def _nat(
+    pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice], version: int, exempt: tuple[str, ...]
+) -> IptablesTable:
     chains: dict[str, tuple[str, ...]] = {}
     jumps: list[str] = []
     outgoing = [pool for pool in pools if pool.nat_outgoing]
     if outgoing:
         inside = [f"-d {encoding.cidr(pool.cidr)} -j RETURN" for pool in pools]
-        chains["cali-nat-outgoing"] = tuple(
-            inside + [f"-s {encoding.cidr(pool.cidr)} -j MASQUERADE --random-fully" for pool in outgoing]
-        )
-        jumps.append("-j cali-nat-outgoing")
+        masquerade = [f"-s {encoding.cidr(pool.cidr)} -j MASQUERADE --random-fully" for pool in outgoing]
+        chains[outgoing_nat.CHAIN] = (*inside, *exempt, *masquerade)
+        jumps.append(f"-j {outgoing_nat.CHAIN}")
     for device in devices:
         if device.address:
             # The host may choose another source address before the route selects the tunnel. Replies to that address

@@ -142,7 +142,7 @@ def test_each_record_says_who_decided_on_whom(node: Node) -> None:
             await heard.until(lambda: heard.log.order >= 8)
         assert sorted(heard.told()) == [
             ("deny", EGRESS, "host: encapsulated", "default/w0", OUTSIDE, 1),
-            ("deny", EGRESS, "host: forged source", "default/w1", OUTSIDE, 1),
+            ("deny", EGRESS, "host: forged address", "default/w1", OUTSIDE, 1),
             ("deny", "Ingress", "default of tier default", "default/w0", "default/w1", 1),
             ("deny", "Ingress", f"{LONG}#2", "default/w0", "default/w1", 1),
             ("deny", "Ingress", f"{LONG}#2", "default/w0", "default/w1", 2),

@@ -242,16 +242,36 @@ def test_a_block_of_one_address_is_its_workloads_own_route() -> None:
         assert [r.type for r in state.routes if r.destination == f"{workload_address}/32"] == ["unicast"]
 
 
+#: Rules for what peers would take for the node's own.
+_OF_PEERS = (
+    "-p tcp -m tcp --dport 179 -j RETURN",
+    *(f"-p udp -m udp --dport {port} -j RETURN" for port in (3784, 3785, 4784)),
+)
+
+
 def test_outgoing_nat_is_for_pools_that_want_it_and_never_between_pools() -> None:
     nat = build(pool("direct", natOutgoing=True), pool("direct", "plain", "10.245.0.0/16"))
     table = next(table for table in states(nat)["node1"].iptables if table.name == "nat")
     assert table.chains["cali-nat-outgoing"] == (
         "-d 10.244.0.0/16 -j RETURN",
         "-d 10.245.0.0/16 -j RETURN",
+        *_OF_PEERS,
         "-s 10.244.0.0/16 -j MASQUERADE --random-fully",
     )
     assert table.chains["cali-POSTROUTING"] == ("-j cali-nat-outgoing",)
     assert [(hook.chain, hook.rule) for hook in table.hooks] == [("POSTROUTING", "-j cali-POSTROUTING")]
+
+
+def test_ports_of_all_sessions_are_exempt_from_outgoing_nat() -> None:
+    router = {"name": "tor", "peerIP": "10.10.1.1:1790", "asNumber": 65000}
+    own = {"node2": {"calico_node_bgp_listen_port": 1179}}
+    for bgp in (True, False):
+        variables = {"bgp_peers": [router], "own": own} if bgp else {"bgp_enabled": False}
+        fleet = build(pool("vxlan", natOutgoing=True), **variables)
+        table = next(table for table in states(fleet)["node1"].iptables if table.name == "nat")
+        ports = ("179", "1179", "1790") if bgp else ("179",)
+        rules = (*(f"-p tcp -m tcp --dport {port} -j RETURN" for port in ports), *_OF_PEERS[1:])
+        assert table.chains["cali-nat-outgoing"][1:-1] == rules
 
 
 def test_where_nothing_is_filtered_or_translated_sources_are_checked_all_the_same() -> None:
@@ -261,6 +281,7 @@ def test_where_nothing_is_filtered_or_translated_sources_are_checked_all_the_sam
 
 
 _FORGED = "-m rpfilter --validmark --invert -g cali-spoofed"
+_LOOPBACK = ("-s 127.0.0.0/8 -g cali-spoofed", "-d 127.0.0.0/8 -g cali-spoofed")
 
 
 def raw(family: int = 4, **variables: object) -> dict[str, tuple[str, ...]]:
@@ -276,8 +297,9 @@ def test_sources_are_checked_with_one_look_into_the_routes() -> None:
     )
     # For IPv4 the kernel itself checks the sources of workloads (rp_filter).
     encapsulated = ("-p udp -m udp --dport 4789 -g cali-encapsulated", "-p 4 -g cali-encapsulated")
-    assert raw()["cali-wl-sources"] == encapsulated
-    assert raw(6)["cali-wl-sources"] == (_FORGED, *encapsulated, "-s fe80::/10 -g cali-wl-link-local")
+    assert raw()["cali-wl-sources"] == (*_LOOPBACK, *encapsulated)
+    of_ipv6 = ("-s ::1/128 -g cali-spoofed", "-d ::1/128 -g cali-spoofed", _FORGED)
+    assert raw(6)["cali-wl-sources"] == (*of_ipv6, *encapsulated, "-s fe80::/10 -g cali-wl-link-local")
     assert raw()["cali-spoofed"] == raw()["cali-encapsulated"] == ("-j DROP",)
     assert states(build(pool("direct"), spare_blocks=2))["node1"].ipsets[0].members == tuple(
         sorted(block.cidr for block in (*states(build(pool("direct"), spare_blocks=2))["node1"].ipam.blocks,
@@ -291,12 +313,13 @@ def test_workloads_may_encapsulate_and_send_from_anywhere_where_the_inventory_sa
         not in raw(allow_vxlan_packets_from_workloads=True)["cali-wl-sources"]
     )
     assert raw(allow_ipip_packets_from_workloads=True)["cali-wl-sources"] == (
+        *_LOOPBACK,
         "-p udp -m udp --dport 4789 -g cali-encapsulated",
     )
     both = raw(vxlan_port=8472)["cali-wl-sources"]
-    assert [rule.split()[5] for rule in both[:2]] == ["4789", "8472"]
+    assert [rule.split()[5] for rule in both[2:4]] == ["4789", "8472"]
     # Even then a workload cannot send from the address of another workload of this node.
-    assert raw(spoofing=True)["cali-wl-sources"][0] == f"-m set --match-set cali40local-blocks src {_FORGED}"
+    assert raw(spoofing=True)["cali-wl-sources"][2] == f"-m set --match-set cali40local-blocks src {_FORGED}"
     assert _FORGED not in raw(6, spoofing=True)["cali-wl-sources"]
 
 

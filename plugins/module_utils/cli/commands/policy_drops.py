@@ -28,7 +28,7 @@ _EACH = 1.0  # seconds between two questions to the agent
 
 _HOST = {
     log_prefix.UNKNOWN_INTERFACE: "host: unknown workload",
-    log_prefix.SPOOFED: "host: forged source",
+    log_prefix.SPOOFED: "host: forged address",
     log_prefix.INVALID_STATE: "host: of no connection",
     log_prefix.ENCAPSULATION: "host: encapsulated",
     log_prefix.ENDPOINT_TO_HOST: "host: workload to host",

@@ -13,6 +13,7 @@ from ...base.addresses import family_of
 from ...policy.explain.evaluator import ALLOWED, DENIED, Evaluator
 from ...policy.explain.packet_path import Path, PathHost, Stage, path
 from ...policy.model import Flow
+from ...state import outgoing_nat
 from ...state.node_policy_tables import chain_settings
 from ...state.node_state import NodeState
 from ...state.policy_state import PolicyState
@@ -100,6 +101,8 @@ class FlowQuestion:
         if source.is_node or not source.node or source.node == self.destination.node:
             return ""
         if not masqueraded(self.state, source.address, self.destination.address):
+            return ""
+        if outgoing_nat.is_exempt(self.state, self.kind.protocol, self.kind.port):
             return ""
         return self.known.member(source.node, like=source.address)
 

@@ -771,14 +771,27 @@ def _decode_link(body: bytes) -> port.Link:
 #: {family: (number of its attribute, {position in the attribute's array of settings: name})}. Positions in linux/ip.h
 #: begin with 1, those in linux/ipv6.h with 0. See hardening.py.
 _SETTINGS: t.Mapping[int, tuple[int, t.Mapping[int, str]]] = {
-    socket.AF_INET: (1, {3: "ipv4/accept_redirects", 8: "ipv4/accept_source_route", 20: "ipv4/arp_accept"}),
+    socket.AF_INET: (
+        1,
+        {
+            22: "ipv4/accept_local",
+            3: "ipv4/accept_redirects",
+            8: "ipv4/accept_source_route",
+            20: "ipv4/arp_accept",
+            31: "ipv4/bc_forwarding",
+            25: "ipv4/route_localnet",
+        },
+    ),
     socket.AF_INET6: (
         2,
         {
             3: "ipv6/accept_ra",
             4: "ipv6/accept_redirects",
             24: "ipv6/accept_source_route",
+            57: "ipv6/accept_untracked_na",
             5: "ipv6/autoconf",
+            53: "ipv6/ioam6_enabled",
+            51: "ipv6/rpl_seg_enabled",
             44: "ipv6/seg6_enabled",
         },
     ),

@@ -4,14 +4,16 @@
 """Checks on the source addresses of packets in the table raw, on every node, with and without policy.
 
     cali-PREROUTING      leads packets of workloads to cali-wl-sources; drops other forged sources in this node's blocks
-    cali-wl-sources      drops forged sources and encapsulated packets; leads link-local sources to cali-wl-link-local
+    cali-wl-sources      drops forged sources, addresses of the loopback and encapsulated packets; leads link-local
+                         sources to cali-wl-link-local
     cali-wl-link-local   IPv6: drops router advertisements and redirects; limits packets that create neighbour entries
 
 The checks come before connection tracking and before any policy. A packet costs one lookup in the kernel's routes at
 most. For IPv4, the sysctl rp_filter does it, which is 1 on each workload's interface. IPv6 has no rp_filter, so the
 match `rpfilter` does it. A packet from another interface is looked up only if its source is in a block of this node:
 the route to such a source leads to a workload or is the block's blackhole, so that source is forged. When workloads are
-added or removed, no rule or set here changes.
+added or removed, no rule or set here changes. The kernel itself drops addresses of the loopback, but not if an
+administrator set `net.ipv4.conf.all.route_localnet`, which overrides the setting of each interface.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from .rules import log_prefix, names
 from .rules.log_prefix import Reason
 from .rules.rule import DROP, RETURN, Chains, IptablesRule, comes_in_by, goto, in_set
 
+#: The addresses of the loopback, by IP version. They are valid inside of a host only.
+LOOPBACK = {4: "127.0.0.0/8", 6: "::1/128"}
 #: Matches a packet whose source address is not reached by its incoming interface.
 _FORGED = "-m rpfilter --validmark --invert"
 
@@ -70,6 +74,8 @@ def _of_local_blocks(write: RuleWriter) -> t.Iterator[IptablesRule]:
 
 def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
     settings = write.settings
+    for option in ("-s", "-d"):
+        yield IptablesRule((f"{option} {LOOPBACK[write.family]}",), goto(names.SPOOFED))
     if settings.workload_source_spoofing:
         # A workload that may use foreign addresses still must not use those of another workload on this node.
         yield from _of_local_blocks(write)

@@ -21,6 +21,7 @@ import typing as t
 
 from ...base.addresses import cidr
 from ..chains.settings import DROP, IPIP, ChainSettings
+from ..chains.source_checks import LOOPBACK
 from ..hooks import FORWARD, NORMAL, PRE_DNAT, UNTRACKED
 from ..host_endpoints import endpoint_of, governing
 from ..model import (
@@ -191,7 +192,7 @@ class _Asked:
                 self._out_of_host(host, _leading_to(flow.destination, host, governed), flow)
             return
         if from_here:
-            self._unless_encapsulated(host, flow)
+            self._unless_refused(host, flow)
         came_in = None if from_here else _leading_to(arriving.source, host, governed)
         accepted = self._before_routing(host, came_in, governed.get(WILDCARD) if from_here else came_in, arriving)
         if from_here and source.workload:
@@ -223,9 +224,14 @@ class _Asked:
                 return True
         return bool(pre_dnat and not failsafe and self._ask(host, pre_dnat, INGRESS, PRE_DNAT, flow))
 
-    def _unless_encapsulated(self, host: PathHost, flow: Flow) -> None:
-        """Raise _Denied if `flow` is encapsulated and workloads may not send such: the host drops it before policy."""
+    def _unless_refused(self, host: PathHost, flow: Flow) -> None:
+        """Raise _Denied if the host drops `flow` before policy.
+
+        That is a flow to the host's loopback, or one that is encapsulated where workloads may not send such.
+        """
         settings = self.settings
+        if cidr(LOOPBACK[flow.ip_version]).contains(cidr(flow.destination)):
+            self._host_says(host, EGRESS, DENIED, "workloads may not send to the host's loopback")
         ipip = flow.protocol == _IPIP and not settings.allow_ipip_from_workloads
         vxlan = any(_is_udp(flow, port) for port in settings.vxlan_ports) and not settings.allow_vxlan_from_workloads
         if ipip or vxlan:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import pathlib
 import random
@@ -21,8 +22,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
 
+from tests.integration.attacks import forged_packets as forged
 from tests.integration.attacks.devices_under_attack import (
     HOST,
     PEER,
@@ -208,6 +210,78 @@ def test_a_workload_cannot_route_by_the_senders_list(host: Host, wanted: NodeSta
     assert arriving() == set()
     host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/accept_source_route", "1")
     assert arriving() == {web.address}
+
+
+@pytest.mark.parametrize("how", ["plan", "attach"])
+def test_a_workload_cannot_reach_the_loopback(host: Host, wanted: NodeState, how: str) -> None:
+    """Send to 127.0.0.1 of a host whose new devices route such packets (net.ipv4.conf.default.route_localnet).
+
+    Gain: Services that listen on the loopback alone because they trust every local program.
+    Precedent: CVE-2020-8558.
+    Result: The device's own setting drops them, also on a node without rules.
+    """
+    host.kernel.sysctl_write("net/ipv4/conf/default/route_localnet", "1")
+    host.make(how, wanted)
+    web = endpoint(wanted, "web")
+    listener = host.listens()
+
+    def arriving() -> set[str]:
+        host.sends("web", "eth0", ethernet(udp(web.address, "127.0.0.1")), ethernet(udp(web.address, HOST, b"last")))
+        return received(listener)
+
+    until_it_carries(host, listener, web)
+    assert arriving() == set()
+    host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/route_localnet", "1")
+    assert arriving() == {web.address}
+
+
+@pytest.mark.parametrize("how", ["plan", "attach"])
+def test_unasked_advertisements_do_not_fill_the_neighbour_table(host: Host, wanted: NodeState, how: str) -> None:
+    """Send unsolicited neighbour advertisements to a host whose new devices learn from them (accept_untracked_na).
+
+    Gain: A full neighbour table, and no new neighbour for the host and its workloads.
+    Precedent: CWE-770, RFC 9131.
+    Result: The host learns no entry.
+    """
+    keys = [f"net/ipv6/conf/{name}/accept_untracked_na" for name in ("default", endpoint(wanted, "web").interface)]
+    # Kernels before 6.0 lack the setting, and never learn from such messages.
+    has_setting = host.kernel.sysctl_read(keys[0]) is not None
+    if has_setting:
+        host.kernel.sysctl_write(keys[0], "1")
+    host.make(how, wanted)
+    host.kernel.sysctl_write("net/ipv6/conf/all/forwarding", "1")
+    web = endpoint(wanted, "web")
+
+    def learned(*numbers: int) -> int:
+        host.sends("web", "eth0", *(neighbour_advertisement(f"fe80::bad:{number:x}") for number in numbers))
+        host.sends("web", "eth0", ethernet(udp(web.address, HOST, b"last")))
+        assert received(listener) == set()
+        shown = host.kernel.run(["ip", "-6", "neighbour", "show", "nud", "all", "dev", web.interface]).output
+        return shown.count("fe80::bad:")
+
+    listener = host.listens()
+    until_it_carries(host, listener, web)
+    assert learned(*range(1, 50)) == 0
+    if has_setting:
+        host.kernel.sysctl_write(keys[1], "1")
+        assert learned(*range(1, 50)) > 20
+
+
+def until_it_carries(host: Host, listener: socket.socket, sender: VethEndpoint) -> None:
+    """Send until a packet arrives: a busy kernel takes a moment to make a new interface ready."""
+    for _turn in range(10):
+        host.sends("web", "eth0", ethernet(udp(sender.address, HOST, b"last")))
+        with contextlib.suppress(TimeoutError):
+            assert received(listener) == set()
+            return
+    raise AssertionError(f"nothing from {sender.name} arrives")
+
+
+def neighbour_advertisement(target: str) -> bytes:
+    """Return an unsolicited neighbour advertisement to all nodes, with the option that says the MAC address."""
+    body = struct.pack("!I", 0x20000000) + ipaddress.ip_address(target).packed + b"\2\1" + b"\2\0\0\0\0\x66"
+    packet = forged.icmpv6(target, "ff02::1", forged.NEIGHBOR_ADVERTISEMENT, body)
+    return ethernet(packet, "33:33:00:00:00:01", kind=0x86DD)
 
 
 def test_a_workload_cannot_redirect_the_host(host: Host, wanted: NodeState) -> None:

@@ -142,7 +142,7 @@ def test_following(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"kind": "profile", "name": "open", "rule": 1}, "profile open#1"),
         ({"kind": "profile", "name": "open", "rule": 0}, "no such profile: open"),
         ({"kind": "no-profile", "name": "", "rule": 0}, "no profile allows it"),
-        ({"kind": "host", "name": "spoofed", "rule": 0}, "host: forged source"),
+        ({"kind": "host", "name": "spoofed", "rule": 0}, "host: forged address"),
         ({"kind": "host", "name": "endpoint-to-host", "rule": 0}, "host: workload to host"),
         ({"kind": "host", "name": "new-one", "rule": 0}, "host: new-one"),
     ],

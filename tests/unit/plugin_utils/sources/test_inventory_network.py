@@ -113,6 +113,13 @@ def test_ways_of_ipv6(mode: str, line: str, way: str) -> None:
     assert way in explain(made, line)
 
 
+def test_what_is_exempt_from_outgoing_nat() -> None:
+    made = build(pool("direct", natOutgoing=True), workloads=WORKLOADS)
+    asked = {"80/tcp": True, "179/tcp": False, "179/udp": True, "4784/udp": False, "icmp": True}
+    answers = {port: "natOutgoing" in explain(made, f"web 192.0.2.7 {port}") for port in asked}
+    assert answers == asked
+
+
 @pytest.mark.parametrize(
     ("line", "way"),
     [

@@ -121,6 +121,11 @@ def test_22_workloads_send_nothing_encapsulated(protocol: int, port: t.Optional[
     assert Fleet(allow_ipip_from_workloads=True, allow_vxlan_from_workloads=True).says(from_a) == "allow"
 
 
+def test_22_workloads_do_not_reach_the_loopback() -> None:
+    assert Fleet(workload_source_spoofing=True).says(tcp(A, "127.0.0.1"), tcp(A, "127.255.0.9")) == "deny deny"
+    assert Fleet().says(tcp("fd65::a", "::1"), tcp("fd65::a", "::2")) == "deny allow"
+
+
 def ends(source: t.Union[Endpoint, str], destination: t.Union[Endpoint, str]) -> tuple[str, ...]:
     return tuple(end if isinstance(end, str) else end.addresses[0] for end in (source, destination))
 

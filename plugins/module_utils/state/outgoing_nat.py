@@ -1,0 +1,41 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The packets that natOutgoing never masquerades: those to ports of BGP and BFD, whose peers trust the node's address.
+
+A masqueraded packet has the node's address as its source, so a workload's connection to port 179 of a peer would be
+accepted as the node's own. With the workload's own address as source, the peer refuses it. The rule depends on the
+port alone, because a router accepts sessions on each of its addresses, and the inventory contains only one of them.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..base.ports import BFD_PORTS, BGP_PORT
+from .node_state import NodeState
+
+#: The chain of the table nat with the rules of natOutgoing.
+CHAIN = "cali-nat-outgoing"
+
+
+def exemptions(bgp_ports: t.Iterable[int]) -> tuple[str, ...]:
+    """Return the rules of CHAIN for `bgp_ports` (TCP), the assigned port of BGP, and the ports of BFD.
+
+    They must precede the rules that masquerade.
+    """
+    tcp = sorted({BGP_PORT, *bgp_ports})
+    return (*(_exemption("tcp", port) for port in tcp), *(_exemption("udp", port) for port in BFD_PORTS))
+
+
+def is_exempt(state: NodeState, protocol: str, port: t.Optional[int]) -> bool:
+    """Return whether `state` has an exemption for packets of `protocol`, such as "tcp", to this port.
+
+    A state of an earlier release has none.
+    """
+    rule = _exemption(protocol, port or 0)
+    return any(rule in table.chains.get(CHAIN, ()) for table in state.iptables if table.name == "nat")
+
+
+def _exemption(protocol: str, port: int) -> str:
+    return f"-p {protocol} -m {protocol} --dport {port} -j RETURN"

@@ -1,0 +1,244 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attacks by a workload on BGP and BFD sessions, whose ends trust the address of its node. Real BIRDs, natOutgoing.
+
+workload -- node1 (10.10.1.11) -- node2 (10.10.1.12, port 1179), router (10.10.1.1 and 10.10.2.1, port 179)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import pathlib
+import re
+import socket
+import struct
+import typing as t
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bfd, Bird, BirdPeer, BirdPool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.linux import LinuxKernel
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Pool
+
+from tests.integration import iptables_backend
+from tests.integration.bird.daemons import AS_NUMBER, Daemon, bird_of
+from tests.integration.bird.debian_bird import debian_bird
+from tests.integration.bird.interop import stranger
+from tests.integration.bird.network import POOL, POOL6, Namespace, Network, Node, wait_for
+
+pytestmark = pytest.mark.root
+
+FLEET_PORT, ROUTER_AS, SERVICE = 1179, 65000, 8080
+OPEN = 1
+#: Slow, so that a busy machine interrupts no session.
+BFD = Bfd(1000, 1000, 20)
+POOLS = (Pool("pool", POOL, 26, "None", nat_outgoing=True), Pool("pool6", POOL6, 122, "None", nat_outgoing=True))
+
+
+def ends(node: Node) -> tuple[str, str]:
+    return node.address, node.address6
+
+
+def bird(own: Node, other: Node, router: tuple[str, str]) -> Bird:
+    """Return a node's BIRD with IPv4 and IPv6 sessions, to the other node and to the router."""
+    peers = [
+        BirdPeer(
+            f"Fleet_{index}", address, AS_NUMBER, "mesh", own.index > other.index, other.name, bfd=BFD, family=family
+        )
+        for index, (family, address) in enumerate(zip((4, 6), ends(other)))
+    ] + [
+        BirdPeer(f"Router_{index}", address, ROUTER_AS, "external", multihop=False, family=family)
+        for index, (family, address) in enumerate(zip((4, 6), router))
+    ]  # fmt: skip
+    return bird_of(
+        own,
+        peers,
+        BirdPool(POOL, block_size=26),
+        BirdPool(POOL6, block_size=122),
+        blocks=(own.block, own.block6),
+        address6=own.address6,
+        subnet6=own.subnet6,
+        listen_port=FLEET_PORT,
+    )
+
+
+class Sessions:
+    """Two nodes and a router with their sessions, and the workload of node1, which attacks them."""
+
+    def __init__(self, network: Network, folder: pathlib.Path) -> None:
+        self.network = network
+        self.node1, self.node2 = network.nodes
+        self.router = self.node1.router, self.node1.router6
+        self._stack = contextlib.ExitStack()
+        self._workload = self._kernel(self.node1.workload_space)
+        build = debian_bird("bookworm")
+        self.daemons = {node.name: Daemon(build, node.space, folder, node.name) for node in network.nodes}
+        for own, other in ((self.node1, self.node2), (self.node2, self.node1)):
+            self.daemons[own.name].write(bird(own, other, self.router))
+        router = self.daemons["router"] = Daemon(build, network.router, folder, "router")
+        router.config.write_text(self._router_configuration())
+
+    def _kernel(self, space: Namespace) -> LinuxKernel:
+        kernel = LinuxKernel(f"/proc/{space.pid}/ns/net")
+        self._stack.callback(kernel.close)
+        return kernel
+
+    def _router_configuration(self) -> str:
+        options = f"neighbor port {FLEET_PORT}; graceful restart on; multihop;"
+        sessions = (
+            stranger.neighbor(f"{node.name}_{index}", address, AS_NUMBER, ROUTER_AS, options)
+            for node in self.network.nodes
+            for index, address in enumerate(ends(node))
+        )
+        return f"router id {self.router[0]};\nlog stderr all;\nprotocol device {{}}\n{''.join(sessions)}"
+
+    def start(self) -> None:
+        for daemon in self.daemons.values():
+            daemon.start()
+        for daemon in self.daemons.values():
+            wait_for(f"{daemon.socket}: 4 sessions", lambda one=daemon: one.established() == 4, 40)
+        wait_for("BFD", lambda: self.daemons["node2"].birdc("show", "bfd", "sessions").count(" Up ") == 2, 40)
+
+    def close(self) -> None:
+        for daemon in self.daemons.values():
+            daemon.stop()
+        self._stack.close()
+
+    def masquerade(self) -> None:
+        """Program the tables of natOutgoing on node1, as the compiler makes them."""
+        kernel = self._kernel(self.node1.space)
+        tables = (*firewall.tables(POOLS, (), (FLEET_PORT,)),)
+        state = NodeState("node1", f"{self.node1.address}/24", iptables=tables)
+        apply_node(kernel, plan_node(kernel, state, ("iptables",)))
+
+    def observed(self) -> dict[str, list[str]]:
+        """Return the sessions of all daemons, with their states and the times since when they have them."""
+        found = {}
+        for name, daemon in self.daemons.items():
+            lines = daemon.birdc("show", "protocols").splitlines()
+            found[name] = [line for line in lines if " BGP " in line]
+            bfd = daemon.birdc("show", "bfd", "sessions").splitlines() if name != "router" else []
+            found[name] += [" ".join(line.split()[:4]) for line in bfd if re.match(r"[0-9a-f]+[.:]", line)]
+        return found
+
+    def opens(self, target: str, port: int) -> bytes:
+        """Connect to a BGP speaker as the workload, send an OPEN of node1's, and return the answer.
+
+        The result is b"" if the speaker closes the connection, or if there is none.
+        """
+        family = socket.AF_INET6 if ":" in target else socket.AF_INET
+        with self._workload._there(lambda: socket.socket(family, socket.SOCK_STREAM)) as made:
+            made.settimeout(3)
+            try:
+                made.connect((target, port))
+                made.sendall(open_message(self.node1.address, 6 if ":" in target else 4))
+                return made.recv(4096)
+            except OSError:
+                return b""
+
+    def sends(self, target: str, port: int, payload: bytes) -> None:
+        family = socket.AF_INET6 if ":" in target else socket.AF_INET
+        with self._workload._there(lambda: socket.socket(family, socket.SOCK_DGRAM)) as made:
+            made.sendto(payload, (target, port))
+
+    def source_at_node2(self, index: int) -> str:
+        """Return the source that a service of node2 sees in a datagram of the workload; `index` 1 is for IPv6."""
+        family, address = (socket.AF_INET, socket.AF_INET6)[index], ends(self.node2)[index]
+        with self._kernel(self.node2.space)._there(lambda: socket.socket(family, socket.SOCK_DGRAM)) as service:
+            service.bind((address, SERVICE))
+            service.settimeout(5)
+            self.sends(address, SERVICE, b"?")
+            return str(service.recvfrom(100)[1][0])
+
+    def refused(self, name: str) -> set[str]:
+        """Return the workload's addresses from which a daemon has refused connections."""
+        own = {self.node1.workload, self.node1.workload6}
+        return own & set(
+            re.findall(r"Unexpected connect from unknown address (\S+)", self.daemons[name].log.read_text())
+        )
+
+    def bfd_source(self, target: str) -> str:
+        """Return the source that node2 sees in a BFD control packet of the workload."""
+        family = socket.AF_INET6 if ":" in target else socket.AF_INET
+        payload = administratively_down()
+        opened = self._kernel(self.node2.space)._there(
+            lambda: socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_UDP)
+        )
+        with opened:
+            opened.settimeout(5)
+            self.sends(target, 4784, payload)
+            while True:
+                packet, sender = opened.recvfrom(2048)
+                if packet.endswith(payload):
+                    return str(sender[0])
+
+
+def open_message(router_id: str, family: int) -> bytes:
+    """Return a BGP OPEN of the fleet's AS for one family of routes."""
+    capabilities = struct.pack("!BBHBB", 1, 4, 1 if family == 4 else 2, 0, 1) + struct.pack("!BBI", 65, 4, AS_NUMBER)
+    options = struct.pack("!BB", 2, len(capabilities)) + capabilities
+    body = struct.pack("!BHH", 4, AS_NUMBER, 90) + ipaddress.ip_address(router_id).packed
+    body += bytes([len(options)]) + options
+    return b"\xff" * 16 + struct.pack("!HB", 19 + len(body), OPEN) + body
+
+
+def administratively_down() -> bytes:
+    """Return a BFD control packet that ends a session. It needs no discriminator of the receiver."""
+    return struct.pack("!BBBBIIIII", 1 << 5, 0, 20, 24, 4711, 0, 1_000_000, 1_000_000, 0)
+
+
+@pytest.fixture(params=["nft", "legacy"])
+def sessions(
+    request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> t.Iterator[Sessions]:
+    iptables_backend.choose(request.param, tmp_path, monkeypatch)
+    network = Network(2)
+    made = Sessions(network, tmp_path)
+    try:
+        made.masquerade()
+        made.start()
+        yield made
+    finally:
+        made.close()
+        network.close()
+
+
+def test_a_workload_opens_a_session_as_its_node(sessions: Sessions) -> None:
+    """Connect to BGP of another node, of a router on any of its addresses, and of the own node, where natOutgoing is.
+
+    Gain: The node's session, which the peer drops for the newer one, and so any route for the whole fleet.
+    Precedent: CWE-290, CWE-441.
+    Result: The packets keep the workload's own address, and each BIRD refuses it. All others are masqueraded.
+    """
+    before = sessions.observed()
+    node1, node2 = sessions.node1, sessions.node2
+    targets = {
+        "node2": [(address, FLEET_PORT) for address in ends(node2)],
+        "router": [(address, 179) for address in (*sessions.router, "10.10.2.1", "fd00:10:2::1")],
+        "node1": [(address, FLEET_PORT) for address in (*ends(node1), node1.tunnel("vxlan.calico"))],
+    }
+    answers = {target: sessions.opens(*target) for found in targets.values() for target in found}
+    assert answers == dict.fromkeys(answers, b"")
+    own = {node1.workload, node1.workload6}
+    assert [sessions.refused(name) for name in targets] == [own] * len(targets)
+    assert sessions.observed() == before
+    assert [sessions.source_at_node2(index) for index in (0, 1)] == [*ends(node1)]
+
+
+def test_a_workload_ends_a_session_by_bfd(sessions: Sessions) -> None:
+    """Send BFD control packets that say "administratively down" to another node and to the own one.
+
+    Gain: One datagram interrupts a session with all its routes, if the sender knows or guesses a discriminator.
+    Precedent: CWE-290, RFC 5880 section 9.
+    Result: The packets keep the workload's own address, for which BIRD has no session.
+    """
+    before = sessions.observed()
+    own = (sessions.node1.workload, sessions.node1.workload6)
+    assert tuple(sessions.bfd_source(address) for address in ends(sessions.node2)) == own
+    for address in ends(sessions.node1):
+        sessions.sends(address, 4784, administratively_down())
+    assert sessions.observed() == before
