@@ -170,6 +170,7 @@ def _compile(
                 accept_missing=bool(fleet_variable(hosts, "calico_rebuild_lockfile")),
                 lockfile_name=path,
                 pools={item.name: PlannedPool(item.cidr, item.blockSize) for item in inventory.pools},
+                routes=lambda node: _routes(observed.get(node)),
             )
         except IpamError as error:
             raise _fleet_error(error) from error
@@ -217,6 +218,11 @@ def _compile(
         Impact(),
         (),
     )
+
+
+def _routes(state: t.Optional[NodeState]) -> t.Iterator[tuple[str, str]]:
+    """Yield the blocks of other nodes that a node with this state knows, as (CIDR, name of the node)."""
+    yield from ((route.destination, route.node) for route in (state.bird_routes if state is not None else ()))
 
 
 def _fleet_error(error: IpamError) -> FleetError:
