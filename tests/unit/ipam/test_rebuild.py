@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
 
@@ -411,7 +412,7 @@ def newer_copies(*claims: str) -> dict[str, NodeIpam]:
 
 
 def test_a_node_alone_does_not_say_that_others_gave_up_their_blocks() -> None:
-    """This is so while the lockfile looks old, and the others have no copy, are down or have left the inventory."""
+    """While the lockfile looks old, that matters if the others have no copy or have left the inventory."""
     claims = newer_copies(HOLD)
     for kept in (claims, {"node3": claims["node3"]}):
         for names in ((*NAMES, "node4"), NAMES):
@@ -431,7 +432,7 @@ def test_a_lone_copy_takes_nothing_that_is_free_and_stops_nobody() -> None:
 
 
 def test_a_second_witness_lets_a_node_have_the_block_of_another() -> None:
-    """The witness is the former owner's own copy, or a route of a third node. The claimant's own routes do not count."""
+    """The witness is the former owner's copy, or a route of a third node. The claimant's own routes do not count."""
     claims = newer_copies(HOLD)
     granted = BlockGrant(HOLD, "main")
     routes = {"node1": [(HOLD, "node3"), ("x", "node3")]}
@@ -543,7 +544,7 @@ def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObjec
         seen.update(inventory)
         strict = not (revenants or replaced or (emptied and reverted))
         try:
-            answer = both(lock, mine, inventory, routes=lambda node: routes.get(node, ()))
+            answer = both(lock, mine, inventory, routes=collections.defaultdict(list, routes).__getitem__)
         except RebuildError:
             assert not strict
             return

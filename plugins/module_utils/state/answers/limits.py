@@ -26,6 +26,8 @@ ALLOCATED = 65_536
 POOLS = 1_024
 #: Generations that a node keeps: calico_node_generations_kept, 10 by default.
 GENERATIONS = 10_000
+#: BGP sessions of a node.
+PEERS = 16_384
 #: Names of passwords: one or two for each session.
 PASSWORDS = 16_384
 
