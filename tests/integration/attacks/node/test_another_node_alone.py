@@ -143,8 +143,8 @@ def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Pat
     assert words == (
         f"plan {match.group(1)} goes further than a run may unasked because of what node3 alone says: it would "
         "withdraw 11 routes and calico_node_max_routes_withdrawn is 10 (10.244.0.0/26, 10.244.1.0/26, 10.244.10.0/26 "
-        f"and 8 more). Look at it with --check --diff. If it is what you want, run it with -e approve={match.group(1)}. "
-        "Nothing was changed on node3."
+        f"and 8 more). Look at it with --check --diff. If it is what you want, run it with -e "
+        f"approve={match.group(1)}. Nothing was changed on node3."
     )
     assert (checked["approval"], checked["warnings"]) == (match.group(1), [words])
     (approved,) = controller.run([controller.Run("fleet", {**arguments, "approve": match.group(1)}, hosts_file, seen)])
