@@ -246,7 +246,7 @@ def lying(answer: t.Mapping[str, t.Any], others: t.Sequence[str], pool: str, cha
         lambda: bird["peers"].append(peer()),
         lambda: bird["peers"].extend({**peer(), "name": f"x{n}"} for n in range(2_000)),
         lambda: [entry.update(as_number=chance.randrange(1, 99)) for entry in bird["peers"]],
-        lambda: bird["peers"].clear(),
+        bird["peers"].clear,
         lambda: bird.update(
             chance.choice(({"hold_time": 33}, {"router_id": "192.0.2.1"}, {"cluster_id": "192.0.2.1"}))
         ),
