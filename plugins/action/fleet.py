@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import time
@@ -298,7 +297,7 @@ class ActionModule(GuardedAction):
             "divert": interrupted.divert,
             "fresh": sorted(host for host, state in observed.items() if state is None),
             "modes": {
-                pool.name: pool_modes.MODE_OF[pool.encapsulation] for state in states.values() for pool in state.pools
+                name: pool_modes.MODE_OF[mode] for name, mode in pool_modes.modes_of_most(states.values()).items()
             },
             "warnings": [
                 *(str(error) for dummy, error in sorted(answers.refused.items())),
@@ -327,9 +326,7 @@ class ActionModule(GuardedAction):
                 restored.lockfile = lockfile_store.path_for(
                     fleet_source.fleet_variable(hosts, "calico_lockfile"), task_vars
                 )
-                held = collections.Counter(pool.name for state in states.values() for pool in state.pools)
-                modes = pool_modes.live_modes(states.values())
-                restored.encapsulations = {name: mode for name, mode in modes.items() if 2 * held[name] > len(states)}
+                restored.encapsulations = pool_modes.modes_of_most(states.values())
         return restored
 
 

@@ -11,7 +11,9 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import pool_modes
 
 from tests.integration.attacks import hostile_answers as answers
 from tests.integration.attacks.node.test_another_node import NODES, inventory, lockfile_nodes
@@ -242,3 +244,34 @@ def test_a_rebuild_stops_where_a_route_contradicts_a_claim(tmp_path: pathlib.Pat
         "its addresses on node3, delete /var/lib/calico there, and run again."
     )
     assert not (tmp_path / "one" / ".calico.lock.yml").exists()
+
+
+def test_a_node_alone_does_not_change_a_rollback(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
+    """Keep a generation with another mode and a pool that no other node has, and have the fleet go back to it.
+
+    Gain: Phases for all nodes, and a mode that the lockfile remembers for the whole fleet.
+    Precedent: CWE-345.
+    Result: The others go back as with an honest node, and the lockfile gets the modes that they agree on.
+    """
+    honest = {name: answers.node_info(state) for name, state in fleet.items()}
+    theirs = {**answers.node_info(fleet[LIAR])["state"]["pools"][0], "name": "theirs", "cidr": "10.99.0.0/16"}
+
+    def kept(state: dict[str, t.Any]) -> None:
+        state["pools"].append(theirs)
+        state["pools"][0]["encapsulation"] = "VXLAN"
+
+    seen = {name: {"seen": answer, "kept": {"generation": answer}} for name, answer in honest.items()}
+    lying = {**seen, LIAR: {"seen": honest[LIAR], "kept": {"generation": lie(honest, kept)}}}
+    arguments = {"observed": "seen", "restore": "kept"}
+    first, second = controller.run(
+        [
+            controller.Run("fleet", arguments, inventory(tmp_path / name, fleet), registered)
+            for name, registered in (("honest", seen), ("lying", lying))
+        ]
+    )
+    assert "exception" not in first and "exception" not in second, (first, second)
+    assert (first["change"], first["hold"], first["modes"]) == (False, False, {"default": "ipip"})
+    assert (second["change"], second["hold"], second["modes"]) == (False, False, {"default": "ipip"})
+    generations = [(name, answer["kept"]["generation"]["state"]) for name, answer in lying.items()]
+    states = [node_info.stored_state(name, state) for name, state in generations]
+    assert pool_modes.modes_of_most(states) == {"default": "IPIP"}  # what the targets record
