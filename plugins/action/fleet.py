@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, ImpactLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import witnesses
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
     sentences as left_out_sentences,
@@ -26,6 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
     pool_modes,
     targets,
 )
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.pool_modes import some
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.topology import TOPOLOGIES
 
 
@@ -68,31 +70,34 @@ class ActionModule(GuardedAction):
         answers = observed_nodes.read(results)
         if args["restore"]:
             return self._restore(task_vars, args["restore"], answers)
-        self._refuse_other_routing(answers)
         observed = answers.states
-        compiled = fleet_source.compile_targets(
-            task_vars,
-            observed,
-            pool=args["pool"],
-            mode=args["mode"],
-            as_observed=args["as_observed"],
-            given=answers.journals,
-            passwords=answers.passwords,
-            hold=args["hold"],
-            topology=args["topology"],
-            without=args["without"],
-            refused=answers.refused,
-        )
-        self._same_routing(compiled, observed)
-        if compiled.change:
-            self._all_take_part(compiled, observed)
-        found = compiled.impact
-        if args["limits"] is not None and args["limits"]["hosts_changed"] >= 0:
-            after = {host: compiled.targets.state(host) for host in observed if host in compiled.fleet.nodes}
-            found = dataclasses.replace(found, hosts=impact.changing(observed, after))
-        approval = found.digest(compiled.fleet.digest)
+        while True:
+            compiled = fleet_source.compile_targets(
+                task_vars,
+                observed,
+                pool=args["pool"],
+                mode=args["mode"],
+                as_observed=args["as_observed"],
+                given=answers.journals,
+                passwords=answers.passwords,
+                hold=args["hold"],
+                topology=args["topology"],
+                without=args["without"],
+                refused=answers.refused,
+            )
+            found = self._with_hosts(compiled, observed, args)
+            approval = found.digest(compiled.fleet.digest)
+            refusal = self._refusal(found, approval, args)
+            alone = self._other_routing(compiled, observed) or self._cannot_take_part(compiled, observed)
+            if not alone and refusal is not None:
+                alone = self._too_far(compiled, found, approval, observed, args)
+                if self._task.check_mode:
+                    refusal, alone = next(iter(alone.values()), refusal), {}
+            if not alone:
+                break
+            for host, error in alone.items():  # what few nodes alone say stops these, not the run
+                answers.refuse(host, error)
         warnings = [*compiled.notices, *left_out_sentences(answers.left_out)]
-        refusal = self._refusal(found, approval, args)
         if refusal is not None and not self._task.check_mode:
             raise refusal
         warnings += [str(refusal)] if refusal is not None else []
@@ -142,29 +147,56 @@ class ActionModule(GuardedAction):
         )
 
     @staticmethod
-    def _refuse_other_routing(answers: observed_nodes.ObservedNodes) -> None:
-        """Leave out the few nodes that run with BGP while the others run without it, or the other way round.
-
-        If as many do, the inventory has changed: see _same_routing.
-        """
-        running = {host: state.bird is not None for host, state in answers.states.items() if state is not None}
-        for enabled in (True, False):
-            few = sorted(host for host, found in running.items() if found is enabled)
-            if 0 < 2 * len(few) < len(running):
-                how = "with" if enabled else "without"
-                rule = f"says that it runs {how} BGP, unlike the other nodes."
-                remedy = "Remove /var/lib/calico/state.json on the node if its workloads may be planned anew."
-                for host in few:
-                    answers.refuse(host, FleetError(f"stored state of {host}", None, rule, remedy))
+    def _with_hosts(
+        compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]], args: t.Mapping[str, t.Any]
+    ) -> Impact:
+        """Return the impact of the run, with the hosts that change if their number has a limit."""
+        if args["limits"] is None or args["limits"]["hosts_changed"] < 0:
+            return compiled.impact
+        after = {host: compiled.targets.state(host) for host in observed if host in compiled.fleet.nodes}
+        return dataclasses.replace(compiled.impact, hosts=impact.changing(observed, after))
 
     @staticmethod
-    def _same_routing(compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]]) -> None:
-        """Raise FleetError if a node runs with BGP and the inventory is without, or the other way round.
+    def _too_far(
+        compiled: fleet_source.Compiled,
+        found: Impact,
+        approval: str,
+        observed: t.Mapping[str, t.Optional[NodeState]],
+        args: t.Mapping[str, t.Any],
+    ) -> dict[str, FleetError]:
+        """Return an error for each of the few nodes without whose word the run stays inside its limits."""
+        limits = ImpactLimits(**args["limits"])
+        nodes = witnesses.too_far(found, limits, compiled.told_alone, observed)
+        clauses = "; ".join(limits.exceeded(found))
+        given = str(args["approve"])
+        other = f" What was approved, {given}, is another plan." if given else ""
+        return {
+            node: FleetError(
+                "plan",
+                approval,
+                f"goes further than a run may unasked because of what {some(nodes)} alone "
+                f"{'says' if len(nodes) == 1 else 'say'}: {clauses}.{other}",
+                f"Look at it with --check --diff. If it is what you want, run it with -e approve={approval}. Nothing "
+                f"was changed on {node}.",
+            )
+            for node in nodes
+        }
 
-        BIRD's routes and the collection's own routes for the same blocks conflict.
+    @staticmethod
+    def _other_routing(
+        compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]]
+    ) -> dict[str, FleetError]:
+        """Return an error for each of the few nodes that run with BGP and the inventory is without, or the other way.
+
+        Raise FleetError if these are most nodes: the inventory has changed. BIRD's routes and the collection's own
+        routes for the same blocks conflict.
         """
         enabled = compiled.fleet.settings.bgp_enabled
         other = sorted(host for host, state in observed.items() if state and (state.bird is not None) != enabled)
+        if witnesses.few(other, observed):
+            rule = f"says that it runs {'without' if enabled else 'with'} BGP, unlike the other nodes."
+            remedy = "Remove /var/lib/calico/state.json on the node if its workloads may be planned anew."
+            return {host: FleetError(f"stored state of {host}", None, rule, remedy) for host in other}
         if other:
             raise FleetError(
                 "calico_bgp_enabled",
@@ -173,19 +205,36 @@ class ActionModule(GuardedAction):
                 "A running fleet cannot change it in this release: set it back, or move its workloads to new nodes. "
                 "Nothing was changed.",
             )
+        return {}
 
     @staticmethod
-    def _all_take_part(compiled: fleet_source.Compiled, observed: t.Collection[str]) -> None:
-        """Raise FleetError if a node that the change concerns does not take part.
+    def _cannot_take_part(
+        compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]]
+    ) -> dict[str, FleetError]:
+        """Return an error for each node that cannot be changed because another one does not take part in the phases.
 
-        Such a node would go on to send in a mode that the others no longer accept, or lose sessions without routes to
-        replace them.
+        These are the few nodes that alone say that their sessions are interrupted. Raise FleetError if phases are
+        needed for another reason. A node that does not take part would go on to send in a mode that the others no
+        longer accept, or lose sessions without routes to replace them.
         """
+        if not compiled.change:
+            return {}
         nodes = compiled.fleet.nodes.values()
         concerned = [node.name for node in nodes if node.workload_node or compiled.targets.hold]
         absent = [name for name in concerned if name not in observed]
         if not absent:
-            return
+            return {}
+        if witnesses.few(compiled.interrupted, observed) and not compiled.fleet_change:
+            return {
+                node: FleetError(
+                    f"stored state of {node}",
+                    None,
+                    "says that this run interrupts its BGP sessions, unlike those of other nodes. That needs all "
+                    f"nodes, and {some(absent)} cannot take part.",
+                    f"Bring back or remove nodes that are down, and run again. Nothing was changed on {node}.",
+                )
+                for node in compiled.interrupted
+            }
         what = "asks for a change of mode or MTU"
         if compiled.impact.hold:
             resets = [str(reset) for reset in compiled.impact.resets[:2]]
@@ -243,13 +292,12 @@ class ActionModule(GuardedAction):
             "path": targets.save(restored),
             "plan": plans[0] if len(plans) == 1 else "",
             "plans": plans,
-            "change": interrupted.hold
-            or any(fleet_source.needs_phases(observed[host], states[host]) for host in states),
+            "change": interrupted.hold or self._most_need_phases(observed, states),
             "hold": interrupted.hold,
             "divert": interrupted.divert,
             "fresh": sorted(host for host, state in observed.items() if state is None),
             "modes": {
-                pool.name: pool_modes.MODE_OF[pool.encapsulation] for state in states.values() for pool in state.pools
+                name: pool_modes.MODE_OF[mode] for name, mode in pool_modes.modes_of_most(states.values()).items()
             },
             "warnings": [
                 *(str(error) for dummy, error in sorted(answers.refused.items())),
@@ -257,6 +305,12 @@ class ActionModule(GuardedAction):
             ],
             "started": time.time(),
         }
+
+    @staticmethod
+    def _most_need_phases(observed: t.Mapping[str, t.Optional[NodeState]], states: t.Mapping[str, NodeState]) -> bool:
+        """Return whether at least half of the nodes need phases to get to these states."""
+        needing = sum(fleet_source.needs_phases(observed[host], states[host]) for host in states)
+        return needing > 0 and 2 * needing >= len(states)
 
     @staticmethod
     def _restored(task_vars: dict[str, t.Any], states: t.Mapping[str, NodeState]) -> targets.Targets:
@@ -272,7 +326,7 @@ class ActionModule(GuardedAction):
                 restored.lockfile = lockfile_store.path_for(
                     fleet_source.fleet_variable(hosts, "calico_lockfile"), task_vars
                 )
-                restored.encapsulations = pool_modes.live_modes(states.values())
+                restored.encapsulations = pool_modes.modes_of_most(states.values())
         return restored
 
 

@@ -70,7 +70,11 @@ nodes:
     routes: {description: Different blocks of other nodes among these., type: int}
     sent: {description: Routes that it announces when the whole fleet starts from nothing., type: int}
     received: {description: Routes that it receives then., type: int}
-    told_of_a_block: {description: UPDATEs in the whole fleet for one more block of one of them., type: int}
+    told_of_a_block:
+      description:
+        - UPDATEs in the whole fleet for one more block of one of them. It is an IPv6 block if they have no IPv4.
+        - C(null) for a V(reflector), which has no blocks.
+      type: int
     memory: {description: Resident memory of a BIRD in MiB., type: float}
 uniform:
   description:

@@ -24,7 +24,8 @@ class Alike:
     nodes: tuple[str, ...]  # in order of names
     role: str  # NODE, REFLECTING_NODE or REFLECTOR
     load: Load
-    told_of_a_block: t.Optional[int]  # UPDATEs in the fleet for one new IPv4 block of one of them; REFLECTOR: None
+    # UPDATEs in the fleet for one new block of one of them, an IPv4 one if they have IPv4; REFLECTOR: None
+    told_of_a_block: t.Optional[int]
 
     @property
     def memory(self) -> int:
@@ -63,7 +64,8 @@ def of_fleet(fleet: Fleet) -> FleetLoad:
     for name in fleet.nodes:
         role = _role(fleet, name)
         load = simulations[4].load(name) + simulations[6].load(name)
-        told = None if role == REFLECTOR else simulations[4].announcements(name)
+        family = 4 if fleet.bgp.speakers[name].end(4) else 6
+        told = None if role == REFLECTOR else simulations[family].announcements(name)
         alike.setdefault((role, load, told), []).append(name)
     groups = (Alike(tuple(names), role, load, told) for (role, load, told), names in alike.items())
     return FleetLoad(

@@ -51,6 +51,15 @@ class Impact:
     hold: bool = False
     divert: bool = False
 
+    def without(self, other: Impact) -> Impact:
+        """Return this impact without the sessions and routes of `other`."""
+        resets, withdrawn = frozenset(other.resets), frozenset(other.withdrawn)
+        return dataclasses.replace(
+            self,
+            resets=tuple(reset for reset in self.resets if reset not in resets),
+            withdrawn=tuple(cidr for cidr in self.withdrawn if cidr not in withdrawn),
+        )
+
     @property
     def bare(self) -> tuple[Reset, ...]:
         """The sessions in `resets` with routers outside the fleet, which backup routes cannot replace."""
@@ -94,6 +103,15 @@ class ImpactLimits:
     hosts_changed: int = -1
     routes_withdrawn: int = -1
 
+    def excess(self, impact: Impact) -> int:
+        """Return by how much `impact` exceeds the limits of sessions and routes, in all."""
+        counts = (
+            (impact.resets, self.session_resets),
+            (impact.bare, self.external_resets),
+            (impact.withdrawn, self.routes_withdrawn),
+        )
+        return sum(max(0, len(items) - limit) for items, limit in counts if limit >= 0)
+
     def exceeded(self, impact: Impact) -> list[str]:
         """Return a clause for each limit that `impact` exceeds, with the role variable that sets it; [] if none."""
         kinds: list[tuple[str, str, str, tuple[t.Any, ...], int]] = [
@@ -123,13 +141,14 @@ def of_run(
     announced: t.Collection[str],
     staying: t.Container[str],
     passwords: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
+    alone: t.Container[str] = (),
 ) -> Impact:
     """Return the impact of a run on sessions and routes, with an empty `hosts`.
 
     `before` has the stored states and `after` the new data for BIRD of the nodes in this run, by node name. None stands
     for a node without a state or without BGP. `announced` has the CIDRs of the blocks that the fleet will advertise,
     `staying` the names of all nodes that remain. `passwords` maps node names to the names of the passwords whose values
-    change.
+    change. The nodes in `alone` end an earlier change by themselves: their backup routes are no reason for phases.
     """
     resets: dict[tuple[tuple[str, str], int], Reset] = {}
     hold = divert = False
@@ -137,11 +156,11 @@ def of_run(
         if state is None or node not in after:
             continue
         target, changing = after[node], (passwords or {}).get(node, ())
-        hold = hold or transition.endangered(state, target, staying, changing)
+        ends_alone = node in alone
+        hold = hold or transition.endangered(state, target, staying, changing, with_backups=not ends_alone)
         divert = divert or transition.diverts(state, target)
-        for change in session_changes.resets(state.bird, target, changing):
-            reset = _reset(node, change)
-            resets.setdefault((reset.ends, family_of(change.address)), reset)
+        for key, reset in _resets(node, state, target, changing):
+            resets.setdefault(key, reset)
     known = {block for state in before.values() for block in announced_by(state)}
     return Impact(
         resets=tuple(sorted(resets.values(), key=lambda reset: reset.ends)),
@@ -149,6 +168,48 @@ def of_run(
         hold=hold,
         divert=hold and divert,
     )
+
+
+def told_alone(
+    found: Impact,
+    before: t.Mapping[str, t.Optional[NodeState]],
+    after: t.Mapping[str, t.Optional[Bird]],
+    passwords: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
+) -> dict[str, Impact]:
+    """Return the part of the impact `found` that the state of only one node tells of, by node.
+
+    Both ends tell of a session of two nodes. The node of a block and all nodes with a route to it tell of the block.
+    """
+    withdrawn = frozenset(found.withdrawn)
+    tellers: dict[t.Any, list[str]] = {}
+    resets: dict[t.Any, Reset] = {}
+    for node, state in before.items():
+        if state is None or node not in after:
+            continue
+        entries: set[t.Any] = set(withdrawn.intersection(announced_by(state))) if withdrawn else set()
+        for key, reset in _resets(node, state, after[node], (passwords or {}).get(node, ())):
+            entries.add(key)
+            resets[key] = reset
+        for entry in entries:
+            tellers.setdefault(entry, []).append(node)
+    alone: dict[str, tuple[list[Reset], list[str]]] = {}
+    for entry, nodes in tellers.items():
+        if len(nodes) == 1:
+            own_resets, own_withdrawn = alone.setdefault(nodes[0], ([], []))
+            if entry in resets:
+                own_resets.append(resets[entry])
+            else:
+                own_withdrawn.append(entry)
+    return {node: Impact(tuple(some), tuple(others)) for node, (some, others) in alone.items()}
+
+
+def _resets(
+    node: str, state: NodeState, target: t.Optional[Bird], passwords: t.Collection[str]
+) -> t.Iterator[tuple[tuple[tuple[str, str], int], Reset]]:
+    """Yield the sessions that a node's state says are interrupted, each with a key that both of its ends have."""
+    for change in session_changes.resets(state.bird, target, passwords):
+        reset = _reset(node, change)
+        yield (reset.ends, family_of(change.address)), reset
 
 
 def changing(before: t.Mapping[str, t.Optional[NodeState]], after: t.Mapping[str, NodeState]) -> tuple[str, ...]:

@@ -103,16 +103,17 @@ def endangered(
     target: t.Optional[Bird],
     staying: t.Container[str],
     passwords: t.Collection[str] = (),
+    with_backups: bool = True,
 ) -> bool:
     """Return whether a change to `target` interrupts BGP sessions of a node that routes of any node may depend on.
 
-    It is also True if `current` has backup routes from an earlier change, and False if `current` is None or has no
-    BIRD. `target` is None if BIRD is removed. `staying` has the names of the nodes that remain in the fleet,
+    It is False if `current` is None or has no BIRD, and with `with_backups` True if `current` has backup routes from an
+    earlier change. `target` is None if BIRD is removed. `staying` has the names of the nodes that remain in the fleet,
     `passwords` the names of the passwords whose values change.
     """
     if current is None or current.bird is None:
         return False
-    if current.bird.backups:
+    if current.bird.backups and with_backups:
         return True
     resets = session_changes.resets(current.bird, target, passwords)
     return any(session_changes.endangers(change, staying) for change in resets)

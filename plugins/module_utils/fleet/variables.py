@@ -591,8 +591,8 @@ VARIABLES: tuple[Variable, ...] = (
         "calico_rebuild_lockfile",
         FLEET,
         "bool",
-        "Whether to plan anew although the lockfile is missing and some nodes did not report their copies. Set it only "
-        "if you know that those nodes hold no blocks.",
+        "Whether to plan anew although the lockfile is missing and some nodes did not report their copies, or have no "
+        "copy of a block that another node claims. Set it only if you know that those nodes hold no blocks.",
         default=False,
     ),
     Variable(

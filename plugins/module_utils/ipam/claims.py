@@ -5,21 +5,24 @@
 
 Root on a node writes that node's copy. So a claim to a block that the lockfile does not give to the node is left out
 and named, and the rest of the plan goes on. A node that has such a block open must not be changed meanwhile: its copy
-may be false, or people must decide about addresses in use. If most nodes run something newer than the lockfile, the
-lockfile is an old one that was restored. Then a node may also claim a block that is free in the lockfile, or one whose
-former owner's own copy no longer has it.
+may be false, or people must decide about addresses in use. If most nodes run something newer than the lockfile, and
+they are at least two or all of the fleet, the lockfile is an old one that was restored. Then a node may also claim a
+block that is free in the lockfile. It may claim a block of another node if there is a second witness: the former
+owner's own newer copy, which no longer has the block, or a newer node with a route to the claimant for it. Without a
+witness, and where two nodes claim one block, the lockfile decides.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import typing as t
 
 from ..base.addresses import canonical_cidr
 from .allocation_plan import AllocationPlan, BlockGrant, PlannedPool
 from .block_walk import BlockSpace
-from .errors import RebuildError
+from .errors import RebuildError, names
 
 #: A block: IP version, first address, prefix length.
 Key = t.Tuple[int, int, int]
@@ -29,6 +32,8 @@ Key = t.Tuple[int, int, int]
 GENERATIONS_AHEAD = 10_000
 #: The largest generation that is accepted if there is no lockfile to compare it with.
 GENERATION = 2**40
+#: A function that returns a node's stored routes as (CIDR, name of the node that it leads to).
+Routes = t.Callable[[str], t.Iterable[t.Tuple[str, str]]]
 #: The number of one node's refused claims that notices name; the others are only counted.
 NAMED = 8
 
@@ -101,33 +106,38 @@ class Checked:
     refused: t.Mapping[str, RebuildError]
 
 
-def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str]) -> Checked:
+def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str], routes: Routes) -> Checked:
     """Return the copies without the claims that are refused, and add a notice for each of these to `notices`.
 
-    Raise RebuildError if the lockfile is old and two nodes claim a block that is free in it.
+    Nothing is raised: with a lockfile, no node's copy stops a run.
     """
     generation = base.plan.generation
     copies = {node: _in_step(node, copy, base, notices) for node, copy in copies.items()}
     newer = {node for node, copy in copies.items() if copy.generation > generation}
-    old = 2 * len(newer) > len(copies)
+    others_exist = bool(({*base.plan.nodes} & {*base.nodes} | {*copies}) - newer)
+    single = len(newer) == 1 and not others_exist  # this node is all of the fleet: there can be no witness
+    old = 2 * len(newer) > len(copies) and (len(newer) > 1 or single)
     claimants: dict[Key, list[str]] = collections.defaultdict(list)
     for node, copy in copies.items():
         for key in _insisted(copy, node in newer):
             claimants[key].append(node)
+    seen = _routed(newer, base.nodes, routes) if old else {}
     found = {}
     errors = {}
     for node, copy in copies.items():
         refused: dict[Key, str] = {}
         for key, grant in _insisted(copy, node in newer).items():
             why = base.why_no_block(key, grant)
-            owner = base.owners.get(key)
-            if not why and owner is None:
-                others = [name for name in claimants[key] if name != node]
-                if old and others:
-                    raise contradiction(grant, min(node, *others), max(node, *others), copies)
-                why = "" if old else f"{base.name} (generation {generation}) has it as free."
-            elif not why and owner not in (None, node) and not (old and _gave_up(base, copies, newer, owner, key)):
+            owner = base.owners.get(key, "")
+            others = [name for name in claimants[key] if name != node]
+            if why or owner == node:
+                pass
+            elif not owner and not old:
+                why = f"{base.name} (generation {generation}) has it as free."
+            elif owner and not (old and (single or _may_take(owner, copies, newer, seen.get(key), node, key))):
                 why = f"it belongs to {owner} in {base.name} (generation {generation})."
+            elif others and seen.get(key) != {node}:
+                why = f"{names(others)} {'claims' if len(others) == 1 else 'claim'} it as well."
             if why:
                 refused[key] = f"{node}: block {grant.cidr} is left out: {why}"
         _tell(node, list(refused.values()), notices)
@@ -186,17 +196,45 @@ def contradiction(grant: BlockGrant, one: str, other: str, copies: t.Mapping[str
     )
 
 
-def _gave_up(
-    base: Base, copies: t.Mapping[str, Copy], newer: t.Container[str], owner: t.Optional[str], key: Key
-) -> bool:
-    """Return whether the owner by an old lockfile no longer uses the block.
+def blocks_of_others(witness: str, known: t.Container[str], routes: Routes) -> dict[Key, str]:
+    """Return the nodes that the routes of `witness` lead to, by block.
 
-    That is so if it left the inventory, has no copy, or has a newer copy without the block.
+    Routes to itself, to nodes that are not `known`, and texts that are no blocks are left out.
     """
-    if owner is None or owner not in base.nodes or owner not in copies:
-        return True
-    copy = copies[owner]
-    return owner in newer and key not in copy.blocks and key not in copy.spare
+    found = {}
+    for cidr, node in routes(witness):
+        if node in known and node != witness:
+            with contextlib.suppress(ValueError):
+                found[canonical_cidr(cidr)] = node
+    return found
+
+
+def _routed(witnesses: t.Iterable[str], known: t.Container[str], routes: Routes) -> dict[Key, set[str]]:
+    """Return the nodes to which `witnesses` have a route, by block."""
+    found: dict[Key, set[str]] = {}
+    for witness in witnesses:
+        for key, node in blocks_of_others(witness, known, routes).items():
+            found.setdefault(key, set()).add(node)
+    return found
+
+
+def _may_take(
+    owner: str,
+    copies: t.Mapping[str, Copy],
+    newer: t.Container[str],
+    seen: t.Optional[t.Collection[str]],
+    node: str,
+    key: Key,
+) -> bool:
+    """Return whether a second witness says that a block of `owner` by an old lockfile belongs to `node`.
+
+    That is the owner's own newer copy, if it lacks the block. If the owner has no copy, it is a newer node's route, in
+    `seen`: the nodes that such routes for this block lead to.
+    """
+    if owner in copies:
+        copy = copies[owner]
+        return owner in newer and key not in copy.blocks and key not in copy.spare
+    return seen == {node}
 
 
 def _tell(node: str, sentences: t.Sequence[str], notices: list[str]) -> None:

@@ -82,19 +82,22 @@ def reconcile(
     accept_missing: bool = False,
     lockfile_name: str = ".calico.lock.yml",
     pools: t.Optional[t.Mapping[str, PlannedPool]] = None,
+    routes: claims.Routes = lambda node: (),
 ) -> Reconciled:
     """Return the plan to start from. It comes from the lockfile, or from the nodes' copies where these are newer.
 
     A node's copy counts for the node's own blocks only. With a lockfile, other claims of it are left out and a notice
     names them (see `claims.checked`). Without one, contradicting copies are an error. `pools` are the inventory's, for
-    blocks of pools that the lockfile does not have yet. `lockfile_name` is the lockfile's name in messages.
+    blocks of pools that the lockfile does not have yet. `lockfile_name` is the lockfile's name in messages. `routes`
+    returns a node's stored routes, which show what it knows of the blocks of others.
 
     `unreachable` are inventory nodes that did not answer, `not_asked` the nodes that a limited run left out. A node
     that answered and has no copy is in neither of them, and is missing in `node_copies` or has generation 0 there.
     `accept_missing` (calico_rebuild_lockfile) continues without copies that would be necessary.
 
-    Raise RebuildError if necessary copies are missing, if two copies claim one block and the lockfile does not decide,
-    or, without a lockfile, if a copy has an invalid block or generation.
+    Raise RebuildError if necessary copies are missing. Without a lockfile, also raise it if two copies claim one block,
+    if a copy claims a block that another node routes to a node without a copy, or if a copy has an invalid block or
+    generation.
     """
     known = set(inventory_nodes)
     notices: list[str] = []
@@ -107,7 +110,7 @@ def reconcile(
     refused: t.Mapping[str, RebuildError] = {}
     if lockfile_plan is not None:
         base = claims.Base(lockfile_plan, lockfile_name, known, pools or {})
-        checked = claims.checked(base, copies, notices)
+        checked = claims.checked(base, copies, notices, routes)
         copies, old, refused = checked.copies, checked.old, checked.refused
     newest = max((copy.generation for copy in copies.values()), default=0)
     unread = sorted((known & {*unreachable, *not_asked}) - set(copies))
@@ -124,6 +127,8 @@ def reconcile(
             notices.append(f"This was done without the copies of {names(unread)}.")
     if lockfile_plan is None:
         _check_claims(copies)
+        if not accept_missing:
+            _check_routes(copies, known, routes)
     plan = lockfile_plan or AllocationPlan()
     merged = _merge(plan, copies, max(plan.generation, newest) + 1, notices)
     if lockfile_plan is not None and newest <= lockfile_plan.generation and merged.same_content(lockfile_plan):
@@ -222,6 +227,26 @@ def _check_claims(copies: t.Mapping[str, _Copy]) -> None:
             other = claimed.setdefault(key, node)
             if other != node:
                 raise claims.contradiction(grant, other, node, copies)
+
+
+def _check_routes(copies: t.Mapping[str, _Copy], known: t.Container[str], routes: claims.Routes) -> None:
+    """Raise RebuildError if a copy claims a block that another node routes to a node without a copy."""
+    for witness, copy in copies.items():
+        seen = claims.blocks_of_others(witness, known, routes)
+        lost = {key: owner for key, owner in seen.items() if owner not in copies}
+        for node, other in copies.items() if lost else ():
+            if node == witness:
+                continue
+            for key, grant in (*other.blocks.items(), *other.spare.items()):
+                if key in lost:
+                    raise RebuildError(
+                        "block",
+                        grant.cidr,
+                        f"is claimed by {node} (generation {other.generation}), and {witness} (generation "
+                        f"{copy.generation}) has a route to {lost[key]} for it, which has no copy.",
+                        f"If {node} shall keep it, set calico_rebuild_lockfile: true for one run. Else stop what uses "
+                        f"its addresses on {node}, delete /var/lib/calico there, and run again.",
+                    )
 
 
 def _owned(plan: AllocationPlan) -> t.Iterator[_Key]:

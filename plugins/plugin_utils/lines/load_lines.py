@@ -51,7 +51,7 @@ def text(found: FleetLoad) -> list[str]:
     lines.append(f"in all: {', '.join(counted(count, word) for count, word in counts)}")
     uniform = _uniform(found)
     if uniform:
-        alone = ", IPv4 alone" if found.blocks[1] else ""
+        alone = ", IPv4 alone" if all(found.blocks) else ""
         lines += ["", f"as many nodes that are all alike{alone}, in a mesh and behind two more hosts that reflect:"]
         lines += scale.table(uniform).splitlines()
     return lines
@@ -71,5 +71,5 @@ def _uniform(found: FleetLoad) -> list[scale.Row]:
     nodes = sum(len(group.nodes) for group in found.alike if group.role != REFLECTOR)
     if nodes < 2:
         return []
-    blocks = max(1, round(found.blocks[0] / nodes))
+    blocks = max(1, round((found.blocks[0] or found.blocks[1]) / nodes))
     return [scale.row(nodes, count, blocks) for count in (0, scale.REFLECTORS)]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
 from types import MappingProxyType
@@ -23,6 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import (
     read as read_inventory,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import witnesses
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.node_info import Journal
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import (
     AllocationPlan,
@@ -64,7 +66,11 @@ class Compiled:
     origins: t.Mapping[str, str]  # pool name -> file:line of its entry in calico_ip_pools
     remembered: t.Optional[AllocationPlan]  # the plan in the present lockfile, None if there is none
     impact: Impact
+    told_alone: t.Mapping[str, Impact]  # the part of the impact that only one node's state tells of, by node
     fresh: tuple[str, ...]  # hosts without a stored state
+    alone: tuple[str, ...] = ()  # hosts that end a change by themselves
+    fleet_change: bool = False  # modes, MTU or phases require the change, whatever sessions do
+    interrupted: tuple[str, ...] = ()  # hosts that say that the run interrupts sessions that routes depend on
 
 
 def compile_targets(
@@ -170,6 +176,7 @@ def _compile(
                 accept_missing=bool(fleet_variable(hosts, "calico_rebuild_lockfile")),
                 lockfile_name=path,
                 pools={item.name: PlannedPool(item.cidr, item.blockSize) for item in inventory.pools},
+                routes=lambda node: _routes(observed.get(node)),
             )
         except IpamError as error:
             raise _fleet_error(error) from error
@@ -181,17 +188,25 @@ def _compile(
     fleet, culprits = told.fleet()
     notices += tuple(str(error) for dummy, error in sorted(culprits.items()))
     previous, allocated = told.previous_without(culprits), told.allocated_without(culprits)
-    change = _needs_change(fleet, observed)
+    found = _fleet_change(fleet, observed, remembered)
+    change, alone = found.needed, found.alone
     fresh = sorted(name for name, state in observed.items() if state is None)
     if change and fresh and not as_observed:
         inventory = _joined_first(inventory, observed, fresh, mode)
         fleet = Fleet.build(inventory, previous, allocated)
-        change = False
+        change, alone = False, _fleet_change(fleet, observed, remembered).alone
         are = "is" if len(fresh) == 1 else "are"
         notices += (
             f"{', '.join(fresh)} {are} new and joined the fleet in the modes that it runs. Run again to change them.",
         )
-    encapsulations = pool_modes.to_remember(inventory, remembered, observed, change)
+    if alone and not as_observed:
+        says = "says that it is" if len(alone) == 1 else "say that they are"
+        notices += (
+            f"{some(alone)} {says} in a change of mode, MTU or sessions, and the other nodes are not: brought to the "
+            "plan without phases.",
+        )
+    others = {name: state for name, state in observed.items() if name not in alone}
+    encapsulations = pool_modes.to_remember(inventory, remembered, others, change)
     fleet = dataclasses.replace(fleet, allocation=dataclasses.replace(fleet.allocation, encapsulations=encapsulations))
     labels = {item.name: label for label, item in inventory.labelled_pools()}
     origins = {
@@ -215,8 +230,16 @@ def _compile(
         origins,
         remembered,
         Impact(),
+        {},
         (),
+        alone,
+        change,
     )
+
+
+def _routes(state: t.Optional[NodeState]) -> t.Iterator[tuple[str, str]]:
+    """Yield the blocks of other nodes that a node with this state knows, as (CIDR, name of the node)."""
+    yield from ((route.destination, route.node) for route in (state.bird_routes if state is not None else ()))
 
 
 def _fleet_error(error: IpamError) -> FleetError:
@@ -361,22 +384,40 @@ def _with_impact(
     """
     targets = dataclasses.replace(compiled.targets, sessions_of=observed if as_observed else {})
     found = Impact()
+    told_alone: t.Mapping[str, Impact] = {}
+    interrupted: tuple[str, ...] = ()
     if not as_observed:
         fleet = compiled.fleet
         after = {name: compiler.bird(fleet, name) for name in observed if name in fleet.nodes}
-        found = impact.of_run(observed, after, fleet.announced, fleet.nodes, passwords)
+        found = impact.of_run(observed, after, fleet.announced, fleet.nodes, passwords, compiled.alone)
+        if found.resets or found.withdrawn:
+            told_alone = impact.told_alone(found, observed, after, passwords)
+        if found.hold:
+            interrupted = tuple(
+                sorted(
+                    name
+                    for name, bird in after.items()
+                    if transition.endangered(observed[name], bird, fleet.nodes, passwords.get(name, ()))
+                )
+            )
     return dataclasses.replace(
         compiled,
         targets=dataclasses.replace(targets, hold=found.hold or hold, divert=found.divert),
         change=compiled.change or found.hold,
         impact=found,
+        told_alone=told_alone,
+        interrupted=interrupted,
         fresh=tuple(sorted(name for name, state in observed.items() if state is None)),
     )
 
 
-def _needs_change(fleet: Fleet, observed: t.Mapping[str, t.Optional[NodeState]]) -> bool:
-    mtu = fleet.settings.underlay_mtu
-    return any(transition.needed(state, fleet.pools, mtu) for state in observed.values() if state is not None)
+def _fleet_change(
+    fleet: t.Union[Fleet, Inventory],
+    observed: t.Mapping[str, t.Optional[NodeState]],
+    remembered: t.Optional[AllocationPlan],
+) -> witnesses.FleetChange:
+    modes = remembered.encapsulations if remembered is not None else {}
+    return witnesses.fleet_change(observed, fleet.pools, fleet.settings.underlay_mtu, modes)
 
 
 def _joined_first(
@@ -388,8 +429,9 @@ def _joined_first(
     for a mode, or if the running nodes are in the middle of a change.
     """
     states = [state for state in observed.values() if state is not None]
-    live = _as_live(inventory, states, {})
-    settled = not any(transition.needed(state, live.pools, live.settings.underlay_mtu) for state in states)
+    agreeing = _agreeing(states)
+    live = _as_live(inventory, agreeing, {})
+    settled = not any(transition.needed(state, live.pools, live.settings.underlay_mtu) for state in agreeing)
     if mode is None and settled:
         return live
     are = "is" if len(fresh) == 1 else "are"
@@ -411,6 +453,16 @@ def _joined_first(
         "Run playbooks/site.yml first, so that they join the fleet as it is, or leave them out of group calico_nodes. "
         "Nothing was changed.",
     )
+
+
+def _agreeing(states: t.Sequence[NodeState]) -> t.Sequence[NodeState]:
+    """Return those of the states that are at rest in the same modes and MTU, if they are more than half; else all."""
+    alike: dict[t.Any, list[NodeState]] = {}
+    for state in states:
+        modes = tuple(sorted(live_modes([state]).items()))
+        alike.setdefault((state.phase in AT_REST, state.underlay_mtu, modes), []).append(state)
+    (resting, *dummy), most = max(alike.items(), key=lambda item: len(item[1]))
+    return most if resting and 2 * len(most) > len(states) else states
 
 
 def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> str:
@@ -436,13 +488,14 @@ def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
 
 
 def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.Mapping[str, str]) -> Inventory:
-    """Return the inventory with the modes that the nodes run and, if they agree on one, their MTU of the underlay.
+    """Return the inventory with the modes that the nodes run, and the underlay's MTU that more than half of them have.
 
     A pool on whose mode the nodes disagree has the mode that the lockfile remembers.
     """
-    mtus = {state.underlay_mtu for state in states if state.phase in AT_REST}
-    if len(mtus) == 1:
-        settings = dataclasses.replace(inventory.settings, underlay_mtu=mtus.pop())
+    mtus = collections.Counter(state.underlay_mtu for state in states if state.phase in AT_REST)
+    mtu, count = next(iter(mtus.most_common(1)), (0, 0))
+    if 2 * count > sum(mtus.values()):
+        settings = dataclasses.replace(inventory.settings, underlay_mtu=mtu)
         inventory = dataclasses.replace(inventory, settings=settings)
     live = live_modes(states)
     contested = {pool.name for state in states for pool in state.pools if pool.name not in live}

@@ -9,6 +9,7 @@ node takes precedence. So a lockfile that is old, or has no modes, changes no ru
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils import resources
@@ -46,6 +47,12 @@ def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
         for pool in state.pools:
             found.setdefault(pool.name, set()).add(filtered.get(pool.cidr, pool.encapsulation))
     return {name: next(iter(modes)) for name, modes in found.items() if len(modes) == 1}
+
+
+def modes_of_most(states: t.Collection[NodeState]) -> dict[str, str]:
+    """Return the encapsulation of each pool that more than half of these nodes use for live packets, by pool name."""
+    found = collections.Counter(entry for state in states for entry in live_modes([state]).items())
+    return {name: mode for (name, mode), count in found.items() if 2 * count > len(states)}
 
 
 def _encapsulation(pool: BirdPool) -> str:

@@ -216,6 +216,15 @@ def lying(answer: t.Mapping[str, t.Any], others: t.Sequence[str], pool: str, cha
         theirs = chance.choice(others).rpartition(".")[0]
         return f"{chance.choice((inside, theirs, '192.0.2'))}.{chance.randrange(256)}"
 
+    bird = copy.deepcopy(state["bird"])
+    state["bird"] = bird
+
+    def peer() -> Data:
+        first = bird["peers"][0] if bird["peers"] else copy.deepcopy(answer["state"]["bird"]["peers"][0])
+        node = chance.choice(("", "node1", "node2", "node9"))
+        odd = {"address": chance.choice(("10.10.1.1", "10.10.1.99", "fd00::1", "x\ny")), "name": f"x{chance.random()}"}
+        return {**first, **odd, "node": node, "kind": chance.choice(("external", "reflector", "client", "mesh"))}
+
     lies: tuple[t.Callable[[], t.Any], ...] = (
         lambda: ipam["blocks"].append(block()),
         lambda: ipam["blocks"].extend(block() for dummy in range(2_000)),
@@ -232,6 +241,17 @@ def lying(answer: t.Mapping[str, t.Any], others: t.Sequence[str], pool: str, cha
         lambda: [entry.update(encapsulation="VXLAN") for entry in state["pools"]],
         lambda: state["pools"].append({**state["pools"][0], "name": "other", "cidr": "10.0.0.0/8"}),
         lambda: state.update(bird=None),
+        lambda: bird["blocks"].extend(block()["cidr"] for dummy in range(chance.choice((1, 11, 2_000)))),
+        lambda: state["bird_routes"].append({**state["bird_routes"][0], "destination": block()["cidr"]}),
+        lambda: bird["peers"].append(peer()),
+        lambda: bird["peers"].extend({**peer(), "name": f"x{n}"} for n in range(2_000)),
+        lambda: [entry.update(as_number=chance.randrange(1, 99)) for entry in bird["peers"]],
+        bird["peers"].clear,
+        lambda: bird.update(
+            chance.choice(({"hold_time": 33}, {"router_id": "192.0.2.1"}, {"cluster_id": "192.0.2.1"}))
+        ),
+        lambda: bird.update(backups=[{"destination": chance.choice(others), "next_hop": "10.10.1.11"}]),
+        lambda: [entry.update(device=chance.choice(("", "vxlan.calico"))) for entry in bird["pools"]],
         lambda: state.update(node=chance.choice(("node1", "node2", "node9"))),
         lambda: found.update(passwords_changed=["x"] * chance.choice((1, 500))),
         lambda: found.update(state=None),

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.load import MEASURED
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.simulation import Simulation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands import scale
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import bgp_load, compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import load_lines
 
-from tests.unit.fleet.fleets import LAB, build, pool
+from tests.unit.fleet.fleets import ADDRESSES6, LAB, build, hosts, pool
 
 NODES = {f"node{number}": f"10.10.1.{number + 10}/24" for number in range(6)}
 REFLECTORS = {f"rr{number}": f"10.10.2.{number + 10}/24" for number in range(2)}
@@ -97,3 +101,25 @@ def test_without_bgp_there_is_nothing_to_count() -> None:
     with pytest.raises(FleetError) as error:
         bgp_load.of_fleet(fleet)
     assert str(error.value) == "calico_bgp_enabled false has no sessions to count. Nothing has to be done."
+
+
+def test_a_fleet_without_ipv4_costs_what_the_same_fleet_costs_with_it() -> None:
+    six = pool("direct", "six", "fd00:10:244::/48", blockSize=122)
+    given = hosts(six, workloads=[], own=ADDRESSES6)
+    alone = [
+        dataclasses.replace(
+            host,
+            variables={
+                **{name: value for name, value in host.variables.items() if name != "calico_node_address"},
+                "calico_node_router_id": host.variables["calico_node_address"].partition("/")[0],
+            },
+        )
+        for host in given
+    ]
+    found = bgp_load.of_fleet(Fleet.build(inventory.read(alone), None))
+    four = bgp_load.of_fleet(build(pool("direct"), workloads=[]))
+    assert found.blocks == (0, four.blocks[0])
+    assert (found.alike, found.sessions) == (four.alike, four.sessions)
+    assert found.alike[0].told_of_a_block == 3
+    assert load_lines.document(found)["uniform"] == load_lines.document(four)["uniform"]
+    assert load_lines.text(found) == load_lines.text(four)

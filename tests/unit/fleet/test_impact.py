@@ -11,9 +11,10 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, ImpactLimits, Reset
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import witnesses
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
-from tests.unit.fleet.fleets import LAB, build, pool, states, stored, workload
+from tests.unit.fleet.fleets import ADDRESSES6, LAB, build, pool, states, stored, workload
 
 TOR = [{"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector": "all()"}]
 REFLECTORS = {"rr1": "10.10.1.251/24", "rr2": "10.10.2.252/24"}
@@ -151,3 +152,80 @@ def test_the_compiler_has_birds_and_blocks_by_themselves(rest: t.Mapping[str, t.
     own = {block.cidr for state in whole.values() for block in state.ipam.blocks + state.ipam.spare_blocks}
     assert compiled.announced <= own
     assert compiled.announced != own or not compiled.settings.bgp_enabled
+
+
+# --- what one node alone says ----------------------------------------------------------------------------------------
+
+
+def told_alone(before: t.Mapping[str, t.Optional[NodeState]], after: States) -> tuple[Impact, dict[str, Impact]]:
+    found = of_run(before, after)
+    return found, impact.told_alone(found, before, {name: state.bird for name, state in after.items()})
+
+
+def test_what_two_nodes_tell_of_is_no_single_nodes_word() -> None:
+    after = fleet({name: LAB[name] for name in ("node1", "node2", "node3")}, bgp_as_number=64600)
+    before = fleet()
+    found, alone = told_alone({name: before[name] for name in after}, after)
+    assert found.withdrawn
+    assert {node: [str(reset) for reset in part.resets] for node, part in alone.items()} == {
+        name: [f"{name} with node4 ends"] for name in after
+    }  # node4 itself is not asked
+    assert all(part.withdrawn == () for part in alone.values())
+
+
+def test_sessions_of_each_ip_version_count_for_themselves() -> None:
+    six = pool("direct", "six", "fd00:10:244::/48", blockSize=122)
+    after = states(build(pool(), six, workloads=[], own=ADDRESSES6))
+    bird = after["node3"].bird
+    assert bird is not None
+    peers = [dataclasses.replace(peer, as_number=1) if peer.family == 6 else peer for peer in bird.peers]
+    lying = dataclasses.replace(bird, peers=tuple(peers), blocks=(*bird.blocks, "fd00:10:244::/122", "10.244.0.0/26"))
+    before = {**after, "node3": dataclasses.replace(after["node3"], bird=lying)}
+    found, alone = told_alone(before, after)
+    assert set(alone) == {"node3"}
+    assert (sorted(map(str, alone["node3"].resets)), set(alone["node3"].withdrawn)) == (
+        sorted(map(str, found.resets)),
+        {"fd00:10:244::/122", "10.244.0.0/26"},
+    )
+    assert len(found.resets) == 3
+    left = found.without(alone["node3"])
+    assert (left.resets, left.withdrawn) == ((), ())
+
+
+def lies(**counts: int) -> tuple[Impact, dict[str, Impact]]:
+    """Return an impact with so many sessions with routers, and with two that everybody tells of; and each node's."""
+    alone = {
+        node: Impact(tuple(Reset((node, f"10.9.0.{n}"), True, "ends") for n in range(count)))
+        for node, count in counts.items()
+    }
+    shared = tuple(Reset(("a", f"b{n}"), False, "ends") for n in range(2))
+    return Impact((*shared, *(reset for part in alone.values() for reset in part.resets)), hosts=("a", "b")), alone
+
+
+@pytest.mark.parametrize(
+    ("counts", "limits", "expected"),
+    [
+        ({"a": 1}, ImpactLimits(external_resets=0), ("a",)),
+        ({"a": 1, "b": 5}, ImpactLimits(external_resets=1), ("b",)),
+        ({"a": 1, "b": 5}, ImpactLimits(external_resets=0), ("a", "b")),
+        ({"a": 1, "b": 1, "c": 1}, ImpactLimits(external_resets=0), ()),  # most nodes
+        ({"a": 3}, ImpactLimits(session_resets=2), ("a",)),
+        ({"a": 3}, ImpactLimits(session_resets=1), ()),  # too many also without a
+        ({"a": 3}, ImpactLimits(external_resets=0, hosts_changed=0), ()),  # a host is one, whatever it says
+        ({"a": 3}, ImpactLimits(), ()),
+    ],
+)
+def test_the_few_whose_word_goes_too_far(
+    counts: dict[str, int], limits: ImpactLimits, expected: tuple[str, ...]
+) -> None:
+    found, alone = lies(**counts)
+    observed = dict(list(fleet().items())[:4])
+    assert witnesses.too_far(found, limits, alone, observed) == expected
+
+
+def test_few_are_at_most_half_of_those_that_run() -> None:
+    running = fleet()
+    assert witnesses.few(["node1", "node2"], running)
+    assert not witnesses.few(["node1", "node2"], {**running, "node4": None})
+    assert not witnesses.few([], running)
+    assert not witnesses.few(["node1"], {"node1": None})

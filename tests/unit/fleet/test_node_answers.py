@@ -34,7 +34,15 @@ from hypothesis import strategies as st
 from tests.unit.agent.node_under_test import with_state
 
 POOL = {"name": "p", "cidr": "10.0.0.0/8", "block_size": 26, "encapsulation": "None"}
+PEER = {"name": "tor", "address": "10.0.0.1", "as_number": 65000, "kind": "external"}
+BIRD = {"router_id": "10.0.0.2", "address": "10.0.0.2", "as_number": 64512, "subnet": "10.0.0.0/24"}
+ROUTE = {"destination": "fd00::/122", "gateway": ""}
 WHEN = "2026-11-22T06:00:00Z"
+
+
+def peer(**fields: str) -> dict[str, t.Any]:
+    """Return the changed part of a state with one BGP session that has these fields."""
+    return {"bird": {**BIRD, "peers": [{**PEER, **fields}]}}
 
 
 def endpoint(*addresses: str, name: str = "web", node: str = "node2") -> Endpoint:
@@ -278,6 +286,16 @@ def test_an_honest_answer_is_read_as_it_is() -> None:
         ({"ipam": {"generation": -1}}, "ipam.generation is -1, no count"),
         ({"ipam": {"tunnels": {"gre": "x"}}}, "ipam.tunnels is of a kind that there is not"),
         ({"pools": 7}, "it is not made of what a state is made of"),
+        ({"bird_routes": [{"destination": "10.0.0.1/26", "gateway": ""}]}, "bird_routes is 10.0.0.1/26, no block"),
+        ({"bird_routes": [{**ROUTE, "node": "a\nb"}]}, "bird_routes node is 'a\\nb', no name of a host"),
+        ({"routes": [{"destination": "x", "gateway": "10.0.0.1"}]}, "routes is x, no block"),
+        ({"bird": {**BIRD, "blocks": ["10.0.0.0/26", "fd00::1/122"]}}, "bird.blocks is fd00::1/122, no block"),
+        ({"bird": {**BIRD, "blocks": ["1" * 99]}}, f"bird.blocks is {'1' * 77}..., no block"),
+        ({"bird": {**BIRD, "blocks": ["10.0.0.0/26"] * 131_073}}, "bird.blocks is more than 131072"),
+        (peer(address="fd00::1/64"), "bird.peers address is fd00::1/64, no single address"),
+        (peer(kind="x"), "bird.peers kind is x, none that there is"),
+        (peer(node="\x1b[2J"), "bird.peers node is '\\x1b[2J', no name of a host"),
+        ({"bird": {**BIRD, "peers": [PEER] * 16_385}}, "bird.peers is more than 16384"),
     ],
 )  # fmt: skip
 def test_a_state_with_which_nobody_could_reckon(change: dict[str, t.Any], words: str) -> None:

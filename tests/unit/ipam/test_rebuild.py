@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
 
@@ -67,6 +68,11 @@ def refusal(*args: t.Any, **more: t.Any) -> str:
     with pytest.raises(RebuildError) as caught:
         both(*args, **more)
     return str(caught.value)
+
+
+def open_blocks(found: AllocationPlan) -> list[tuple[str, str]]:
+    """Return the open blocks of a plan, each with its node, as the routes of a node that runs the plan."""
+    return [(grant.cidr, name) for name, part in found.nodes.items() for grant in part.blocks]
 
 
 FIRST = run(NAMES, workloads=[WorkloadRequest("w", "node2")])
@@ -384,6 +390,98 @@ def test_addresses_of_both_ip_versions_are_read_back() -> None:
     assert plan(pools, [NodeEntry("node1")], again, workloads=workloads, tunnels=needs).nodes == found.nodes
 
 
+# Blocks that others gave up, by what a node says
+
+HOLD = "10.244.0.0/26"
+#: An old lockfile, in which node4 has the block HOLD.
+OLD = AllocationPlan(
+    1,
+    FIRST.pools,
+    {
+        "node1": NodeAllocations((BlockGrant("10.244.1.0/26", "main"),)),
+        "node4": NodeAllocations((BlockGrant(HOLD, "main"),)),
+    },
+)
+LEFT_OUT = f"node3: block {HOLD} is left out: it belongs to node4 in lock (generation 1)."
+
+
+def newer_copies(*claims: str) -> dict[str, NodeIpam]:
+    """Return copies of node1 and node3 that are newer than OLD. node3 claims these blocks."""
+    blocks = tuple(Block(cidr, "main") for cidr in claims)
+    return {"node1": NodeIpam(3, (Block("10.244.1.0/26", "main"),)), "node3": NodeIpam(3, blocks)}
+
+
+def test_a_node_alone_does_not_say_that_others_gave_up_their_blocks() -> None:
+    """While the lockfile looks old, that matters if the others have no copy or have left the inventory."""
+    claims = newer_copies(HOLD)
+    for kept in (claims, {"node3": claims["node3"]}):
+        for names in ((*NAMES, "node4"), NAMES):
+            found = both(OLD, kept, names)
+            assert found.notices[0] == LEFT_OUT
+            assert set(found.refused) == {"node3"}
+            assert found.plan is not None
+            assert "node3" not in found.plan.nodes
+            assert found.plan.nodes["node4"] == OLD.nodes["node4"]
+
+
+def test_a_lone_copy_takes_nothing_that_is_free_and_stops_nobody() -> None:
+    free = {"node3": NodeIpam(3, tuple(Block(f"10.244.2.{n * 64}/26", "main") for n in range(4)))}
+    found = both(OLD, free, [*NAMES, "node4"], unreachable=["node4"])
+    assert found.plan is not None and found.plan.nodes.get("node3") is None
+    assert found.notices[0] == "node3: block 10.244.2.0/26 is left out: lock (generation 1) has it as free."
+
+
+def test_a_second_witness_lets_a_node_have_the_block_of_another() -> None:
+    """The witness is the former owner's copy, or a route of a third node. The claimant's own routes do not count."""
+    claims = newer_copies(HOLD)
+    granted = BlockGrant(HOLD, "main")
+    routes = {"node1": [(HOLD, "node3"), ("x", "node3")]}
+    for kept, more in (
+        ({**claims, "node4": NodeIpam(3, (Block("10.244.3.0/26", "main"),))}, {}),
+        (claims, {"routes": lambda node: routes.get(node, ())}),
+    ):
+        found = both(OLD, kept, [*NAMES, "node4"], **more)
+        assert found.plan is not None and not found.refused
+        assert found.plan.nodes["node3"].blocks == (granted,)
+        assert found.plan.nodes["node4"].blocks != (granted,)
+    own_word = {"node1": [(HOLD, "node4")], "node3": [(HOLD, "node3")]}
+    assert set(both(OLD, claims, [*NAMES, "node4"], routes=own_word.__getitem__).refused) == {"node3"}
+
+
+def test_two_claims_to_a_free_block_stop_nobody_while_there_is_a_lockfile() -> None:
+    free = "10.244.2.0/26"
+    claims = newer_copies(free)
+    claims["node1"] = NodeIpam(3, (*claims["node1"].blocks, Block(free, "main")))
+    found = both(OLD, claims)
+    assert found.notices[:2] == (
+        f"node1: block {free} is left out: node3 claims it as well.",
+        f"node3: block {free} is left out: node1 claims it as well.",
+    )
+    assert set(found.refused) == {"node1", "node3"}
+    routes = {"node1": [], "node3": [], "node2": [(free, "node1")]}
+    found = both(OLD, {**claims, "node2": NodeIpam(3)}, routes=routes.__getitem__)
+    assert set(found.refused) == {"node3"}
+
+
+def test_a_rebuild_stops_where_a_node_claims_what_another_routes_elsewhere() -> None:
+    """Without a lockfile, a claim to the block of a node without a copy stops the run, unless people decided."""
+    claims = newer_copies(HOLD)
+    routes = {"node1": [(HOLD, "node4")], "node3": [(HOLD, "node3")]}
+    names = [*NAMES, "node4"]
+    assert refusal(None, claims, names, routes=routes.__getitem__) == (
+        f"block {HOLD} is claimed by node3 (generation 3), and node1 (generation 3) has a route to node4 for it, which "
+        "has no copy. If node3 shall keep it, set calico_rebuild_lockfile: true for one run. Else stop what uses its "
+        "addresses on node3, delete /var/lib/calico there, and run again."
+    )
+    for found in (
+        both(None, claims, names, routes=routes.__getitem__, accept_missing=True),
+        both(None, claims, NAMES, routes=routes.__getitem__),  # node4 has left the inventory
+        both(None, claims, names, routes=lambda node: [(HOLD, "node3")]),
+    ):
+        assert found.plan is not None
+        assert found.plan.nodes["node3"].blocks == (BlockGrant(HOLD, "main"),)
+
+
 # Nodes that return
 
 
@@ -424,12 +522,14 @@ def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObjec
     generations begin again at 1, and a file of the former fleet looks as new as those of this one. A node that was
     removed and comes back empty is still in older files, and a run with one of those accepts that. In these cases a run
     may stop, or give a node more than it had. But an open block never moves unless a notice names it, because the
-    lockfile does not give it to the node.
+    lockfile does not give it to the node. The same holds for a block that the lockfile gives to a node that left, if no
+    other node has a route for it.
     """
     inventory: list[str] = ["node1", "node2"]
     found = run(inventory)
     history: list[t.Optional[AllocationPlan]] = [None, found]
     kept = copies(found)
+    routes = {name: open_blocks(found) for name in inventory}
     replaced = emptied = reverted = False
     seen = set(inventory)
     for _ in range(data.draw(st.integers(1, 6))):
@@ -444,7 +544,7 @@ def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObjec
         seen.update(inventory)
         strict = not (revenants or replaced or (emptied and reverted))
         try:
-            answer = both(lock, mine, inventory)
+            answer = both(lock, mine, inventory, routes=collections.defaultdict(list, routes).__getitem__)
         except RebuildError:
             assert not strict
             return
@@ -456,15 +556,17 @@ def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObjec
         for name, copy in mine.items():
             assert found.generation >= copy.generation
             before = [block.cidr for block in copy.blocks]
-            if not strict:  # Blocks that the lockfile gives to another node are left out and named.
-                before = [
-                    cidr for cidr in before if f"{name}: block {cidr} is left out: " not in " ".join(answer.notices)
-                ]
+            named = [cidr for cidr in before if f"{name}: block {cidr} is left out: " in " ".join(answer.notices)]
+            witnesses = len(mine) > 1 and all(other.generation == copy.generation for other in mine.values())
+            assert not named or name in answer.refused
+            assert not (named and strict and witnesses)
+            before = [cidr for cidr in before if cidr not in named]
             after = [block.cidr for block in found.nodes[name].blocks]
             assert set(before) <= set(after)
             if strict and not replaced:
-                assert before == after
+                assert before == after or named
                 assert {owners.get(block.cidr, name) for block in copy.spare_blocks} <= {name}
         kept = {**(kept if revenants else {}), **copies(found)}
+        routes = {**(routes if revenants else {}), **dict.fromkeys(inventory, open_blocks(found))}
         history.append(found)
         assert both(found, copies(found), inventory) == Reconciled(found)

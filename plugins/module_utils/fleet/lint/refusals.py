@@ -88,11 +88,11 @@ class _Rest:
         if entry:
             index = int(entry.group(2))
             values = having[0].variables[name]
-            if not isinstance(values, list) or index >= len(values):
+            if not isinstance(values, (list, tuple)) or index >= len(values):
                 return False
             self._name(values[index])
             self._gone.setdefault((name, owner), []).append(self._index(name, owner, index))
-            left = values[:index] + values[index + 1 :]
+            left = [*values[:index], *values[index + 1 :]]
             self._replace(having, name, [_STAND_IN] if not left and name == "calico_ip_pools" else left)
         elif name in node_address.VARIABLES.values() and len(self.hosts) > len(having):
             self._names.update(host.name for host in having)
@@ -103,8 +103,9 @@ class _Rest:
         return True
 
     def _name(self, entry: t.Any) -> None:
-        if isinstance(entry, dict):
-            named = (entry.get("name"), (entry.get("metadata") or {}).get("name"))
+        if isinstance(entry, t.Mapping):
+            metadata = entry.get("metadata")
+            named = (entry.get("name"), metadata.get("name") if isinstance(metadata, t.Mapping) else None)
             self._names.update(str(one) for one in named if one)
 
     def _replace(self, having: t.Collection[Host], name: str, value: t.Any) -> None:

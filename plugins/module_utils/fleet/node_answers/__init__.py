@@ -11,6 +11,7 @@ statements of a node about itself. An invalid part is left out and reported with
     shapes      readers of plain values: texts, numbers, lists, tables
     node_info   the stored state, the journal and the generations of a node
     results     answers of modules about a change: plans, convergence, probes, status
+    witnesses   what the states of few nodes may decide about a run of all nodes
 
 `state/answers/` has the limits and the reader of workloads, which also runs on the nodes that receive them.
 """

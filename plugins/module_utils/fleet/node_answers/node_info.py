@@ -9,6 +9,7 @@ compares those with the lockfile.
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ...base import addresses
@@ -24,6 +25,9 @@ from .shapes import Unreadable
 
 #: Devices that a pool may have in a stored state: those in fleet.fleet.TUNNEL_DEVICE, or none.
 _DEVICES = ("", "tunl0", "vxlan.calico", "vxlan-v6.calico")
+#: The kinds of sessions in bgp.bird_state.BirdPeer.
+_KINDS = ("mesh", "client", "reflector", "node", "external")
+_LONGEST_CIDR, _LONGEST_NAME = 43, 253  # characters: of an IPv6 address with /128, and of a name in DNS
 _MTUS = range(68, 65536)  # bytes: the minimum of RFC 791, and the largest MTU of a link
 
 _PASSWORDS = shapes.items(shapes.text(), limits.PASSWORDS)
@@ -95,6 +99,9 @@ def _check(found: NodeState) -> None:
         raise Unreadable("ipam.tunnels", "of a kind that there is not")
     if found.bird is not None:
         _check_bird(found.bird)
+        _check_blocks("bird_routes", [route.destination for route in found.bird_routes])
+        _check_names("bird_routes node", {route.node for route in found.bird_routes})
+    _check_blocks("routes", [route.destination for route in found.routes if route.gateway])
 
 
 def _check_pool(pool: Pool) -> None:
@@ -110,6 +117,43 @@ def _check_bird(bird: Bird) -> None:
     for pool in bird.pools:
         if pool.device not in _DEVICES:
             raise Unreadable("bird.pools device", f"{shown(pool.device)}, no tunnel of a node's")
+    _check_blocks("bird.blocks", bird.blocks)
+    if len(bird.peers) > limits.PEERS:
+        raise Unreadable("bird.peers", f"more than {limits.PEERS}")
+    for peer in bird.peers:
+        if peer.kind not in _KINDS:
+            raise Unreadable("bird.peers kind", f"{shown(peer.kind)}, none that there is")
+        if not _is_address(peer.address):
+            raise Unreadable("bird.peers address", f"{shown(peer.address)}, no single address")
+    _check_names("bird.peers node", {peer.node for peer in bird.peers})
+
+
+def _check_blocks(place: str, cidrs: t.Sequence[str]) -> None:
+    """Raise Unreadable if these are too many, or one is not a CIDR in its canonical form."""
+    if len(cidrs) > limits.ENTRIES:
+        raise Unreadable(place, f"more than {limits.ENTRIES}")
+    for cidr in cidrs:
+        if len(cidr) > _LONGEST_CIDR or not _is_block(cidr):
+            raise Unreadable(place, f"{shown(cidr)}, no block")
+
+
+def _check_names(place: str, names: t.Iterable[str]) -> None:
+    """Raise Unreadable if one of these, which errors show, is no name of a host."""
+    for name in names:
+        if len(name) > _LONGEST_NAME or not name.isprintable():
+            raise Unreadable(place, f"{shown(name)}, no name of a host")
+
+
+# The nodes of a fleet have the same blocks and addresses in their states, so each text is parsed once.
+@functools.lru_cache(maxsize=limits.ENTRIES)
+def _is_block(text: str) -> bool:
+    cidr = addresses.parse_cidr(text)
+    return cidr is not None and str(cidr) == text
+
+
+@functools.lru_cache(maxsize=limits.PEERS)
+def _is_address(text: str) -> bool:
+    return single_address(text) is not None
 
 
 class Foreign(Unreadable):

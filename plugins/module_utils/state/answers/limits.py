@@ -27,6 +27,8 @@ ALLOCATED = 65_536
 POOLS = 1_024
 #: The most stored generations that a node may report; it keeps calico_node_generations_kept, 10 by default.
 GENERATIONS = 10_000
+#: The most BGP sessions that a node may report.
+PEERS = 16_384
 #: The most names of passwords that a node may report: it has one or two for each session.
 PASSWORDS = 16_384
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
 import pathlib
@@ -270,7 +271,8 @@ def inventory(folder: pathlib.Path, states: t.Mapping[str, NodeState], with_lock
     (folder / "group_vars" / "all.yml").write_text(json.dumps({"calico_ip_pools": [pool]}))
     if with_lockfile:
         plan = fleets.build(fleets.pool("ipip"), nodes={name: fleets.LAB[name] for name in NODES}, workloads=[])
-        (folder / ".calico.lock.yml").write_text(lockfile.dump(plan.allocation))
+        remembered = dataclasses.replace(plan.allocation, encapsulations={"default": "IPIP"})
+        (folder / ".calico.lock.yml").write_text(lockfile.dump(remembered))
     return str(folder / "hosts.yml")
 
 

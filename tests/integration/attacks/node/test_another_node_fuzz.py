@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import ipaddress
 import os
 import pathlib
@@ -13,7 +15,9 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.action.fleet import ActionModule
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import endpoint_sync
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import ImpactLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info, results
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
@@ -121,6 +125,25 @@ class Fleet:
         )
 
 
+#: The defaults of the role, with a limit on the sessions of nodes.
+LIMITS = ImpactLimits(session_resets=0, external_resets=0, routes_withdrawn=10)
+ARGUMENTS = {"limits": dataclasses.asdict(LIMITS), "approve": ""}
+
+
+def left_out(compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Any]) -> set[str]:
+    """Return the nodes that the action fleet leaves out because of what they alone say.
+
+    Raise FleetError if the action stops the run.
+    """
+    alone = ActionModule._other_routing(compiled, observed) or ActionModule._cannot_take_part(compiled, observed)
+    if not alone and LIMITS.exceeded(compiled.impact):
+        alone = ActionModule._too_far(compiled, compiled.impact, "0" * 12, observed, ARGUMENTS)
+        if not alone:
+            raise FleetError("plan", None, "; ".join(LIMITS.exceeded(compiled.impact)), "")
+    assert all(str(error).isprintable() and len(str(error)) < 1_500 for error in alone.values())
+    return set(alone)
+
+
 def _in(state: t.Any, offset: int) -> str:
     return str(ipaddress.ip_network(state.ipam.blocks[0].cidr)[offset])
 
@@ -135,12 +158,15 @@ def test_hostile_answers_about_a_node(fleet: Fleet) -> None:
 
     Gain: Blocks or addresses of others, or no plan for any node.
     Precedent: CWE-20, CWE-345.
-    Result: The plan of the other nodes is the same as with honest answers, and nothing is written.
+    Result: The plan of the other nodes is the same as with honest answers, nothing is written, and the liar alone is
+    left out where it asks for a change of all nodes, also while another node is down.
     """
     chance = random.Random(SEED)
     before = fleet.lockfile.read_text()
     expected = {host: fleet.honest.fleet.allocation.nodes[host] for host in ("node1", "node2")}
     others = [grant.cidr for part in expected.values() for grant in (*part.blocks, *part.spare_blocks)]
+    honest_modes = fleet.honest.modes, fleet.honest.targets.encapsulations
+    counts: collections.Counter[bool] = collections.Counter()
     for number in range(COMPILED):
         answer = answers.tampered(fleet.answers[LIAR], chance)
         if number % 2:
@@ -154,6 +180,19 @@ def test_hostile_answers_about_a_node(fleet: Fleet) -> None:
         mine = found[LIAR]
         assert set(others).isdisjoint(grant.cidr for grant in (*mine.blocks, *mine.spare_blocks)), number
         assert all(line.isprintable() for line in compiled.notices), number
+        assert (compiled.modes, compiled.targets.encapsulations) == honest_modes, number
+        assert compiled.fleet.allocation.encapsulations == {"default": "IPIP"}, number
+        assert not compiled.fleet_change and set(compiled.interrupted) <= {LIAR}, number
+        assert compiled.change is bool(compiled.interrupted), number
+        observed = observed_nodes.read({**fleet.answers, LIAR: answer}).states
+        out = left_out(compiled, observed)
+        assert out <= {LIAR}, number
+        counts[bool(out)] += 1
+        if number % 4 < 2:
+            down = {"node1": fleet.answers["node1"], LIAR: answer}
+            compiled = fleet.compile(down)
+            assert left_out(compiled, observed_nodes.read(down).states) <= {LIAR}, number
+    assert min(counts.values()) > COMPILED // 20, counts
     assert fleet.lockfile.read_text() == before
 
 

@@ -97,6 +97,27 @@ def test_a_dictionary_goes_as_a_whole() -> None:
     ]
 
 
+def test_entries_of_a_tuple_are_taken_out_as_those_of_a_list() -> None:
+    entries = (pool(name="one", cidr="no"), pool(name="two", cidr="10.245.0.0/99"))
+    expected = [
+        "calico_ip_pools[0].cidr no is not a range of addresses. Write it as address/prefix length, for example "
+        "10.244.0.0/16.",
+        "calico_ip_pools[1].cidr 10.245.0.0/99 is not a range of addresses. Write it as address/prefix length, for "
+        "example 10.244.0.0/16.",
+    ]
+    for pools in (list(entries), entries):
+        assert refused(hosts(ip_pools=pools)) == expected
+
+
+def test_metadata_that_is_no_dictionary_is_an_error_like_others() -> None:
+    policies = [{"kind": "NetworkPolicy", "metadata": "web"}, {"kind": "NetworkPolicy", "metadata": ["web"]}]
+    assert refused(hosts(policies=policies, underlay_mtu=100)) == [
+        "calico_underlay_mtu 100 is out of range. Choose a number from 1280 to 65535.",
+        "calico_policies[0].metadata web is not a mapping. Write its fields one a line, each with a colon.",
+        "calico_policies[1].metadata ['web'] is not a mapping. Write its fields one a line, each with a colon.",
+    ]
+
+
 def test_what_the_inventory_says_is_left_as_it_is() -> None:
     given = hosts(pool(name="a", cidr="no"), pool(name="b"))
     before = [dict(host.variables) for host in given]

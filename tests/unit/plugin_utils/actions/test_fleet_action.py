@@ -108,6 +108,12 @@ def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None
             "fleet", {"observed": "seen"}, hosts_file, answers(node1=now["node1"], node2={"state": without_bgp})
         ),
         controller.Run(
+            "fleet",
+            {"observed": "seen"},
+            hosts_file,
+            answers(node1={"state": {**stored["node1"], "bird": None}}, node2={"state": without_bgp}),
+        ),
+        controller.Run(
             "fleet", {"observed": "seen", "pool": "default", "mode": "vxlan"}, hosts_file, answers(node1=now["node1"])
         ),
     ]
@@ -120,14 +126,16 @@ def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None
         None,
         "generation is not stored on node2. Choose one that every node has (playbooks/rollback.yml without a plan "
         "lists them), or leave those nodes out with --limit.",
-        "calico_bgp_enabled true differs from how node2 is running. A running fleet cannot change it in this release: "
-        "set it back, or move its workloads to new nodes. Nothing was changed.",
-        results[4]["msg"],
+        "stored state of node2 says that it runs without BGP, unlike the other nodes. Remove "
+        "/var/lib/calico/state.json on the node if its workloads may be planned anew.",
+        "calico_bgp_enabled true differs from how node1, node2 are running. A running fleet cannot change it in this "
+        "release: set it back, or move its workloads to new nodes. Nothing was changed.",
+        results[5]["msg"],
     ]
     assert (results[1]["changed"], results[1]["change"], results[1]["modes"]) == (False, False, {"default": "ipip"})
     assert results[1]["plan"] == stored["node1"]["plan"]
-    assert results[4]["failed"] is True
-    assert "node2" in results[4]["msg"]
+    assert results[5]["failed"] is True
+    assert "node2" in results[5]["msg"]
 
 
 def test_a_change_that_is_pending_and_the_hosts_of_a_limited_run(

@@ -362,11 +362,70 @@ def test_a_switch_waits_for_new_nodes(controller: Controller) -> None:
 def test_new_nodes_wait_for_a_change_that_was_stopped(controller: Controller) -> None:
     controller.run(pool("ipip"))
     target = controller.compile(pool("vxlan"))
-    controller.stored["node1"] = target.targets.phase("node1", controller.stored["node1"], Phase.PREPARE)
+    for name in ("node1", "node2"):
+        controller.stored[name] = target.targets.phase(name, controller.stored[name], Phase.PREPARE)
     with pytest.raises(FleetError) as caught:
         controller.compile(pool("vxlan"), nodes=FIVE)
-    assert str(caught.value) == STOPPED.format(what="mode or MTU", nodes="node1")
+    assert str(caught.value) == STOPPED.format(what="mode or MTU", nodes="node1 and node2")
     assert controller.compile(pool("vxlan")).change is True
+
+
+def test_one_node_in_a_change_keeps_no_new_node_out(controller: Controller) -> None:
+    controller.run(pool("ipip"))
+    target = controller.compile(pool("vxlan"))
+    controller.stored["node1"] = target.targets.phase("node1", controller.stored["node1"], Phase.PREPARE)
+    joined = controller.compile(pool("vxlan"), nodes=FIVE)
+    assert (joined.change, joined.modes, joined.alone) == (False, {"default": "ipip"}, ("node1",))
+
+
+ALONE = "{} in a change of mode, MTU or sessions, and the other nodes are not: brought to the plan without phases."
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_change_of_all_takes_more_than_the_word_of_half_of_the_nodes(controller: Controller, count: int) -> None:
+    """The mode in the lockfile decides if it is half of them."""
+    controller.run(pool("ipip"))
+    other = controller.compile(pool("vxlan"))
+    names = list(LAB)[:count]
+    for name in names:
+        for state in (
+            dataclasses.replace(other.targets.state(name), ipam=controller.stored[name].ipam),
+            other.targets.phase(name, controller.stored[name], Phase.FLIP),
+            dataclasses.replace(controller.stored[name], underlay_mtu=9000),
+        ):
+            controller.stored[name] = state
+            if name != names[-1]:
+                break
+            found = controller.compile(pool("ipip"), down=["node4"] if count == 1 else [])
+            assert found.change is (count > 2)
+            says = f"{fleet_source.some(names)} {'says that it is' if count == 1 else 'say that they are'}"
+            assert (ALONE.format(says) in found.notices) is (count <= 2)
+            assert found.alone == (tuple(names) if count <= 2 else ())
+            assert found.fleet.allocation.encapsulations == {"default": "IPIP"}
+
+
+@pytest.mark.parametrize("phase", ["prepare", "flip"])
+def test_a_change_that_one_node_alone_did_not_end_ends_there_without_phases(controller: Controller, phase: str) -> None:
+    """Its backup routes are no reason for phases of the others."""
+    before, after = {"bgp_as_number": 64512}, {"bgp_as_number": 64600}
+    controller.run(pool("vxlan"), **before)
+    target = controller.compile(pool("vxlan"), **after)
+    last = target.targets.phase("node1", controller.stored["node1"], Phase(phase))
+    assert last.bird is not None and last.bird.backups
+    there = after if phase == "flip" else before
+    if phase == "flip":
+        controller.run(pool("vxlan"), **after)
+    controller.stored["node1"] = last
+    found = controller.compile(pool("vxlan"), **there)
+    assert (found.change, found.targets.hold, found.alone) == (False, False, ("node1",))
+    assert found.targets.phase("node1", last, Phase.CONVERGE).bird.backups == ()
+
+
+def test_the_mtu_of_one_node_is_not_that_of_all(controller: Controller) -> None:
+    controller.run(pool("ipip"), underlay_mtu=9000)
+    controller.stored["node4"] = dataclasses.replace(controller.stored["node4"], underlay_mtu=1280)
+    found = controller.compile(pool("ipip"), underlay_mtu=1500, options={"as_observed": True})
+    assert found.fleet.settings.underlay_mtu == 9000
 
 
 STOPPED = (
