@@ -135,7 +135,7 @@ def install(data: bytes, digest: str, root: str = ROOT) -> bool:
     above = engine_start.above(root)
     if above:
         raise BundleError(
-            f"the engine cannot be put into {root}: {'; '.join(one.text for one in above)}. Whoever may write there "
+            f"the engine cannot be put into {root}: {'; '.join(one.text for one in above)}. Users who may write there "
             "can replace what root runs. Have root own these folders, take the right to write from group and others "
             "(chmod go-w), then run again. What was there before stands unchanged."
         )
