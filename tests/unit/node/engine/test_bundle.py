@@ -154,9 +154,9 @@ def test_an_engine_is_put_into_no_folder_that_others_may_replace(source, tmp_pat
     with pytest.raises(bundle.BundleError) as error:
         install(source, root)
     assert str(error.value) == (
-        f"the engine cannot be put into {root}: {root.parent} may be written by others (mode 0777). Users who may write "
-        "there can replace what root runs. Have root own these folders, take the right to write from group and others "
-        "(chmod go-w), then run again. What was there before stands unchanged."
+        f"the engine cannot be put into {root}: {root.parent} may be written by others (mode 0777). Users who may "
+        "write there can replace what root runs. Have root own these folders, take the right to write from group "
+        "and others (chmod go-w), then run again. What was there before stands unchanged."
     )
     assert not root.exists()
     # In a sticky folder nobody else can rename root's folders.
