@@ -118,7 +118,7 @@ class ActionModule(GuardedAction):
             "fresh": list(compiled.fresh),
             "approval": approval,
             "modes": compiled.modes,
-            "warnings": shown_lines.texts(warnings),
+            "warnings": [str(warning) for warning in warnings],
             "started": time.time(),
         }
         if changed:

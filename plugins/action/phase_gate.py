@@ -60,4 +60,4 @@ class ActionModule(GuardedAction):
             result["changed"] = lockfile_store.remember(fleet.lockfile, fleet.encapsulations)
         except FleetError as error:
             # The change is done in either case, and the next run over all nodes finds the error again.
-            result["warnings"] = shown_lines.texts([error])
+            result["warnings"] = [str(error)]

@@ -10,7 +10,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight i
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 
 
 class ActionModule(StateAction):
@@ -46,9 +45,7 @@ class ActionModule(StateAction):
             return result
         errors = [finding for finding in findings if finding.severity == "error"]
         result["findings"] = [str(finding) for finding in findings]
-        result["warnings"] = shown_lines.texts(
-            f"{host}: {finding}" for finding in findings if finding.severity != "error"
-        )
+        result["warnings"] = [f"{host}: {finding}" for finding in findings if finding.severity != "error"]
         result["missing_packages"] = missing
         if self._task.check_mode and result["missing_packages"]:
             # In check mode, the installation of packages itself is left out, because apt needs its own package for

@@ -15,6 +15,7 @@ from ansible.errors import AnsibleError
 from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 
 Data = dict[str, t.Any]
 
@@ -48,7 +49,7 @@ def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) ->
             answer = _status(action, task_vars, jid=job)
         except AnsibleError as error:
             # The connection may work again at the next poll.
-            Display().vvvv(f"async poll failed: {error}")
+            Display().vvvv(f"async poll failed: {terminal_text.text(error)}")
             action._connection.reset()
             if left <= 0:
                 raise

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The base of all actions of this collection: a node's answer sets neither variables nor Ansible's own keys."""
+"""The base of all actions of this collection, the border of what nodes answer.
+
+A node's answer sets neither variables nor Ansible's own keys, and no text that leaves an action controls a terminal.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
-from . import async_job, controller_variables, module_answer
+from . import async_job, controller_variables, module_answer, printable
 
 Data = dict[str, t.Any]
 
@@ -26,7 +29,15 @@ class GuardedAction(ActionBase):
     """
 
     def run(self, tmp: t.Any = None, task_vars: t.Optional[Data] = None) -> Data:
-        result = super().run(tmp, task_vars)
+        try:
+            return t.cast(Data, printable.shown(self._checked(super().run(tmp, task_vars), task_vars)))
+        except Exception as error:
+            escaped = printable.error(error)
+            if escaped is error:
+                raise
+            raise escaped from None  # a cause would be printed, too
+
+    def _checked(self, result: Data, task_vars: t.Optional[Data]) -> Data:
         task_vars = task_vars or {}
         try:
             controller_variables.check_host(task_vars)
@@ -49,6 +60,10 @@ class GuardedAction(ActionBase):
         if name.startswith(_OF_ANSIBLE):  # a helper of ActionBase needs it whole, and no action returns it
             return t.cast(Data, answer)
         return self._passed_on(name, answer)
+
+    def _parse_returned_data(self, res: Data, profile: str) -> Data:
+        printed = printable.json_text(res.get("stdout", ""))
+        return t.cast(Data, super()._parse_returned_data({**res, "stdout": printed}, profile))
 
     def _passed_on(self, module_name: str, answer: t.Mapping[str, t.Any]) -> Data:
         module = module_name.rpartition(".")[2]

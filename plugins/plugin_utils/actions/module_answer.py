@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
-
 #: Keys with which a task reports how it went. Ansible reads them as data and sets no variable by them.
 OF_ANSIBLE = frozenset(
     {
@@ -86,19 +84,6 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
 }
 
 
-def _shown(value: t.Any) -> t.Any:
-    """Return `value` with every text in it as a terminal can show it.
-
-    Ansible prints messages and diffs unchanged.
-    """
-    if isinstance(value, str):
-        text = terminal_text.text(value)
-        return value if text == value else text
-    if isinstance(value, t.Mapping):
-        return {_shown(key): _shown(entry) for key, entry in value.items()}
-    return [_shown(entry) for entry in value] if isinstance(value, (list, tuple)) else value
-
-
 def passed_on(
     module: str, answer: t.Mapping[str, t.Any], discovered: t.Optional[str], interpreter: t.Any
 ) -> dict[str, t.Any]:
@@ -108,7 +93,7 @@ def passed_on(
     this very answer, None if it discovered none. Raise KeyError for a module that DOCUMENTED does not have.
     """
     wanted = OF_ANSIBLE | DOCUMENTED[module]
-    kept = {key: _shown(value) if key in OF_ANSIBLE else value for key, value in answer.items() if key in wanted}
+    kept = {key: value for key, value in answer.items() if key in wanted}
     if discovered is not None:
         kept[FACTS] = {discovered: interpreter}
     return kept

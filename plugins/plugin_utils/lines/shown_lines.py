@@ -17,6 +17,6 @@ def show(lines: t.Iterable[str], color: t.Optional[str] = None) -> None:
         Display().display(terminal_text.line(line), color=color)
 
 
-def texts(values: t.Iterable[object]) -> list[str]:
-    """Return warnings and other values as texts that Ansible may print."""
-    return [terminal_text.text(value) for value in values]
+def warn(text: str) -> None:
+    """Print a warning that belongs to no task's result."""
+    Display().warning(terminal_text.text(text))

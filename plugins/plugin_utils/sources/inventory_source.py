@@ -14,7 +14,6 @@ import json
 import typing as t
 
 from ansible.errors import AnsibleUndefinedVariable
-from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import (
     BeyondLimits,
     check_value,
@@ -24,6 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..actions import controller_variables
+from ..lines import shown_lines
 
 try:  # The file and line of a value. This part of ansible-core is private, so it may be missing.
     from ansible._internal._datatag._tags import Origin  # type: ignore[import-not-found]
@@ -90,7 +90,7 @@ class _Values:
         ignored = controller_variables.facts_of_fleet(raw)
         if ignored:
             names = ", ".join(ignored[:5])
-            Display().warning(f"host {host}: {names} is a fact, no variable, and is left out. {_FACTS_REMEDY}")
+            shown_lines.warn(f"host {host}: {names} is a fact, no variable, and is left out. {_FACTS_REMEDY}")
         return {
             str(key): self._value(host, str(key), raw[key])
             for key in raw

@@ -5,14 +5,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import attach, hardening
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.apply import apply_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import PolicySet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import NodePolicyTables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
 
 from tests.fakes.kernel import FakeKernel
-from tests.unit.dataplane.suites.drivers import converge
+from tests.unit.dataplane.suites.drivers import OWN, converge, underlay
 from tests.unit.dataplane.suites.suite_attach import WEB, host, state
 from tests.unit.dataplane.suites.suite_hardening import VXLAN, settings
+from tests.unit.fleet.fleets import build, pool, states
 
 
 def test_a_kernel_without_ipv6_has_none_of_its_keys():
@@ -26,3 +34,27 @@ def test_a_kernel_without_ipv6_has_none_of_its_keys():
         assert settings(kernel, device) == {
             setting: "0" if setting.startswith("ipv4/") else None for setting in hardening.SETTINGS
         }
+
+
+@pytest.mark.parametrize("mode", ["direct", "ipip", "vxlan"])
+@pytest.mark.parametrize("policy", [False, True])
+def test_a_whole_node_is_planned_and_reaches_its_state_without_ipv6(mode, policy):
+    """All drivers plan, apply and find nothing left to do, also where advertisements are to be removed."""
+    kernel = FakeKernel()
+    kernel.remove_ipv6()
+    wanted = states(build(pool(mode), nodes={"node1": f"{OWN}/24", "node2": "10.10.1.99/24"}, workloads=[]))["node1"]
+    underlay(kernel)
+    if policy:
+        wanted = dataclasses.replace(wanted, policy=PolicyState(PolicySet(profiles=(allow_all(),))))
+        wanted = NodePolicyTables().with_policy(wanted)
+    assert plan_node(kernel, wanted).changes
+    apply_node(kernel, plan_node(kernel, wanted))
+    assert [change for change in plan_node(kernel, wanted).changes if change.kind != "bird"] == []
+    assert {table.family for table in wanted.iptables} == {4, 6}
+    devices = [link for link in kernel.links() if link.alias.startswith("calico")]
+    assert bool(devices) is (mode != "direct")
+    for link in devices:
+        hardening.close(kernel, link.name)
+        hardening.forget_advertised(kernel, link)
+        assert hardening.has_settings(kernel, link.name)
+    assert hardening.advertised(kernel, [link.name for link in devices]) == {}

@@ -36,19 +36,25 @@ def run(runs: t.Sequence[Run]) -> list[dict[str, t.Any]]:
 
     A result has `exception` if the action connects to a host or fails with a traceback.
     """
+    return printed(runs)[1]
+
+
+def printed(runs: t.Sequence[Run]) -> tuple[str, list[dict[str, t.Any]]]:
+    """Return all that the actions print, and their results as `run` does."""
     environment = {**os.environ, "ANSIBLE_LOCALHOST_WARNING": "false", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
         [sys.executable, __file__],
         input=json.dumps([dataclasses.asdict(entry) for entry in runs]),
         capture_output=True,
-        text=True,
-        timeout=120,
+        encoding="utf-8",
+        timeout=600,
         check=False,
         env=environment,
     )
     assert done.returncode == 0, done.stderr
     # The output of actions comes before it.
-    return t.cast("list[dict[str, t.Any]]", json.loads(done.stdout.splitlines()[-1]))
+    output, dummy, results = done.stdout.rpartition("\n")
+    return done.stderr + output, json.loads(results)
 
 
 class _NoConnection:

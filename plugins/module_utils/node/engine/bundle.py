@@ -71,7 +71,7 @@ _FOLDER_MODE, _FILE_MODE = 0o755, 0o644
 
 
 class BundleError(Exception):
-    """The error for a bundle that is damaged or missing. The installed engine is unchanged."""
+    """The error for a bundle that is damaged or missing, or has no safe place. The installed engine is unchanged."""
 
 
 def bundle_digest(source: str) -> str:
@@ -117,7 +117,7 @@ def damage(root: str = ROOT) -> tuple[str, ...]:
     digest = engine_start.in_use(root)
     if not digest:
         return ()
-    found = [one.text for one in engine_start.problems(root, digest)]
+    found = [one.text for one in (*engine_start.surroundings(root), *engine_start.problems(root, digest))]
     own = os.path.join(root, engine_start.START)
     if _read(own) != _read(os.path.join(root, digest, _START_SOURCE)):
         found.append(f"{own} is another file")
@@ -128,12 +128,20 @@ def install(data: bytes, digest: str, root: str = ROOT) -> bool:
     """Unpack a bundle, compile it and make it the engine in use.
 
     Return True, or False if it is in use already and not damaged. `digest` is what the builder says that the bundle is.
-    Raise BundleError if the bundle is damaged or another one, or atomic_file.FileError if the disk refuses; the engine
+    Raise BundleError if the bundle is damaged or another one, or if others than root may write a folder above `root`,
+    or atomic_file.FileError if the disk refuses; the engine
     that was in use before still is then.
     """
     previous = installed_digest(root)
     if previous == digest and not damage(root):
         return False
+    above = engine_start.above(root)
+    if above:
+        raise BundleError(
+            f"the engine cannot be put into {root}: {'; '.join(one.text for one in above)}. Users who may write there "
+            "can replace what root runs. Have root own these folders, take the right to write from group and others "
+            "(chmod go-w), then run again. What was there before stands unchanged."
+        )
     content = _unpacked(data)
     if _digest(content) != digest:
         raise BundleError(
@@ -141,6 +149,7 @@ def install(data: bytes, digest: str, root: str = ROOT) -> bool:
             "Run again; if it happens twice, look at the disk of the node and of the controller."
         )
     try:
+        _secure(root)
         _place(content, digest, root)
         _write(content[_START_SOURCE], os.path.join(root, engine_start.START))
         _point(digest, root)
@@ -183,14 +192,21 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
     return content
 
 
+def _secure(root: str) -> None:
+    """Make `root` and its folder of manifests, and have them belong to this process and be writable for it alone."""
+    for folder in (root, os.path.join(root, engine_start.MANIFESTS)):
+        if folder != root and os.path.islink(folder):
+            os.unlink(folder)
+        os.makedirs(folder, exist_ok=True)
+        os.chown(folder, os.geteuid(), os.getegid())
+        os.chmod(folder, _FOLDER_MODE)
+
+
 def _place(content: t.Mapping[str, bytes], digest: str, root: str) -> None:
     """Write all files into a temporary folder, then rename it, so that a folder with the engine's name is complete."""
     target = os.path.join(root, digest)
     if os.path.exists(os.path.join(target, engine_start.MAIN)) and not engine_start.problems(root, digest):
         return
-    os.makedirs(os.path.join(root, engine_start.MANIFESTS), exist_ok=True)
-    os.chmod(root, _FOLDER_MODE)
-    os.chmod(os.path.join(root, engine_start.MANIFESTS), _FOLDER_MODE)
     passing = tempfile.mkdtemp(prefix=".new-", dir=root)
     try:
         for name, text in content.items():

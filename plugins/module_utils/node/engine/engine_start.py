@@ -4,8 +4,9 @@
 """The start of a node's engine: `python3 -I /usr/local/lib/calico/start apply|agent ...`, which the units run.
 
 The installation copies this file out of the engine's folder. It compares every file of the engine, byte code included,
-with the manifest that the installation wrote, and then becomes the engine. If a file differs, it starts the previous
-engine and raises an alarm. It imports nothing but the standard library, and nothing of the engine.
+with the manifest that the installation wrote, looks at who may write the folders on the way to them, and then becomes
+the engine. If something differs, it starts the previous engine and raises an alarm. It imports nothing but the standard
+library, and nothing of the engine.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ _SHOWN = 3  # files that an alarm names
 _LONGEST_ALARM = 16 * 1024  # characters
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OWNERS = (0, os.geteuid())
+#: Debian's group `staff`. It may own /usr/local and the folders in it (Debian policy, 9.1.2), where its members can
+#: replace programs that root runs.
+_STAFF = 50
 
 
 class EngineProblem(t.NamedTuple):
-    """A difference of an engine from what was installed, as a clause that names the file.
+    """A difference of an engine, or of a folder around it, from what was installed, as a clause that names the file.
 
-    `byte_code` is True if the content of byte code differs. It is False for a source, and for a wrong kind, mode or
-    owner of any file or folder.
+    `byte_code` is True if the sources of the engine can still be run: the file is byte code, or vouches for byte code.
     """
 
     text: str
@@ -71,11 +74,12 @@ def problems(root: str, digest: str) -> list[EngineProblem]:
     The digest of its sources must be the one that names it, and all byte code must be that of the manifest. Files and
     folders must belong to root or to this process's user, and must not be writable for any other. Symbolic links are
     problems. Without a manifest (an engine of an older release) all byte code is a problem. If a file cannot be read,
-    that is the only problem in the result; nothing is raised.
+    that is the only problem in the result; nothing is raised. See `surroundings` for the folders around it.
     """
     folder = os.path.join(root, digest)
     try:
         files, found = _files(folder)
+        found += [one._replace(byte_code=True) for one in _problems_of(manifest_path(root, digest), _check_mode)]
         recorded = _recorded(root, digest)
     except OSError as error:
         return [EngineProblem(f"{error.filename} cannot be read: {error.strerror}")]
@@ -96,6 +100,26 @@ def problems(root: str, digest: str) -> list[EngineProblem]:
         if name not in files and _is_byte_code(name)
     ]
     return found
+
+
+def surroundings(root: str) -> list[EngineProblem]:
+    """Return where others than root could put something in the place of the engine: wrong modes and owners.
+
+    These are the ones of `root`, of all folders above it, and of `manifests`, `start` and `current` in it. What is
+    missing is no problem here; nothing is raised.
+    """
+    real = os.path.realpath(root)
+    found = above(root)
+    for path in (real, os.path.join(real, MANIFESTS), os.path.join(real, START)):
+        found += _problems_of(path, _check_mode)
+    return found + _problems_of(os.path.join(real, CURRENT), _check_owner)
+
+
+def above(root: str) -> list[EngineProblem]:
+    """Return the wrong modes and owners of the folders above `root`, also of those that a symbolic link leads to."""
+    real = os.path.realpath(root)
+    folders = {*_parents(root), *_parents(real)} | ({root} if os.path.islink(root) else set())
+    return [problem for path in sorted(folders) for problem in _problems_of(path, _check_folder_above)]
 
 
 def in_use(root: str) -> str:
@@ -122,8 +146,9 @@ class EngineChoice(t.NamedTuple):
 def choose(root: str) -> EngineChoice:
     """Return which engine to start: the one in use, or the newest other one that is unchanged.
 
-    If no engine is unchanged, one that differs in byte code alone is started without it: the one in use, or the newest.
-    Raise LookupError with a sentence if none can be started, or OSError if `root` cannot be read.
+    The one in use is also refused if others than root could have put it there; see `surroundings`. If no engine is
+    unchanged, one with unchanged sources is started without its byte code: the one in use, or the newest. Raise
+    LookupError with a sentence if none can be started, or OSError if `root` cannot be read.
     """
     current = in_use(root)
     others = sorted(
@@ -131,7 +156,7 @@ def choose(root: str) -> EngineChoice:
         key=lambda name: os.stat(os.path.join(root, name)).st_mtime,
         reverse=True,
     )
-    found = {name: problems(root, name) for name in ([current] if current else [])}
+    found = {current: surroundings(root) + problems(root, current)} if current else {}
     if current and not found[current]:
         return EngineChoice(current, True, "")
     found.update((name, problems(root, name)) for name in others)
@@ -239,11 +264,50 @@ def _content(path: str, size: int) -> bytes:
     return content
 
 
+def _problems_of(path: str, check: t.Callable[[str, os.stat_result, list[EngineProblem]], None]) -> list[EngineProblem]:
+    """Return what `check` finds at this path, nothing if it does not exist."""
+    found: list[EngineProblem] = []
+    try:
+        check(path, os.lstat(path), found)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        found.append(EngineProblem(f"{path} cannot be read: {error.strerror}"))
+    return found
+
+
+def _parents(path: str) -> t.Iterator[str]:
+    above = os.path.dirname(path)
+    while above != path:
+        yield above
+        path, above = above, os.path.dirname(above)
+
+
+def _check_folder_above(name: str, status: os.stat_result, issues: list[EngineProblem]) -> None:
+    """Check a folder above the engines, or a symbolic link to one: only its owner counts.
+
+    A sticky folder such as /tmp may be written by all: they cannot rename what root has in it.
+    """
+    mode = status.st_mode
+    if not stat.S_ISLNK(mode) and not mode & stat.S_ISVTX:
+        _check_writers(name, mode, issues, stat.S_IWOTH if status.st_gid == _STAFF else _OTHERS_MAY_WRITE)
+    _check_owner(name, status, issues)
+
+
 def _check_mode(name: str, status: os.stat_result, issues: list[EngineProblem]) -> None:
     if stat.S_ISLNK(status.st_mode):
         issues.append(EngineProblem(f"{name} is a symbolic link"))
-    elif status.st_mode & _OTHERS_MAY_WRITE:
-        issues.append(EngineProblem(f"{name} may be written by others (mode {stat.S_IMODE(status.st_mode):04o})"))
+    else:
+        _check_writers(name, status.st_mode, issues)
+    _check_owner(name, status, issues)
+
+
+def _check_writers(name: str, mode: int, issues: list[EngineProblem], refused: int = _OTHERS_MAY_WRITE) -> None:
+    if mode & refused:
+        issues.append(EngineProblem(f"{name} may be written by others (mode {stat.S_IMODE(mode):04o})"))
+
+
+def _check_owner(name: str, status: os.stat_result, issues: list[EngineProblem]) -> None:
     if status.st_uid not in _OWNERS:
         issues.append(EngineProblem(f"{name} belongs to user {status.st_uid}"))
 

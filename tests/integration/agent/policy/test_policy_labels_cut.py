@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calico_policy_cut_denied_flows` and labels: connections of both IP versions that new labels deny are cut."""
+"""`calico_policy_cut_denied_flows`: connections of both IP versions that new labels or a new policy deny are cut."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import InterfaceAddress
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import packed_state
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.agent.policy.policed_daemon import inside, policed
@@ -56,15 +58,25 @@ class Connection:
             one.close()
 
 
-@pytest.fixture
-def connections(stopped_daemon: Daemon) -> t.Iterator[list[Connection]]:
-    daemon = stopped_daemon
-    rule = {"action": "Allow", "source": {"selector": 'app == "client"'}}
+def _cutting(port: int) -> NodeState:
+    """Return a state in which clients reach web at this port, and connections that are denied are cut."""
+    rule = {
+        "action": "Allow",
+        "protocol": "TCP",
+        "source": {"selector": 'app == "client"'},
+        "destination": {"ports": [port]},
+    }
     web = global_policy("web", 'app == "web"', types=["Ingress"], ingress=[rule])
     state = policed(web, base=dataclasses.replace(DUAL, bird=None))
     assert state.policy is not None
     settings = dataclasses.replace(state.policy.settings, cut_denied_flows=True)
-    daemon.desire(dataclasses.replace(state, policy=dataclasses.replace(state.policy, settings=settings)))
+    return dataclasses.replace(state, policy=dataclasses.replace(state.policy, settings=settings))
+
+
+@pytest.fixture
+def connections(stopped_daemon: Daemon) -> t.Iterator[list[Connection]]:
+    daemon = stopped_daemon
+    daemon.desire(_cutting(PORT))
     daemon.kernel.address_add(InterfaceAddress("eth0", "fd00:10:10::11", 64))
     daemon.start()
     found = daemon.add("web", labels={"app": "web"})["addresses"]
@@ -84,4 +96,17 @@ def test_other_labels_end_connections_of_both_families(stopped_daemon: Daemon, c
     daemon.call("workload.label", id="default/client", labels={"app": "other"})
     assert [one.passes(0.4) for one in connections] == [False, False]
     daemon.call("workload.label", id="default/client", labels={"app": "client"})
+    assert [one.passes() for one in connections] == [True, True]
+
+
+def test_another_policy_ends_connections_of_both_families(
+    stopped_daemon: Daemon, connections: list[Connection]
+) -> None:
+    daemon = stopped_daemon
+    assert [one.passes() for one in connections] == [True, True]
+    daemon.call("node.apply", state=packed_state.pack(_cutting(PORT + 1)), removals=True)
+    assert [one.passes(0.4) for one in connections] == [False, False]
+    drops = daemon.call("policy.drops", workload="default/web")["drops"]
+    assert {":" in drop["source"]["address"] for drop in drops if drop["name"] == "cut"} == {False, True}
+    daemon.call("node.apply", state=packed_state.pack(_cutting(PORT)), removals=True)
     assert [one.passes() for one in connections] == [True, True]

@@ -102,6 +102,79 @@ def give_away(root: pathlib.Path) -> str:
     return f"{APPLY} belongs to user 65534"
 
 
+def open_root(root: pathlib.Path) -> str:
+    root.chmod(0o777)
+    return f"{root} may be written by others (mode 0777)"
+
+
+def give_root_away(root: pathlib.Path) -> str:
+    os.chown(root, 65534, 65534)
+    return f"{root} belongs to user 65534"
+
+
+def open_above(root: pathlib.Path) -> str:
+    root.parent.chmod(0o775)
+    return f"{root.parent} may be written by others (mode 0775)"
+
+
+def give_above_away(root: pathlib.Path) -> str:
+    os.chown(root.parent, 65534, 65534)
+    return f"{root.parent} belongs to user 65534"
+
+
+def open_start(root: pathlib.Path) -> str:
+    (root / "start").chmod(0o664)
+    return f"{root}/start may be written by others (mode 0664)"
+
+
+def open_manifests(root: pathlib.Path) -> str:
+    (root / "manifests").chmod(0o1777)
+    return f"{root}/manifests may be written by others (mode 1777)"
+
+
+def give_manifest_away(root: pathlib.Path) -> str:
+    path = root / "manifests" / f"{current(root).name}.json"
+    os.chown(path, 65534, 65534)
+    return f"{path} belongs to user 65534"
+
+
+def link_manifests(root: pathlib.Path) -> str:
+    (root / "manifests").rename(root.parent / "elsewhere")
+    (root / "manifests").symlink_to(root.parent / "elsewhere")
+    return f"{root}/manifests is a symbolic link"
+
+
+def give_current_away(root: pathlib.Path) -> str:
+    os.chown(root / "current", 65534, 65534, follow_symlinks=False)
+    return f"{root}/current belongs to user 65534"
+
+
+@pytest.mark.parametrize("damage", [
+    open_root, give_root_away, open_above, give_above_away, open_start, open_manifests, give_manifest_away,
+    link_manifests, give_current_away,
+])  # fmt: skip
+def test_engine_that_others_could_replace_is_not_run(
+    root: pathlib.Path, damage: t.Callable[[pathlib.Path], str]
+) -> None:
+    """Find a folder, a link or a file on the way to the engine that others than root may write.
+
+    Gain: Code that runs as root at each boot, by an engine with a digest and a manifest of its own.
+    Precedent: CWE-732, CWE-426 (untrusted search path).
+    Result: The previous engine runs; the journal and a file name what others may write.
+    """
+    assert (start(root).stdout, alarm(root)) == ("engine 2 apply\n", "")
+    found = damage(root)
+    done = start(root)
+    previous = next(name for name in os.listdir(root) if len(name) == 16 and name != current(root).name)
+    assert done.stdout == "engine 1 apply\n"
+    assert alarm(root) == (
+        f"the engine {current(root).name} in {root} is not as it was installed: {found}. It was started as the engine "
+        f"{previous}. Run site.yml, which installs it again, and find out who changed it."
+    )
+    assert done.stderr == f"<1>{alarm(root)}\n"
+    assert bundle.damage(str(root)) == (found,)
+
+
 @pytest.mark.parametrize(
     "damage",
     [change_source, change_byte_code, add_extension_module, remove_source, link_elsewhere, open_to_all, give_away],

@@ -13,19 +13,26 @@ import asyncio
 import contextlib
 import json
 import pathlib
+import socket
 import subprocess
+import sys
+import threading
+import time
 import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Method
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError, root_socket
 
 from tests.integration.agent.cni.shim import Shim
 from tests.integration.agent.daemon_under_test import Daemon, install_engine
 from tests.integration.attacks import hostile_reader
 from tests.integration.attacks.local_users import (
     GID,
+    GROUP,
     MEMBER,
     OTHER_MEMBER,
     ask,
@@ -33,7 +40,7 @@ from tests.integration.attacks.local_users import (
     say,
     start,
 )
-from tests.unit.agent.api.live_server import LiveServer
+from tests.unit.agent.api.live_server import LiveServer, eventually, everything
 
 SOURCE = pathlib.Path(hostile_reader.__file__).read_text("utf-8")
 
@@ -276,6 +283,96 @@ def test_all_of_it_at_once(daemon: Daemon) -> None:
     assert daemon.memory() - before < 12 * 1024
     said = daemon.log.read_bytes()[log:].decode()
     assert "Traceback" not in said and len(said.splitlines()) <= 40, said
+
+
+class CountingServer:
+    """The agent's API in this process, with a record of what its event loop begins and ends, in order.
+
+    The readers' method ends at once. An ADD goes through the loop 3,000 times, as one that waits for other threads.
+    """
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.order: list[str] = []
+        self.seconds = 0.0  # that the last ADD took on the loop
+        self.live = LiveServer(folder, group=GROUP)
+        self.live.cni = self._add
+        self.live.server.calls._methods["read"] = Method(self._read)  # type: ignore[index]
+        folder.chmod(0o755)
+
+    async def _read(self, params: dict[str, t.Any], peer: Peer) -> dict[str, t.Any]:
+        self.order.append("read")
+        return {}
+
+    async def _add(self, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
+        self.order.append("begin")
+        began = time.monotonic()
+        for dummy in range(3000):
+            await asyncio.sleep(0)
+        self.seconds = time.monotonic() - began
+        self.order.append("end")
+        return 0, b"{}"
+
+    @contextlib.contextmanager
+    def stopped(self) -> t.Iterator[None]:
+        """Stop the event loop, so that what arrives meanwhile waits in the kernel."""
+        stopped, go_on = threading.Event(), threading.Event()
+
+        def wait() -> None:
+            stopped.set()
+            go_on.wait()
+
+        self.live.loop.call_soon_threadsafe(wait)
+        assert stopped.wait(60)
+        try:
+            yield
+        finally:
+            go_on.set()
+
+
+def test_an_add_waits_behind_no_queue_of_readers(tmp_path: pathlib.Path) -> None:
+    """Queue thousands of requests on as many connections as members may have, before root asks for an ADD.
+
+    Gain: Containers that start late, or not before their runtime gives up.
+    Precedent: CWE-400, CWE-405.
+    Result: While the ADD waits and runs, the agent handles a few of the queued requests; the others come afterwards.
+    """
+    server = CountingServer(tmp_path)
+    ask = json.dumps({"method": "read"}) + "\n"
+    processes = []
+    try:
+        for uid in range(MEMBER, MEMBER + 4):
+            who = ["setpriv", f"--reuid={uid}", f"--regid={uid}", f"--groups={GID}"]
+            command = [*who, sys.executable, "-I", "-c", HOLD]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            processes.append(subprocess.Popen(command, cwd=tmp_path, **pipes))
+        with server.stopped():
+            for process in processes:
+                assert process.stdin and process.stdout
+                process.stdin.write(json.dumps([32, ask * 200, 0]).encode())
+                process.stdin.close()
+                assert process.stdout.readline() == b"[]\n"
+        eventually(lambda: server.order.count("read") > 10)
+        waiting, running = [], []
+        for dummy in range(20):
+            with socket.socket(socket.AF_UNIX) as root:
+                with server.stopped():
+                    root.connect(root_socket(server.live.path))
+                    root.sendall(b"CNI 1\nCNI_COMMAND=ADD\n\n{}")
+                    root.shutdown(socket.SHUT_WR)
+                    seen = len(server.order)
+                assert everything(root).endswith(b"{}")
+            new = server.order[seen:]
+            waiting.append(new[: new.index("begin")].count("read"))
+            running.append((new[new.index("begin") : new.index("end")].count("read"), server.seconds))
+        assert server.order.count("read") < 4 * 32 * 200, "nothing was queued any more"
+        assert max(waiting) <= 3 and sum(waiting) <= 30, waiting
+        # One may have begun before, and one begins each tenth of a second; see fair_share.py.
+        assert all(reads <= 2 + seconds / 0.1 for reads, seconds in running), running
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+        server.live.close()
 
 
 @pytest.mark.parametrize("carrier", ["nc", "python3"])

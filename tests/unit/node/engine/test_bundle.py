@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file
 
 SOURCE = str(pathlib.Path(bundle.__file__).resolve().parents[2])
@@ -121,6 +121,72 @@ def test_a_damaged_engine_is_told_and_installed_again(source, tmp_path):
     assert install(source, root) is True
     assert bundle.damage(str(root)) == ()
     assert sorted(os.listdir(root)) == sorted([bundle.installed_digest(str(root)), "current", "manifests", "start"])
+
+
+def test_modes_and_owners_around_an_engine_are_repaired(source, tmp_path):
+    root = tmp_path / "lib"
+    install(source, root)
+    digest = bundle.installed_digest(str(root))
+    manifest = root / "manifests" / f"{digest}.json"
+    for path in (root, root / "manifests", root / "start", manifest):
+        os.chown(path, 65534, 65534)
+        path.chmod(0o777)
+    os.chown(root / "current", 65534, 65534, follow_symlinks=False)
+    assert bundle.damage(str(root)) == (
+        *(
+            text
+            for path in (root, root / "manifests", root / "start")
+            for text in (f"{path} may be written by others (mode 0777)", f"{path} belongs to user 65534")
+        ),
+        f"{root}/current belongs to user 65534",
+        f"{manifest} may be written by others (mode 0777)",
+        f"{manifest} belongs to user 65534",
+    )
+    assert install(source, root) is True
+    assert bundle.damage(str(root)) == ()
+    assert install(source, root) is False
+
+
+def test_an_engine_is_put_into_no_folder_that_others_may_replace(source, tmp_path):
+    root = tmp_path / "open" / "lib"
+    root.parent.mkdir()
+    root.parent.chmod(0o777)
+    with pytest.raises(bundle.BundleError) as error:
+        install(source, root)
+    assert str(error.value) == (
+        f"the engine cannot be put into {root}: {root.parent} may be written by others (mode 0777). Users who may "
+        "write there can replace what root runs. Have root own these folders, take the right to write from group "
+        "and others (chmod go-w), then run again. What was there before stands unchanged."
+    )
+    assert not root.exists()
+    # In a sticky folder nobody else can rename root's folders.
+    root.parent.chmod(0o1777)
+    assert install(source, root) is True
+
+
+@pytest.mark.parametrize(("group", "harmless"), [(50, True), (65534, False)])
+def test_group_staff_may_write_the_folders_above_as_debian_allows(source, tmp_path, group, harmless):
+    root = tmp_path / "local" / "lib"
+    root.parent.mkdir()
+    os.chown(root.parent, 0, group)
+    root.parent.chmod(0o2775)
+    assert (engine_start.above(str(root)) == []) is harmless
+    root.parent.chmod(0o2777)
+    assert [one.text for one in engine_start.above(str(root))] == [
+        f"{root.parent} may be written by others (mode 2777)"
+    ]
+
+
+def test_a_link_to_the_engines_is_followed(source, tmp_path):
+    """Also the folders above the place that the link leads to must be root's."""
+    root = tmp_path / "link"
+    (tmp_path / "other").mkdir()
+    root.symlink_to(tmp_path / "other" / "lib")
+    (tmp_path / "other" / "lib").mkdir()
+    assert install(source, root) is True
+    assert bundle.damage(str(root)) == ()
+    (tmp_path / "other").chmod(0o777)
+    assert bundle.damage(str(root)) == (f"{tmp_path}/other may be written by others (mode 0777)",)
 
 
 def test_a_damaged_bundle_is_refused_and_the_engine_in_use_stays(source, tmp_path):

@@ -75,20 +75,3 @@ def test_an_answer_with_and_without_a_discovered_interpreter(discovered: t.Optio
     }  # fmt: skip
     passed = module_answer.passed_on("route", answer, discovered, "/usr/bin/python3")
     assert passed == {"changed": True, "plan": ["x"], "warnings": ["w"], **facts}
-
-
-def test_messages_and_diffs_command_no_terminal() -> None:
-    hostile = "\x1b]0;owned\x07\u202eread\x1b[2J"
-    shown = "\\x1b]0;owned\\x07\\u202eread\\x1b[2J"
-    answer = {
-        "msg": hostile,
-        "warnings": [hostile],
-        "diff": [{"prepared": f"{hostile}\n+ route\t1\n"}],
-        "plan": ["+ route"],
-    }
-    assert module_answer.passed_on("route", answer, None, None) == {
-        "msg": shown,
-        "warnings": [shown],
-        "diff": [{"prepared": f"{shown}\n+ route\t1\n"}],
-        "plan": ["+ route"],
-    }

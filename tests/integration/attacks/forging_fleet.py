@@ -1,0 +1,102 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An inventory whose nodes answer what a test says, run by Ansible with its default configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import sys
+import typing as t
+
+import yaml
+
+from tests.integration.ansible_playbook import BIN, ROOT
+
+Answer = t.Union[str, t.Mapping[str, t.Any]]
+
+_FORGER = """\
+#!{python}
+import json, os, re, sys
+module = re.search(r"(?:AnsiballZ_)?(\\w+)\\.py$", sys.argv[1]).group(1)
+if module.startswith("async_"):  # runs the module, or reads its answer
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+with open({answers!r}) as stream:
+    answers = json.load(stream)
+answer = answers.get(module, answers["*"])
+print(json.dumps({{"changed": False, **answer}}) if isinstance(answer, dict) else answer)
+"""
+
+
+class Fleet:
+    """An inventory of two nodes: root on n1 controls its answers, n2 is honest."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.inventory = folder / "inventory" / "hosts.yml"
+        self.inventory.parent.mkdir()
+        (folder / "default.cfg").touch()
+        hosts = {
+            name: {"calico_node_address": f"10.0.0.{number}/24", "ansible_python_interpreter": self._forger(name)}
+            for number, name in enumerate(("n1", "n2"), 1)
+        }
+        deny = {
+            "kind": "GlobalNetworkPolicy",
+            "metadata": {"name": "closed"},
+            "spec": {"selector": "app == 'w2'", "types": ["Ingress"], "ingress": []},
+        }
+        fleet = {
+            "ansible_connection": "local",
+            "calico_ip_pools": [{"name": "pool", "cidr": "10.244.0.0/16"}],
+            "calico_workloads": [{"name": w, "node": n, "labels": {"app": w}} for w, n in (("w1", "n1"), ("w2", "n2"))],
+            "calico_policies": [deny],
+        }
+        groups = {"rack_a": {"hosts": {"n1": {}}}, "rack_b": {"hosts": {"n2": {}}}}
+        self.inventory.write_text(yaml.safe_dump({"calico_nodes": {"vars": fleet, "hosts": hosts, "children": groups}}))
+        self.answers({})
+        self.answers({}, "n2")
+
+    def _forger(self, name: str) -> str:
+        path = self.folder / f"python-{name}"
+        path.write_text(_FORGER.format(python=sys.executable, answers=str(self.folder / f"answers-{name}.json")))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    def answers(self, answer: Answer, host: str = "n1", **by_module: Answer) -> None:
+        """Set the answers of `host`: those of `by_module` to these modules, and `answer` to all others.
+
+        A text is what the module prints in place of JSON.
+        """
+        (self.folder / f"answers-{host}.json").write_text(json.dumps({"*": answer, **by_module}))
+
+    def run(self, program: str, *words: t.Union[str, pathlib.Path]) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        environment = {
+            **kept,
+            "LC_ALL": "C.UTF-8",
+            "ANSIBLE_CONFIG": str(self.folder / "default.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".build" / "collections"),
+            "ANSIBLE_HOME": str(self.folder / "home"),
+            "ANSIBLE_NOCOLOR": "1",
+        }
+        return subprocess.run(
+            [BIN / program, *words, "-i", self.inventory],
+            cwd=self.folder, env=environment, capture_output=True, encoding="utf-8", timeout=300, check=False,
+        )  # fmt: skip
+
+    def play(self, *tasks: t.Mapping[str, t.Any], gather: bool = False, more: t.Sequence[t.Any] = ()) -> str:
+        """Return the output of a play with these tasks, as one line; `more` are the plays after it."""
+        first = {"hosts": "calico_nodes", "gather_facts": gather, "tasks": list(tasks)}
+        path = self.folder / "play.yml"
+        path.write_text(json.dumps([first, *more]))
+        return re.sub(r"\s+", " ", self.printed(path))
+
+    def printed(self, playbook: pathlib.Path, *words: str) -> str:
+        """Return all that ansible-playbook prints, as it is."""
+        done = self.run("ansible-playbook", playbook, *words)
+        return done.stdout + done.stderr
