@@ -28,7 +28,8 @@ DIRECTIONS = (INGRESS, EGRESS)
 class NodeChains:
     """The endpoints and policies of one node during a compilation for IP version `family`.
 
-    `hosts` are the node's host endpoints, `groups` a mapping from ID to group of workloads. `memory` caches chains.
+    `hosts` are the node's host endpoints, `groups` a mapping from ID to group of workloads. `memory` caches chains and
+    their targets.
     """
 
     def __init__(
@@ -130,9 +131,9 @@ def member_sets(
 
 
 def sorted_out(endpoints: t.Iterable[LocalEndpoint]) -> tuple[list[LocalEndpoint], list[LocalEndpoint]]:
-    """Return (host endpoints, workloads). If several are for one interface, only the first is kept.
+    """Return (host endpoints, workloads), each in the given order.
 
-    In a NodePolicy the first is the one with the lowest name.
+    If several host endpoints, or several workloads, are for one interface, only the first is kept.
     """
     hosts: dict[str, LocalEndpoint] = {}
     workloads: dict[str, LocalEndpoint] = {}

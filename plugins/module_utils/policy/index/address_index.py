@@ -16,7 +16,10 @@ from .labels import Labels, effective_labels, labels_by_profile
 
 @dataclasses.dataclass(frozen=True)
 class AddressOwner:
-    """An endpoint or a network set that has an address, with its own and inherited labels."""
+    """An endpoint or a network set that has an address, with its own and inherited labels.
+
+    `kind` is "WorkloadEndpoint", "HostEndpoint", "NetworkSet" or "GlobalNetworkSet". Network sets have no ports.
+    """
 
     kind: str
     name: str

@@ -24,7 +24,7 @@ POLICY, PROFILE, TIER, NO_PROFILE, HOST = "policy", "profile", "tier", "no-profi
 #: Names of the kind HOST: the reasons for which the host drops packets without policy.
 UNKNOWN_INTERFACE, SPOOFED, INVALID_STATE = "unknown-interface", "spoofed", "invalid-state"
 ENCAPSULATION, ENDPOINT_TO_HOST = "encapsulation", "endpoint-to-host"
-#: The name for packets of a connection that was allowed when it began, and that a new policy denies.
+#: Another name of the kind HOST: for packets of a connection that was allowed when it began and is denied since.
 CUT = "cut"
 
 _DIRECTIONS = {"in": INGRESS, "out": EGRESS}
@@ -50,8 +50,8 @@ class Reason(t.NamedTuple):
 def shortened(name: str, room: int = 34) -> str:
     """Return `name` as it occurs in a prefix, with at most `room` characters.
 
-    A longer name, or one with characters other than letters, digits and "._/-", is cut and ends with "~" and 12 hex
-    digits of its SHA-256. Other characters become "_".
+    A longer name, or one with characters other than letters, digits and "._/-", is cut to `room` - 13 characters, and
+    "~" and 12 hex digits of its SHA-256 are added. Other characters become "_".
     """
     plain = _OTHER_THAN_NAMES.sub("_", name)
     if plain == name and len(name) <= room:
