@@ -65,7 +65,7 @@ class Seconds:
 
 @dataclasses.dataclass(frozen=True)
 class _BfdFields:
-    """The fields of a mapping `bfd`. Intervals are in milliseconds; 0 leaves the default."""
+    """The fields of a mapping `bfd`. `minRx` and `minTx` are intervals in milliseconds."""
 
     minRx: int = field(Integer(10, 60000, Bfd.min_rx), Bfd.min_rx)
     minTx: int = field(Integer(10, 60000, Bfd.min_tx), Bfd.min_tx)
