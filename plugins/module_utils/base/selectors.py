@@ -525,7 +525,7 @@ class _Parser:
                 continue
             leaf = self.leaf()
             groups[-1].conjunction.append(Not(leaf) if negated else leaf)
-            # After it come closing parentheses, and then "&&", "||" or the end.
+            # After the operation come closing parentheses, and then "&&", "||" or the end.
             while self.accept(")"):
                 if len(groups) == 1:
                     self.at -= 1

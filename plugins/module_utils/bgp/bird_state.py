@@ -136,7 +136,10 @@ class Vtep6:
 
 @dataclasses.dataclass(frozen=True)
 class Bird:
-    """The data for the bird.cfg template. The template contains syntax, not decisions."""
+    """The data for the bird.cfg template of one node. The template contains syntax, not decisions.
+
+    `address` and `subnet` are "" for a node without IPv4, `address6` and `subnet6` for one without IPv6.
+    """
 
     router_id: str
     address: str
@@ -146,7 +149,7 @@ class Bird:
     blocks: tuple[str, ...] = ()  # own blocks, spare ones included, that may be advertised
     pools: tuple[BirdPool, ...] = ()
     peers: tuple[BirdPeer, ...] = ()
-    cluster_id: t.Optional[str] = None  # set on a route reflector
+    cluster_id: t.Optional[str] = None  # set on a route reflector, else None
     workload_node: bool = True  # False: a pure reflector, writes no workload routes
     log_severity: str = "Info"
     graceful_restart_time: int = 120  # seconds

@@ -222,7 +222,8 @@ class Peering:
     def _back(self, own: Speaker, definition: _Definition) -> t.Iterator[_Keyed]:
         """Yield ((address, port), session) for each session that a BGPPeer gives to `own`, a peer that it names.
 
-        The ends are swapped: there is one session for each node that the BGPPeer is for, and each family of both.
+        The ends are swapped: there is one session for each other node that the BGPPeer is for, in each family of
+        `definition.families()` in which both have an address.
         """
         peer, extensions = definition.given.peer, definition.given.extensions
         back: dict[str, t.Any] = {"source_address": "" if peer.sourceAddress == "None" else None}

@@ -84,7 +84,7 @@ def apply(
     if before == text and known == wanted and not secrets_file.open_to_others(path):
         if not unread(path, socket):
             return Outcome(False, False, before, text)
-        _parse(path, text, path, program)  # a snippet may be what is new
+        _parse(path, text, path, program)  # BIRD may not have read a snippet yet, which may be wrong
         return Outcome(False, reload(socket, seconds), before, text)
     if passwords is not None:
         # The passwords are written first, and with those that the old bird.cfg needs: so BIRD can start with the old
@@ -138,7 +138,7 @@ def _configure(client: BirdClient, command: str, seconds: float) -> None:
     if kernel_sync.is_deaf(client):
         kernel_sync.wait_for_first_scan(client)
     end = time.monotonic() + seconds
-    # 0003: done. 0004: in progress. 0005: queued behind an older one.
+    # BIRD's codes: 3: the reconfiguration is done. 4: it is in progress. 5: it is queued behind an older one.
     answer = client.ask(command)
     if answer.code == 3:
         return

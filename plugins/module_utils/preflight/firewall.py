@@ -18,7 +18,7 @@ _CALICO_COMMENT = re.compile(r'--comment "?cali:')
 _NFT_CHAIN = re.compile(r"chain (\S+) \{\s*type filter hook forward [^}]*?policy drop;", re.DOTALL)
 _NFT_TABLE = re.compile(r"^table (\S+ \S+) \{(.*?)^\}", re.DOTALL | re.MULTILINE)
 
-#: The nftables chains of iptables and ip6tables, which their own programs read.
+#: (table, chain) in nftables of the chain FORWARD of iptables and ip6tables, which their own programs read.
 _IPTABLES = (("ip filter", "FORWARD"), ("ip6 filter", "FORWARD"))
 #: The families of tables through which packets of each IP version pass.
 _NFT_FAMILIES = {"ipv4": ("ip", "inet"), "ipv6": ("ip6", "inet")}

@@ -142,7 +142,7 @@ def _ipv6(files: Files, kernel: Kernel) -> Facts:
     if files.read(f"{conf}/all/forwarding").strip() == "0":
         for destination, attributes in kernel.routes(protocol=_ADVERTISED, family=6):
             device = attributes.device or ""
-            if device.startswith("cali") or device in TUNNELS:  # an attacker's route, which is removed
+            if device.startswith("cali") or device in TUNNELS:  # only an attacker's routes do: the node removes them
                 continue
             if destination == "::/0" and files.read(f"{conf}/{device}/accept_ra").strip() == "1":
                 advertised.append(device)

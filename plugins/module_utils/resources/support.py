@@ -37,7 +37,7 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
     if isinstance(resource, (GlobalNetworkPolicy, NetworkPolicy, Profile)):
         for dummy, path, rule in each_rule(resource):
             if rule.notICMP is not None and rule.notICMP.type is not None and rule.protocol is None:
-                # Calico accepts it and writes a rule that iptables refuses.
+                # Calico accepts a notICMP without a protocol, and writes a rule that iptables refuses.
                 yield Refused(
                     None,
                     "is given without a protocol.",

@@ -53,7 +53,7 @@ class NodeChains:
         self._marking = marking_chains(marks)
         self._memory = memory
         self._sets: dict[str, PolicyIpSet] = {}
-        # Chains of endpoints depend on these two in addition to the endpoint's own lists.
+        # Chains of endpoints depend on `_staged` and `_profiles` in addition to the endpoint's own lists.
         self._staged = frozenset(name for name, policy in node.policies.items() if policy.staged)
         self._profiles = frozenset(node.profiles)
         self._owners: dict[str, tuple[t.Union[Policy, PolicyProfile], str]] = {}

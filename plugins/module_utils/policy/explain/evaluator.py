@@ -136,7 +136,7 @@ class Evaluator:
                     break
                 staged_decided = staged_decided or bool(found)
             enforced = any(self.enforce_staged or not policy.staged for policy in applying)
-            # There are no default actions at the other hooks, because later hooks decide about the packet.
+            # Tiers have no default actions at the other hooks, because later hooks decide about the packet.
             if applying and not action and hook in (NORMAL, FORWARD) and (enforced or not staged_decided):
                 reason = "no policy of the tier that applies decides"
                 trace.append(EvaluationStep(tier.default_action, True, reason, tier=tier.name, staged=not enforced))

@@ -66,7 +66,11 @@ def prefix(reason: Reason) -> str:
 
 
 def reason(text: str) -> t.Optional[Reason]:
-    """Return the reason, with a shortened name, that the prefix `text` says, or None if it is not a prefix of ours."""
+    """Return the reason, with a shortened name, that the prefix `text` says, or None if it has another form.
+
+    The form is `verdict:direction:kind:rule:name`, with a direction of "in" or "out" and a number as the rule. The
+    words for verdict and kind are not checked.
+    """
     words = text.split(":", 4)
     if len(words) != 5 or words[1] not in _DIRECTIONS or not words[3].isdecimal():
         return None
