@@ -101,7 +101,10 @@ def _ipv6(text: str) -> t.Optional[int]:
 
 
 def parse_address(text: str) -> t.Optional[Address]:
-    """Return the address that `text` spells, or None if it is not an address."""
+    """Return the address that `text` spells, or None if it is not an address or has a zone.
+
+    An IPv4-mapped IPv6 address (::ffff:10.0.0.1) becomes the IPv4 address.
+    """
     number = _ipv4(text)
     if number is not None:
         return Address(4, number)
@@ -114,7 +117,8 @@ def parse_address(text: str) -> t.Optional[Address]:
 def parse_cidr(text: str) -> t.Optional[Cidr]:
     """Return the address and prefix length that `text` spells, or None if it is no CIDR.
 
-    An address without a prefix length is no CIDR. Bits beyond the prefix are accepted and kept in `number`.
+    An address without a prefix length is no CIDR. Bits beyond the prefix are accepted and kept in `number`. An
+    IPv4-mapped IPv6 range with a prefix length of 96 or more becomes the IPv4 range.
     """
     address, slash, length_text = text.partition("/")
     if not slash or not _LENGTH.fullmatch(length_text):
@@ -183,7 +187,7 @@ def format_address(version: int, value: int) -> str:
 def canonical_cidr(text: str) -> tuple[int, int, int]:
     """Return a CIDR as (IP version, first address as a number, prefix length).
 
-    Raise ValueError if `text` is not an address with a prefix length, or has bits set beyond the prefix.
+    Raise ValueError if `text` is not an address with a valid prefix length, or has bits set beyond the prefix.
     """
     address, slash, length = text.partition("/")
     version, value = canonical_address(address)
@@ -254,7 +258,10 @@ def host(address: str) -> str:
 
 
 def contains(cidr: str, address: str) -> bool:
-    """Return whether an address is in a CIDR; False if their IP versions differ."""
+    """Return whether an address is in a CIDR; False if their IP versions differ.
+
+    Both must be valid, and the CIDR must have no bits beyond its prefix.
+    """
     return inside(host(address), cidr)
 
 

@@ -17,10 +17,11 @@ _MIB = 1024 * 1024
 
 
 class DocumentLimits(t.NamedTuple):
-    """The limits of one document.
+    """The greatest size, number of values and depth of one text.
 
     `size` is in bytes; a text that is already decoded has those of its UTF-8 encoding. `values` is the number of keys,
-    scalars, mappings and lists, where those behind an alias count each time. `depth` is in levels of nesting.
+    scalars, mappings and lists, where those behind an alias count each time. `depth` is the number of mappings and
+    lists that are inside each other.
     """
 
     size: int
@@ -28,22 +29,23 @@ class DocumentLimits(t.NamedTuple):
     depth: int
 
 
-#: The limits for resources and variables that hold them, and those for the lockfile of a large fleet.
+#: RESOURCES is for resources and variables that hold them, LOCKFILE for the lockfile of a large fleet.
 RESOURCES = DocumentLimits(10 * _MIB, 1_000_000, 64)
 LOCKFILE = DocumentLimits(64 * _MIB, 10_000_000, 64)
 
-#: The most characters of a number. YAML reads 1:1:1... as a number to the base 60, in quadratic time.
+#: The most characters of a number in a document. YAML reads 1:1:1... as a number to the base 60, in quadratic time.
 _DIGITS = 64
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
-#: The tokens that matter for nesting in JSON. A string without a closing quote extends to the end of the text.
+#: Strings, and opening and closing brackets of JSON. A string without a closing quote extends to the end of the text.
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
 class BeyondLimits(ValueError):
-    """A document that is refused because it exceeds a limit or breaks a rule of JSON.
+    """A document that exceeds a limit, has too long a number or a repeated key, or breaks a rule of YAML or JSON.
 
-    `rule` says what is wrong, `remedy` how to go on. `line` counts from 1, and is None where it is not known.
+    `rule` says what is wrong, as a sentence without its subject, and `remedy` how to go on. `line` counts from 1, and
+    is None where it is not known.
     """
 
     def __init__(self, rule: str, remedy: str, line: t.Optional[int] = None) -> None:
@@ -54,18 +56,18 @@ class BeyondLimits(ValueError):
 
 
 def too_large(limits: DocumentLimits) -> BeyondLimits:
-    """Return the error for a document that is larger than `limits` allow."""
+    """Return, not raise, the error for a document of more than `limits.size`, which it states in whole MiB."""
     return BeyondLimits(f"is larger than {limits.size // _MIB} MiB.", "Split it into several files.")
 
 
 def too_deep(limits: DocumentLimits, line: t.Optional[int] = None) -> BeyondLimits:
-    """Return the error for a document that is nested deeper than `limits` allow."""
+    """Return, not raise, the error for a document with more than `limits.depth` levels; `line` counts from 1."""
     rule = f"is nested deeper than {limits.depth} levels."
     return BeyondLimits(rule, "No resource needs more than about ten: write it flat.", line)
 
 
 def too_many(limits: DocumentLimits, line: t.Optional[int] = None) -> BeyondLimits:
-    """Return the error for a document that has more values than `limits` allow."""
+    """Return, not raise, the error for a document with more than `limits.values` values; `line` counts from 1."""
     rule = f"has more than {limits.values:,} values, those of its aliases counted each time."
     return BeyondLimits(rule, "Split it into several files, and write out what its aliases stand for.", line)
 
@@ -80,8 +82,9 @@ def _check_size(text: str, limits: DocumentLimits) -> None:
 def check_yaml(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> None:
     """Check all YAML documents in `text` against `limits` without building their values.
 
-    `loader` is the PyYAML loader class that will load them. Raise BeyondLimits if a limit is exceeded, a number has
-    more than 64 characters, or a collection contains an alias of itself. Raise yaml.YAMLError if the text is not YAML.
+    `loader` is the PyYAML loader class that will load them. The values of all documents count together. Raise
+    BeyondLimits if a limit is exceeded, an unquoted number has more than 64 characters, or a collection contains an
+    alias of itself. Raise yaml.YAMLError if the text is not YAML.
     """
     import yaml
 
@@ -121,14 +124,14 @@ class _Size(t.NamedTuple):
 
 
 class _Walk:
-    """A count of a document's values and levels, with the expanded content of its aliases."""
+    """A count of the values and levels in a text, where an alias counts as much as the value it stands for."""
 
     def __init__(self, limits: DocumentLimits) -> None:
         self._limits = limits
         self._total = 0
         #: For each open collection: [its anchor, the total of values before it, the depth of its content].
         self._open: list[list[t.Any]] = []
-        #: The size of the value of each anchor, None for a collection that is still open.
+        #: The size of the value of each anchor in this document, None for a collection that is still open.
         self.anchors: dict[str, t.Optional[_Size]] = {}
 
     def scalar(self, anchor: t.Optional[str], line: int) -> None:
@@ -220,7 +223,10 @@ def _without_repetition(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
 
 
 def repeated(key: str, line: t.Optional[int] = None) -> BeyondLimits:
-    """Return the error for a mapping that has `key` twice. A long or unprintable key is shortened and escaped."""
+    """Return, not raise, the error for a mapping that has `key` twice; `line` counts from 1.
+
+    Of a key that is unprintable or has more than 80 characters, it shows the first 60, escaped.
+    """
     shown = key if len(key) <= 80 and key.isprintable() else f"{key[:60]!r}..."
     return BeyondLimits(f"has key {shown} twice.", "Remove one of them.", line)
 
@@ -228,7 +234,8 @@ def repeated(key: str, line: t.Optional[int] = None) -> BeyondLimits:
 def check_value(value: t.Any, limits: DocumentLimits = RESOURCES) -> None:
     """Raise BeyondLimits if a value that is already built has more values or levels than `limits` allow.
 
-    An object that occurs in several places, as YAML's aliases do, counts each time. Keys do not count.
+    `limits.size` is not checked. An object that occurs in several places, as YAML's aliases do, counts each time. Keys
+    do not count.
     """
     left = limits.values
     level: list[t.Any] = [value]

@@ -51,15 +51,19 @@ def _token(form: re.Pattern[str], kind: str, allowed: str, value: str) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def cidr(value: str) -> str:
-    """Return an IPv4 or IPv6 address or CIDR unchanged, or a refused token if `value` does not have that form."""
+    """Return an IPv4 or IPv6 address or CIDR unchanged, or a refused token if `value` does not have that form.
+
+    A refused token is a text that says what is wrong, and for which `check_line` raises. Numbers are not checked for
+    their range.
+    """
     return _token(_CIDR, "an address", "Allowed is an IPv4 or IPv6 address, with or without a prefix length", value)
 
 
 @functools.lru_cache(maxsize=8192)
 def interface(value: str) -> str:
-    """Return the name of an interface unchanged, or a refused token if `value` is not a valid name.
+    """Return the name of an interface unchanged, or a refused token, for which `check_line` raises, if it is invalid.
 
-    A `+` at its end is valid, too, and stands for any ending.
+    A name has at most 15 characters, and a `+` may follow, which stands for any ending.
     """
     allowed = "Allowed are 15 letters, digits and _.:@~=#$%&^- , the first a letter, digit, _ or ., and a + at the end"
     return _token(_INTERFACE, "an interface", allowed, value)
@@ -67,7 +71,10 @@ def interface(value: str) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def set_name(value: str) -> str:
-    """Return the name of an IP set unchanged, or a refused token if `value` is not a valid name."""
+    """Return the name of an IP set unchanged, or a refused token, for which `check_line` raises, if it is invalid.
+
+    A name has at most 31 characters.
+    """
     return _token(
         _SET, "an IP set", "Allowed are 31 letters, digits and _.:=~- , the first a letter, digit or _", value
     )
@@ -75,14 +82,21 @@ def set_name(value: str) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def chain(value: str) -> str:
-    """Return the name of a chain unchanged, or a refused token if `value` is not a valid name."""
+    """Return the name of a chain unchanged, or a refused token, for which `check_line` raises, if it is invalid.
+
+    A name has at most 28 characters.
+    """
     allowed = "Allowed are 28 letters, digits and _.:/=+~@- , the first a letter, digit, _, . or :"
     return _token(_CHAIN, "a chain", allowed, value)
 
 
 @functools.lru_cache(maxsize=65536)
 def word(value: str) -> str:
-    """Return the name of a protocol or a log prefix unchanged, or a refused token if `value` is not one plain word."""
+    """Return the name of a protocol or a log prefix unchanged, or a refused token if `value` is not one plain word.
+
+    A plain word has at most 63 letters, digits and _.:~/- and begins with a letter or digit. `check_line` raises for a
+    refused token.
+    """
     return _token(_WORD, "a word", "Allowed are 63 letters, digits and _.:~/- , the first a letter or digit", value)
 
 
@@ -93,7 +107,7 @@ def check_table(value: str) -> None:
 
 
 def check_chain(value: str, ours: bool) -> None:
-    """Raise NotEncodable if `value` cannot be the name of a chain.
+    """Raise NotEncodable if `value` cannot be the name of a chain: 1 to 28 letters, digits and _.:/=+~@- .
 
     With `ours` the name must begin with "cali-". Without, it may be a chain of others that holds a rule of ours.
     """

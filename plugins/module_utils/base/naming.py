@@ -16,7 +16,7 @@ import re
 import typing as t
 
 INTERFACE_PREFIX = "cali"
-#: Characters in a device's name: IFNAMSIZ of linux/if.h, less its final zero.
+#: The most bytes in a device's name: IFNAMSIZ of linux/if.h, less its final zero.
 DEVICE_NAME_LIMIT = 15
 
 #: The label that holds the namespace's name on endpoints and network sets in a namespace.
@@ -69,7 +69,7 @@ def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) ->
     """Return the name of the host side of a workload's veth pair.
 
     It is `prefix` and the first 11 hex digits of the SHA-1 of "namespace.name". Raise NamingError if the prefix is
-    longer than 4 characters or contains a character that a device's name cannot have.
+    longer than 4 bytes or contains white space, "/", ":" or a zero byte.
     """
     digits = hashlib.sha1(f"{namespace}.{name}".encode(), usedforsecurity=False).hexdigest()[:11]
     if len(prefix) + len(digits) > DEVICE_NAME_LIMIT:
@@ -100,7 +100,8 @@ def vtep_link_local(node: str) -> str:
 def link_local(mac: str) -> str:
     """Return the IPv6 link-local address that the kernel forms from a MAC address such as "66:0a:...".
 
-    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise ValueError if `mac` is not six pairs of hex digits.
+    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise ValueError if `mac` is not six pairs of hex digits. It
+    must not be empty.
     """
     octets = bytes.fromhex(mac.replace(":", ""))
     identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
@@ -129,8 +130,8 @@ def bird_peer_name(kind: str, address: str, port: t.Optional[int] = None) -> str
     return name if port is None else f"{name}_port_{port}"
 
 
-#: The longest name of a filter that is used as it is. BIRD symbols have at most 64 characters, and the text around the
-#: name takes the rest.
+#: The most characters of a BGPFilter's name that `bird_filter_name` leaves whole. BIRD symbols have at most 64
+#: characters, and the text around the name takes the rest.
 _FILTER_NAME_LIMIT = 45
 
 
@@ -138,7 +139,7 @@ def bird_filter_name(name: str, direction: str, version: int) -> str:
     """Return the symbol, in single quotes, of the BIRD function made from the BGPFilter `name`.
 
     `direction` is "import" or "export", `version` the IP version 4 or 6. A name of more than 45 characters is cut to
-    28 and followed by 16 hex digits of its SHA-256.
+    28 and followed by "_" and 16 upper-case hex digits of its SHA-256.
     """
     if len(name) > _FILTER_NAME_LIMIT:
         digest = hashlib.sha256(name.encode()).hexdigest().upper()
@@ -155,7 +156,10 @@ def handle_id(network: str, container_id: str) -> str:
 
 
 def tunnel_handle_id(tunnel: str, node: str) -> str:
-    """Return the IPAM handle of a node's tunnel address. Raise NamingError if `tunnel` is not one of TUNNELS."""
+    """Return the IPAM handle of a node's tunnel address, "TUNNEL-tunnel-addr-NODE".
+
+    Raise NamingError if `tunnel` is not one of TUNNELS.
+    """
     if tunnel not in TUNNELS:
         raise NamingError("tunnel", tunnel, "is not a kind of tunnel.", f"Use one of {', '.join(TUNNELS)}.")
     return f"{tunnel}-tunnel-addr-{node}"

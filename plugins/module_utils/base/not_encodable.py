@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-_SHOWN = 60  # characters of a value
+_SHOWN = 60  # characters of the value in the text of a NotEncodable
 
 
 class NotEncodable(ValueError):
-    """A value that is not one token of `protocol`, or not the kind of token that is needed.
+    """A value that cannot be written in the text protocol `protocol`, for example in the input of iptables-restore.
 
-    `kind` is the kind that is needed ("an address"), `allowed` describes the texts that are valid for it.
+    `value` is that value. `kind` is the kind of text that is needed ("an address"), `allowed` describes the texts that
+    are valid for it, or says what is wrong with the value.
     """
 
     def __init__(self, protocol: str, kind: str, value: object, allowed: str) -> None:
@@ -28,8 +29,8 @@ class NotEncodable(ValueError):
 def shown(value: object, most: int = 400) -> str:
     """Return `repr(value)`, shortened if it is long, so that it can be shown in a message.
 
-    A text of more than `most` characters is cut to `most`, with "..." and its length behind it. The representation of
-    any other value is cut to `most` characters if it has more than four times as many.
+    A text of more than `most` characters is cut to `most` before it is represented, and "..." and its full length are
+    added. Any other representation is cut to `most` characters and "..." if it has more than four times as many.
     """
     if isinstance(value, str) and len(value) > most:
         return f"{value[:most]!r}... ({len(value)} characters)"

@@ -20,7 +20,10 @@ LIMIT = 64 << 20
 
 
 def pack(data: t.Any) -> str:
-    """Return `data` as compressed JSON in base64. Raise TypeError if JSON cannot represent a value in it."""
+    """Return `data` as compressed JSON in base64.
+
+    Raise TypeError if JSON cannot represent a value in it, ValueError if a value contains itself.
+    """
     return base64.b64encode(zlib.compress(json.dumps(data).encode(), 1)).decode()
 
 

@@ -391,7 +391,8 @@ def _steps(root: Expression) -> list[tuple[_Test, int, int]]:
 
 # --- text to tokens -------------------------------------------------------------------------------------------------
 
-# The white space that is accepted inside a keyword of two words, and inside the parentheses of has(), all(), global().
+# The white space that is accepted between the words of "not in", "starts with" and "ends with", and inside the
+# parentheses of has(), all() and global().
 _GAP = r"[\t\n\f\r ]*"
 _LABEL = r"[a-zA-Z0-9_./-]{1,512}"
 
@@ -414,7 +415,7 @@ _HALVES = {"=": '"=="', "&": '"&&"', "|": '"||"'}
 
 
 class _Token(t.NamedTuple):
-    kind: str  # the punctuation itself, the name of a group above, or "string", "end", "error"
+    kind: str  # the punctuation itself, the name of a group of _OPERATOR or _TERM, or "string", "end", "error"
     value: str  # a label, a string, or in an error what was expected
     start: int
 
@@ -488,7 +489,7 @@ class _Group:
 
 
 class _Parser:
-    """A parser of one text. `at` is the index of the next token."""
+    """A parser of one text into the tree of a selector. `at` is the index of the next token."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -496,7 +497,7 @@ class _Parser:
         self.at = 0
 
     def fail(self, expected: str) -> SelectorError:
-        """Return, not raise, the error that the next token is not what `expected` says."""
+        """Return, not raise, the error at the next token, with `expected` unless the tokenizer expected something."""
         token = self.tokens[self.at]
         # The tokenizer's own expectation is more precise. It has none where any term would be valid.
         return SelectorError(self.text, token.start, (token.kind == "error" and token.value) or expected)
@@ -524,7 +525,7 @@ class _Parser:
                 continue
             leaf = self.leaf()
             groups[-1].conjunction.append(Not(leaf) if negated else leaf)
-            # After it come closing parentheses, and then "&&", "||" or the end.
+            # After the operation come closing parentheses, and then "&&", "||" or the end.
             while self.accept(")"):
                 if len(groups) == 1:
                     self.at -= 1
@@ -570,7 +571,10 @@ class _Parser:
         raise self.fail(_AN_OPERATOR)
 
     def set(self) -> tuple[str, ...]:
-        """Consume a set and return its strings, sorted and unique. Raise SelectorError if there is no set."""
+        """Consume a set, such as `{"a", "b"}`, and return its strings, sorted and unique.
+
+        Raise SelectorError if the next tokens are no set.
+        """
         if not self.accept("{"):
             raise self.fail('a set such as {"a", "b"}')
         values: set[str] = set()
@@ -586,9 +590,10 @@ class _Parser:
 
 
 def parse(text: str) -> Selector:
-    """Return the selector that `text` spells, from a cache if possible. Raise SelectorError if it is not a selector.
+    """Return the selector that `text` spells, from a cache if possible.
 
-    The cache holds the last 1024 texts. Use `parse_once` for texts that callers of an API send.
+    Raise SelectorError if it is not a selector or not a str. The cache holds the last 1024 texts. Use `parse_once` for
+    texts that callers of an API send.
     """
     if not isinstance(text, str):
         raise SelectorError(str(text), 0, "a text")
@@ -600,7 +605,7 @@ def parse_once(text: str) -> Selector:
     return Selector(_Parser(text).selector())
 
 
-# Fleets repeat the same few selectors, and a Selector is immutable.
+# The cache of `parse`: fleets repeat the same few selectors, and a Selector is immutable.
 @functools.lru_cache(maxsize=1024)
 def _parse(text: str) -> Selector:
     return Selector(_Parser(text).selector())

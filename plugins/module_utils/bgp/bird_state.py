@@ -19,9 +19,10 @@ from .filter_rules import FilterFunction
 
 @dataclasses.dataclass(frozen=True)
 class BirdRoute:
-    """A route that BIRD is expected to write (protocol bird). It serves the plan and the checks; no driver writes it.
+    """A route to another node's block that BIRD is expected to write to the kernel. No driver writes it.
 
-    `gateway` is "" if `next_hop` lies in another subnet and no tunnel is used: then the underlay's routing decides.
+    `destination` is a CIDR, `node` the node that has the block. `gateway` is "" if `next_hop` lies in another subnet
+    and no tunnel is used: then the underlay's routing decides. `mtu` is in bytes, None if the route sets none.
     """
 
     destination: str
@@ -35,7 +36,10 @@ class BirdRoute:
 
 @dataclasses.dataclass(frozen=True)
 class Bfd:
-    """Bidirectional forwarding detection (RFC 5880) for one session. Intervals are in milliseconds."""
+    """Bidirectional forwarding detection (RFC 5880) for one session.
+
+    `min_rx` and `min_tx` are intervals in milliseconds, `multiplier` the number of packets that may be missed.
+    """
 
     min_rx: int = 100
     min_tx: int = 100
@@ -44,11 +48,12 @@ class Bfd:
 
 @dataclasses.dataclass(frozen=True)
 class BirdPeer:
-    """One BGP session. It carries the routes of the family of its addresses.
+    """One BGP session of a node with the peer `address`. It carries the routes of the family of its addresses.
 
-    Where a field is None, the default for all sessions applies (Bird.with_defaults). `kind` is mesh, client (this node
-    reflects routes for the peer), reflector (the peer reflects routes for this node), node (any other session with a
-    node of the fleet) or external (a session with a router outside of the fleet).
+    `as_number` is the peer's. `kind` is mesh, client (this node reflects routes for the peer), reflector (the peer
+    reflects routes for this node), node (any other session with a node of the fleet) or external (a session with a
+    router outside of the fleet). Times are in seconds. A None of a field that `Bird.with_defaults` fills means the
+    default for all sessions. Any other None means that BIRD's own default applies or the feature is off.
     """
 
     name: str  # BIRD protocol name, Mesh_10_10_1_12
@@ -63,9 +68,9 @@ class BirdPeer:
     local_port: t.Optional[int] = None
     local_as: t.Optional[int] = None
     source_address: t.Optional[str] = None  # None: the node's address of that family; "": the kernel chooses
-    cluster_id: t.Optional[str] = None  # this node reflects for the peer, in that cluster
-    password: str = ""  # name of the secret, name:key
-    ttl_security: t.Optional[int] = None  # hops (RFC 5082)
+    cluster_id: t.Optional[str] = None  # this node reflects for the peer, in that cluster; None: it does not
+    password: str = ""  # name of the secret, name:key; "": no password
+    ttl_security: t.Optional[int] = None  # the most hops to the peer (RFC 5082); None: off
     hold_time: t.Optional[int] = None
     keepalive_time: t.Optional[int] = None
     connect_retry_time: t.Optional[int] = None
@@ -73,8 +78,8 @@ class BirdPeer:
     long_lived_stale_time: t.Optional[int] = None  # RFC 9494
     bfd: t.Optional[Bfd] = None
     next_hop: str = "auto"  # auto, self or keep
-    allow_local_as: t.Optional[int] = None
-    reachable_by: str = ""  # gateway of a host route to the peer
+    allow_local_as: t.Optional[int] = None  # how often the own AS number may be in the path of a received route
+    reachable_by: str = ""  # gateway of a host route to the peer; "": no such route
     filters: tuple[str, ...] = ()  # names of BGPFilters, in their order
 
 
@@ -83,7 +88,8 @@ class BirdPool:
     """An IP pool as BIRD's kernel filter treats it.
 
     `device` is the tunnel device, or "" for direct routes. With `cross_subnet` the device is used only for nodes
-    outside of the node's own subnet.
+    outside of the node's own subnet. `mtu` is in bytes, and None if routes set none. Without `export`, this node does
+    not advertise its blocks in the pool.
     """
 
     cidr: str
@@ -91,7 +97,7 @@ class BirdPool:
     cross_subnet: bool = False
     mtu: t.Optional[int] = None
     export: bool = True
-    block_size: t.Optional[int] = None  # prefix length of its blocks: other lengths are not accepted from peers
+    block_size: t.Optional[int] = None  # prefix length of its blocks, the only one accepted from peers; None: any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +113,7 @@ class BackupRoute:
 
 @dataclasses.dataclass(frozen=True)
 class Communities:
-    """The communities that this node adds to its routes inside `cidr` (BGPConfiguration's prefixAdvertisements).
+    """The communities that this node adds to the routes inside `cidr` that it advertises (prefixAdvertisements).
 
     `standard` communities have two numbers (RFC 1997), `large` ones three (RFC 8092).
     """
@@ -130,7 +136,10 @@ class Vtep6:
 
 @dataclasses.dataclass(frozen=True)
 class Bird:
-    """The data for the bird.cfg template. The template contains syntax, not decisions."""
+    """The data for the bird.cfg template of one node. The template contains syntax, not decisions.
+
+    `address` and `subnet` are "" for a node without IPv4, `address6` and `subnet6` for one without IPv6.
+    """
 
     router_id: str
     address: str
@@ -140,7 +149,7 @@ class Bird:
     blocks: tuple[str, ...] = ()  # own blocks, spare ones included, that may be advertised
     pools: tuple[BirdPool, ...] = ()
     peers: tuple[BirdPeer, ...] = ()
-    cluster_id: t.Optional[str] = None  # set on a route reflector
+    cluster_id: t.Optional[str] = None  # set on a route reflector, else None
     workload_node: bool = True  # False: a pure reflector, writes no workload routes
     log_severity: str = "Info"
     graceful_restart_time: int = 120  # seconds
@@ -149,11 +158,11 @@ class Bird:
     long_lived_stale_time: t.Optional[int] = None  # seconds; None: no long-lived graceful restart
     address6: str = ""  # the node's own, "" without one
     subnet6: str = ""
-    secrets: tuple[str, ...] = ()  # names of the secrets that peers use; their values are in a separate file
+    secrets: tuple[str, ...] = ()  # names (name:key) of the secrets that peers use; their values are in another file
     backups: tuple[BackupRoute, ...] = ()
     backup_pools: tuple[BirdPool, ...] = ()  # pools whose backup routes use another device than in `pools`
-    backups_lead: bool = False  # BGP routes to these blocks use it, too: the peer that sent them may end its session
-    routers_alone: tuple[str, ...] = ()  # then: blocks routed as in `pools` if they come from external peers only
+    backups_lead: bool = False  # BGP routes to the destinations of `backups` get their next hops and `backup_pools`
+    routers_alone: tuple[str, ...] = ()  # if any: `backups_lead` is for these blocks only, unless from external peers
     vteps6: tuple[Vtep6, ...] = ()  # the other nodes' tunnel ends, if an IPv6 pool is tunnelled
     filters: tuple[FilterFunction, ...] = ()  # functions of the BGPFilters that peers name, in order of their symbols
     communities: tuple[Communities, ...] = ()

@@ -16,10 +16,10 @@ IMPORT, EXPORT = "import", "export"
 
 @dataclasses.dataclass(frozen=True)
 class FilterOperation:
-    """A change to a route that a rule accepts. `kind` says what `numbers` are.
+    """A change to a route. `kind` is community, large_community, as_path or local_pref.
 
-    They are the two numbers of a community, the three of a large_community, the AS numbers that as_path prepends (in
-    their order in the path), or the one number of local_pref.
+    `numbers` are the two numbers of a community, the three of a large_community, the AS numbers that as_path prepends
+    (in their order in the path), or the one number of local_pref.
     """
 
     kind: str
@@ -28,18 +28,20 @@ class FilterOperation:
 
 @dataclasses.dataclass(frozen=True)
 class FilterRule:
-    """One rule of a filter. An empty field, or None, matches every route.
+    """One rule of a filter. A condition that is empty, False or None matches every route.
 
-    `operator` is In or NotIn (prefixes inside `net`, of `lengths` if given), or Equal or NotEqual. `community` has 2 or
-    3 numbers. `local_pref` matches routes with this preference and, with `unset_local_pref`, also routes without any.
+    `operator` In matches prefixes inside `net` whose length is in `lengths`, if given; Equal matches `net` itself.
+    NotIn and NotEqual match all prefixes that In and Equal do not match. `community` has 2 or 3 numbers. `local_pref`
+    matches routes with this preference and, with `unset_local_pref`, also routes without any. `accept` is the verdict
+    on a route that matches; `operations` are then applied to it.
     """
 
     accept: bool
     net: str = ""  # CIDR
     operator: str = ""
-    lengths: tuple[int, ...] = ()  # shortest and longest prefix length
+    lengths: tuple[int, ...] = ()  # shortest and longest prefix length, or () for any
     from_peers: bool = False  # only routes that came by BGP
-    interface: str = ""  # pattern of the outgoing interface's name
+    interface: str = ""  # pattern of the outgoing interface's name, in which * stands for any text
     peer_type: str = ""  # iBGP, eBGP
     community: tuple[int, ...] = ()
     as_path: tuple[int, ...] = ()  # how the AS path begins

@@ -17,7 +17,8 @@ from .filter_rules import FilterFunction, FilterOperation, FilterRule
 class BgpRoute:
     """A route as a filter sees it: its prefix and its BGP attributes.
 
-    `interface` is "" as long as it is not known. On import it never is, because BIRD resolves the next hop afterwards.
+    `interface` is the outgoing interface, "" if it is not known. It is never known on import, because BIRD resolves the
+    next hop afterwards. `local_pref` is None if the route has none.
     """
 
     net: str  # CIDR
@@ -31,9 +32,10 @@ class BgpRoute:
 
 @dataclasses.dataclass(frozen=True)
 class FilterVerdict:
-    """The result of a filter: whether it accepts, the changed route, and the index of the rule that matched.
+    """The result of a filter: whether it accepts, the changed route, and the index (from 0) of the rule that matched.
 
-    `accept` and `rule` are None if no rule matched: the default for that kind of session decides.
+    `accept` and `rule` are None and the route is unchanged if no rule matched: the default for that kind of session
+    decides.
     """
 
     accept: t.Optional[bool]

@@ -71,12 +71,18 @@ def _operations(rule: BGPFilterRule) -> t.Iterator[FilterOperation]:
 
 
 def community(text: str) -> tuple[int, ...]:
-    """Return the numbers of a community: (65000, 100) for 65000:100, three numbers for a large one (RFC 8092)."""
+    """Return the numbers of a community: (65000, 100) for 65000:100, three numbers for a large one (RFC 8092).
+
+    Raise ValueError if a part between colons is no number. Their count and range are not checked.
+    """
     return tuple(int(number) for number in text.split(":"))
 
 
 def spec(found: t.Iterable[FilterFunction]) -> dict[str, t.Any]:
-    """Return the spec of the BGPFilter with these functions. If some functions are missing, so are their lists."""
+    """Return the spec of the BGPFilter with these functions, as a document: the list importV4 and so on for each.
+
+    A direction and family without a function has no list in it.
+    """
     return {f"{one.direction}V{one.family}": [_document(rule) for rule in one.rules] for one in found}
 
 

@@ -21,7 +21,8 @@ from ..base.not_encodable import NotEncodable
 LONGEST = 80
 
 _SYMBOL = "calico_secret_"
-#: BIRD's symbols have at most 64 characters. Quoted ones may contain letters, digits and `_-.:`.
+#: The most characters of `name:key`. BIRD's symbols have at most 64. Quoted ones may contain letters, digits and
+#: `_-.:`.
 LONGEST_NAME = 64 - len(_SYMBOL)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)  # a DNS subdomain, as in Kubernetes
 _KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
@@ -55,7 +56,10 @@ class Passwords(t.Mapping[str, str]):
 
 
 class SecretProblem(t.NamedTuple):
-    """A problem with a secret's name or password, and how to go on. Its texts never contain the password."""
+    """A problem with a secret's name or password. Its texts never contain the password.
+
+    `rule` says what is wrong, as a sentence without its subject ("is empty."), and `remedy` how to go on.
+    """
 
     rule: str
     remedy: str
@@ -67,7 +71,7 @@ def secret_name(name: str, key: str) -> str:
 
 
 def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[SecretProblem]:
-    """Return why these two texts cannot name a secret, or None if they can."""
+    """Return why `name` and `key`, of any type, cannot name a secret as `name:key`, or None if they can."""
     for word, value, form in (("name", name, _NAME), ("key", key, _KEY)):
         if not isinstance(value, str) or not form.fullmatch(value):
             letters = "small letters, digits, '-' and '.'" if word == "name" else "letters, digits, '-', '_' and '.'"
@@ -122,7 +126,7 @@ def _definition(name: str, password: str) -> str:
 
 
 def from_text(text: str) -> Passwords:
-    """Return the passwords in the text of such a file. Other lines are ignored."""
+    """Return the passwords in a text that `to_text` made, by name. Lines that are no definition are ignored."""
     return Passwords(dict(_DEFINITION.findall(text)))
 
 
@@ -141,9 +145,9 @@ def pack(passwords: t.Mapping[str, str]) -> str:
 
 
 def unpack(packed: t.Optional[str]) -> Passwords:
-    """Return the passwords that `pack` packed; none for None or "".
+    """Return the passwords that `pack` packed; no passwords for None or "".
 
-    Raise ValueError, whose text does not contain `packed`, if it cannot be decoded.
+    Raise ValueError, whose text does not contain `packed`, if `packed` is not such a text.
     """
     if not packed:
         return Passwords()

@@ -29,8 +29,8 @@ class PeerAddress(t.NamedTuple):
 class PeerDefinition:
     """A BGPPeer and what the inventory says beyond it.
 
-    `members` are the nodes for which it is written; None if the BGPPeer itself selects its nodes. `where` is the
-    variable that contains it. `password` is the name of its secret, or "".
+    `members` are the nodes for which it is written; None if the BGPPeer's own fields alone select them. `where` is the
+    name of the variable that contains it. `password` is the name of its secret (name:key), "" for no password.
     """
 
     peer: BGPPeer
@@ -41,7 +41,7 @@ class PeerDefinition:
 
     @functools.cached_property
     def address(self) -> t.Optional[PeerAddress]:
-        """The parsed peerIP, or None if the BGPPeer selects its peers by a selector."""
+        """The parsed peerIP, or None if the BGPPeer has none, because it selects its peers by a selector."""
         split = split_peer_ip(self.peer.peerIP) if self.peer.peerIP else None
         if split is None:
             return None
@@ -50,13 +50,17 @@ class PeerDefinition:
 
     @property
     def is_global(self) -> bool:
-        """Whether it applies to every node: nothing restricts it to some."""
+        """Whether it applies to every node: it has neither `members`, nor the BGPPeer's node or nodeSelector."""
         return self.members is None and not self.peer.node and not self.peer.nodeSelector
 
 
 @dataclasses.dataclass(frozen=True)
 class Unasked:
-    """The options of sessions that exist without a BGPPeer: those of the mesh and of the inventory's reflectors."""
+    """The options of sessions that exist without a BGPPeer: those of the mesh and of the inventory's reflectors.
+
+    `mesh` is whether the mesh exists. `password` is the name of a secret, "" for no password.
+    `graceful_restart_time` None means the default for all sessions, `bfd` None no BFD.
+    """
 
     mesh: bool = True
     password: str = ""

@@ -19,12 +19,13 @@ from ..resources.errors import Refused
 from ..resources.fields import Fields, Integer, field, read_fields, types_of
 from .bird_state import Bfd
 
-#: seconds. RFC 4271, section 4.2: a hold time has two octets, and is at least three seconds.
+#: The least and greatest hold time in seconds. RFC 4271, section 4.2: it has two octets, and is at least three seconds.
 HOLD_TIME = (3, 65535)
 KEEPALIVE_TIME = (1, 65535)
-#: seconds. RFC 4271, section 8.2.1.1: a time that is not zero; BIRD's default is 120.
+#: The least and greatest connect retry time in seconds. RFC 4271, section 8.2.1.1: not zero; BIRD's default is 120.
 CONNECT_RETRY_TIME = (1, 65535)
-#: seconds. RFC 4724, section 3: twelve bits; RFC 9494, section 3: 24 bits.
+#: The least and greatest graceful restart time and long-lived stale time in seconds. RFC 4724, section 3, gives the
+#: first twelve bits; RFC 9494, section 3, gives the second 24 bits.
 RESTART_TIME = (0, 4095)
 STALE_TIME = (0, 16777215)
 
@@ -35,7 +36,7 @@ Document = dict[str, t.Any]
 class Seconds:
     """The field type of a time in whole seconds: a number, or text as Calico writes it (90s, 1m30s).
 
-    It is read as a number.
+    It is read as a number of seconds from `minimum` to `maximum`, and written as text ("90s").
     """
 
     minimum: int
@@ -44,7 +45,7 @@ class Seconds:
     def read(self, value: t.Any) -> int:
         """Return the time in seconds.
 
-        Raise Refused if it is no time, not a whole number of seconds, or out of range.
+        Raise Refused if `value` is no time, not a whole number of seconds, or out of range.
         """
         seconds = parse_duration(value) if isinstance(value, str) else value
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
@@ -64,7 +65,7 @@ class Seconds:
 
 @dataclasses.dataclass(frozen=True)
 class _BfdFields:
-    """The fields of a mapping `bfd`. Intervals are in milliseconds; 0 leaves the default."""
+    """The fields of a mapping `bfd`. `minRx` and `minTx` are intervals in milliseconds."""
 
     minRx: int = field(Integer(10, 60000, Bfd.min_rx), Bfd.min_rx)
     minTx: int = field(Integer(10, 60000, Bfd.min_tx), Bfd.min_tx)
@@ -72,13 +73,16 @@ class _BfdFields:
 
 
 class BfdSwitch:
-    """The field type of `bfd`: true (default intervals), false, or a mapping of intervals.
+    """The field type of `bfd`: true (default intervals), false, or a mapping with minRx, minTx and multiplier.
 
-    It is read as a Bfd, or None.
+    It is read as a Bfd, or as None for false.
     """
 
     def read(self, value: t.Any) -> t.Optional[Bfd]:
-        """Return the intervals, or None for false. Raise Refused if the value is no boolean and no valid mapping."""
+        """Return the Bfd, with defaults for what is not given, or None for false.
+
+        Raise Refused if the value is neither a boolean nor a valid mapping.
+        """
         if isinstance(value, bool):
             return Bfd() if value else None
         if not isinstance(value, t.Mapping):
@@ -120,7 +124,11 @@ class SourceAddress:
 
 @dataclasses.dataclass(frozen=True)
 class PeerExtensions:
-    """The extensions of one BGPPeer. Times are in seconds; None means the default for all sessions."""
+    """The extensions of one BGPPeer. Times are in seconds; a time of None means the default for all sessions.
+
+    `listenPort` None or 0 means the node's own listening port, `bfd` None no BFD, and `sourceAddress` "" the node's
+    address.
+    """
 
     holdTime: t.Optional[int] = field(Seconds(*HOLD_TIME))
     keepaliveTime: t.Optional[int] = field(Seconds(*KEEPALIVE_TIME))
@@ -142,7 +150,8 @@ NAMES = tuple(types_of(PeerExtensions))
 def split(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], PeerExtensions]:
     """Return (Calico's fields, the extensions) of a BGPPeer, which is written flat or as a document with a `spec`.
 
-    Raise Refused if an extension has an invalid value. Calico's fields are not checked.
+    A sourceAddress that is not written as an address is one of Calico's fields. Raise Refused if an extension has an
+    invalid value. Calico's fields are not checked.
     """
     spec = entry.get("spec")
     if isinstance(spec, t.Mapping):

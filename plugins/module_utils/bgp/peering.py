@@ -38,7 +38,10 @@ _NEXT_HOP = {"Self": "self", "Keep": "keep"}
 
 @dataclasses.dataclass(frozen=True)
 class _Definition:
-    """A BGPPeer and its nodes: `local` have the session as it is written, `remote` are their peers in the fleet."""
+    """A BGPPeer and its nodes: `local` have the session as it is written, `remote` are their peers in the fleet.
+
+    `options` are the fields of a BirdPeer that are the same at both ends.
+    """
 
     given: PeerDefinition
     local: tuple[Speaker, ...]
@@ -46,12 +49,16 @@ class _Definition:
     options: dict[str, t.Any]
 
     def families(self) -> tuple[int, ...]:
-        """Return the family of the peer's address, or (4, 6) if peers are chosen by a selector."""
+        """Return a tuple of the family of the peer's address, or (4, 6) if peers are chosen by a selector."""
         return (self.given.address.family,) if self.given.address else (4, 6)
 
 
 class Peering:
-    """The sessions of every node of a fleet. Earlier definitions take precedence over later ones."""
+    """The sessions of every node of a fleet.
+
+    Of several BGPPeers for the same address and port on one node, one for all nodes takes precedence over one for
+    some, this one over one that names the node as its peer, and else the earlier definition over the later one.
+    """
 
     def __init__(
         self, speakers: t.Iterable[Speaker], definitions: t.Iterable[PeerDefinition], unasked: Unasked = PLAIN_MESH
@@ -76,9 +83,11 @@ class Peering:
             self._index(definition)
 
     def sessions(self, name: str) -> tuple[BirdPeer, ...]:
-        """Return the sessions of node `name`: mesh and reflectors first, then BGPPeers in the order of definition.
+        """Return the sessions of node `name`: first those without a BGPPeer, then those of BGPPeers.
 
-        Raise KeyError if `name` is not a node of the fleet.
+        BGPPeers for all nodes come before those for some nodes and those that name this node as their peer, each in the
+        order of definition. An address with a session of a BGPPeer has no session without one. Raise KeyError if `name`
+        is not a node of the fleet.
         """
         own = self._speakers[name]
         defined = self._defined(own)
@@ -170,9 +179,9 @@ class Peering:
                 self._reverse.setdefault(speaker.name, []).append(definition)
 
     def _defined(self, own: Speaker) -> dict[tuple[str, int], BirdPeer]:
-        """Return the sessions that BGPPeers give `own`, by (address, port), as Calico tells peers apart.
+        """Return the sessions that BGPPeers give `own`, by the peer's (address, port), as Calico tells peers apart.
 
-        Port 0 is the default.
+        Port 0 stands for BGP_PORT. The order is that of precedence.
         """
         found: dict[tuple[str, int], BirdPeer] = {}
         for prefix, definitions in (("Global", self._globals), ("Node", self._forward.get(own.name, ()))):
@@ -185,7 +194,10 @@ class Peering:
         return found
 
     def _ahead(self, own: Speaker, definition: _Definition, prefix: str) -> t.Iterator[_Keyed]:
-        """Yield the sessions that a BGPPeer gives to `own`, one of the nodes that it is for."""
+        """Yield ((address, port), session) for each session that a BGPPeer gives to `own`, a node that it is for.
+
+        Port 0 stands for BGP_PORT. There is none if `own` is the peer itself, or has no address of the peer's family.
+        """
         peer, extensions = definition.given.peer, definition.given.extensions
         ahead = {
             "local_as": peer.localASNumber or None,
@@ -208,7 +220,11 @@ class Peering:
             yield _outside(own, far, prefix, definition, ahead)
 
     def _back(self, own: Speaker, definition: _Definition) -> t.Iterator[_Keyed]:
-        """Yield the sessions that a BGPPeer gives to `own`, one of the peers that it names: the ends are swapped."""
+        """Yield ((address, port), session) for each session that a BGPPeer gives to `own`, a peer that it names.
+
+        The ends are swapped: there is one session for each other node that the BGPPeer is for, in each family of
+        `definition.families()` in which both have an address.
+        """
         peer, extensions = definition.given.peer, definition.given.extensions
         back: dict[str, t.Any] = {"source_address": "" if peer.sourceAddress == "None" else None}
         for speaker in definition.local:
@@ -257,10 +273,10 @@ def _session(
     fields: t.Mapping[str, t.Any],
     as_number: t.Optional[int] = None,
 ) -> _Keyed:
-    """Return the session of `own` with the node `speaker` at `address`, and its key (address, port).
+    """Return the key (address, port) and the session of `own` with the node `speaker` at `address`.
 
-    `port` 0 is the port on which that node listens. `as_number` is the peer's; None takes it from the BGPPeer or the
-    node.
+    `port` 0 is the port on which that node listens; in the key, 0 stands for BGP_PORT. `as_number` is the peer's; None
+    takes it from the BGPPeer if `address` is its peerIP and it has one, else from the node.
     """
     if as_number is None:
         far = definition.given.address
@@ -290,7 +306,10 @@ def _session(
 def _outside(
     own: Speaker, far: PeerAddress, prefix: str, definition: _Definition, fields: t.Mapping[str, t.Any]
 ) -> _Keyed:
-    """Return the session of `own` with a router outside of the fleet, and its key (address, port)."""
+    """Return the key (address, port) and the session of `own` with a router outside of the fleet.
+
+    In the key, port 0 stands for BGP_PORT.
+    """
     given = definition.given.peer
     as_number = given.asNumber or own.as_number
     same_as = as_number == (fields["local_as"] or own.as_number)
@@ -315,7 +334,7 @@ def _outside(
 
 
 def _options(given: PeerDefinition) -> dict[str, t.Any]:
-    """Return the fields of a BirdPeer that are the same at both ends of a session."""
+    """Return {field: value} for the fields of a BirdPeer that are the same at both ends of a session."""
     peer, extensions = given.peer, given.extensions
     restart = parse_duration(peer.maxRestartTime) if peer.maxRestartTime else None
     return {
@@ -335,7 +354,8 @@ def _options(given: PeerDefinition) -> dict[str, t.Any]:
 def _next_hop(peer: BGPPeer, same_as: bool) -> str:
     """Return the BirdPeer's `next_hop`: auto, self or keep.
 
-    keepOriginalNextHop applies only to sessions between two ASes, nextHopMode to all.
+    keepOriginalNextHop gives keep for a session between two ASes and auto for one inside an AS (`same_as`). Without
+    it, nextHopMode decides; auto if there is none.
     """
     if peer.keepOriginalNextHop:
         return "auto" if same_as else "keep"
@@ -343,7 +363,10 @@ def _next_hop(peer: BGPPeer, same_as: bool) -> str:
 
 
 def _is_meant(speaker: Speaker, as_number: t.Optional[int], far: t.Optional[PeerAddress]) -> bool:
-    """Return whether a BGPPeer for `far` means the node `speaker`, and not another router with its address."""
+    """Return whether a BGPPeer for `far`, the address of `speaker`, means that node, and not another router.
+
+    It does if it gives no AS number or port, or those of the node.
+    """
     return far is not None and as_number in (None, 0, speaker.as_number) and far.port in (0, speaker.listen_port)
 
 
@@ -360,7 +383,7 @@ def _number(address: str) -> int:
 
 
 def waits(own: Speaker, peer: Speaker, own_number: int, number: int) -> bool:
-    """Return whether `own` is the passive side of the session with `peer`. The numbers are the addresses of both.
+    """Return whether `own` is the passive side of the session with `peer`. The numbers are both addresses as integers.
 
     Exactly one side is passive, so that sessions never collide. BIRD's queue for connections has 8 places (`listen(fd,
     8)` in sysdep/unix/io.c of every BIRD 2). A client that finds it full waits seconds until TCP retries. So no node

@@ -14,7 +14,7 @@ from .bird_state import Bird, BirdRoute
 
 
 def routers(bird: Bird, route: BirdRoute) -> tuple[str, ...]:
-    """Return the addresses of the peers outside of the fleet that may advertise the route.
+    """Return the addresses of all peers outside of the fleet of the route's family: they may advertise the route.
 
     The result is () if the route uses a tunnel, which leads to the node itself.
     """
@@ -25,14 +25,21 @@ def routers(bird: Bird, route: BirdRoute) -> tuple[str, ...]:
 
 
 def by_routers_alone(bird: Bird, route: BirdRoute) -> bool:
-    """Return whether only routers outside of the fleet can advertise the route: they then decide where packets go."""
+    """Return whether only routers outside of the fleet can advertise the route: they then decide where packets go.
+
+    False if the route has a gateway or a tunnel device, or if there is no such router.
+    """
     return not route.gateway and bool(routers(bird, route)) and not within_fleet(bird, route)
 
 
 def within_fleet(bird: Bird, route: BirdRoute) -> bool:
-    """Return whether a session of the fleet advertises the route: one with its own node, or with a route reflector."""
+    """Return whether a session of the fleet advertises the route, judged by the sessions of the route's family.
+
+    It is one with the block's node or with a route reflector. If this node reflects for a peer, it is any session with
+    a node of the fleet.
+    """
     family = family_of(route.destination)
     peers = [peer for peer in bird.peers if peer.family == family]
-    # If a peer reflects, other reflectors advertise their routes to this node, too.
+    # `cluster_id`: this node reflects for the peer. Then other reflectors advertise their routes to this node, too.
     reflects = any(peer.cluster_id for peer in peers)
     return any(peer.kind == "reflector" or (peer.node and (reflects or peer.node == route.node)) for peer in peers)

@@ -17,7 +17,7 @@ import typing as t
 
 from .bird_state import Bird, BirdPeer
 
-#: Fields of a BirdPeer whose change restarts a session, and their names for people.
+#: {field of a BirdPeer whose change restarts the session: its name for people}.
 RESTARTING: dict[str, str] = {
     "address": "address",
     "as_number": "AS number",
@@ -38,7 +38,8 @@ RESTARTING: dict[str, str] = {
     "long_lived_stale_time": "long-lived stale time",
     "allow_local_as": "allowed own AS numbers",
 }
-#: Fields that change without a restart, or that BIRD does not see. `kind` matters only through the other fields.
+#: Fields of a BirdPeer that change without a restart of the session, or that BIRD does not see. `kind` matters only
+#: through the other fields.
 QUIET = ("name", "kind", "node", "bfd", "next_hop", "reachable_by", "filters")
 
 
@@ -69,8 +70,8 @@ def changes(
 ) -> tuple[SessionChange, ...]:
     """Return the sessions that restart, end or begin: first the old ones in their order, then the new ones in theirs.
 
-    `before` or `after` is None if there is no BIRD. `passwords` are names of secrets whose value changes under the same
-    name. The result is () if no session changes.
+    A session is recognized by its name. `before` or `after` is None if there is no BIRD. `passwords` are names
+    (name:key) of secrets whose value changes under the same name. The result is () if no session changes.
     """
     old = {peer.name: peer for peer in before.peers} if before else {}
     new = {peer.name: peer for peer in after.peers} if after else {}
@@ -95,15 +96,15 @@ def changes(
 def resets(
     before: t.Optional[Bird], after: t.Optional[Bird], passwords: t.Collection[str] = ()
 ) -> tuple[SessionChange, ...]:
-    """Return the changes that interrupt a session: it ends or restarts. The parameters are those of `changes`."""
+    """Return the sessions that end or restart, in the order of `changes`, whose parameters these are."""
     return tuple(change for change in changes(before, after, passwords) if change.what != "begins")
 
 
 def endangers(change: SessionChange, staying: t.Container[str]) -> bool:
     """Return whether routes that nodes still need may be missing because of the change.
 
-    `staying` are the nodes that remain. A session that ends with a leaving node removes only that node's routes, unless
-    the node reflected routes of others.
+    `staying` are the names of the nodes that remain. False if the session begins, or if it ends with a leaving node
+    that did not reflect for this node: then only that node's routes are missing.
     """
     if change.what == "begins":
         return False

@@ -31,8 +31,9 @@ from .speaker import Speaker
 class _Path:
     """The path of a group's blocks to a node that reflects.
 
-    `by` is the neighbour that sent it, "" for the owner of the blocks. `client` and `external` (eBGP) describe that
-    session, `arrived` is the receiver's cluster id in it. `number` decides between paths that are otherwise equal.
+    `by` is the name of the neighbour that sent it, "" if that is the owner of the blocks. `client` (the receiver
+    reflects for the neighbour) and `external` (eBGP) describe that session, `arrived` is the receiver's cluster id in
+    it. `number` decides between paths that are otherwise equal: the lowest wins.
     """
 
     by: str
@@ -61,16 +62,19 @@ class _Way:
     external: bool
     cluster: str  # the cluster id of the sender's end; BIRD uses the router id if none is set
     own_as: int
-    passes_on: bool
-    received_as: int
-    received_cluster: str
+    passes_on: bool  # the sender sends what it received from others
+    received_as: int  # the receiver's AS number
+    received_cluster: str  # the cluster id of the receiver's end, "" if it does not reflect
     from_client: bool  # the receiver reflects for the sender
     allowed: int  # how often the receiver accepts its own AS number in the path
 
 
 @dataclasses.dataclass(frozen=True)
 class _Group:
-    """Owners whose blocks take the same paths, and the best path to them by the name of each node that reflects."""
+    """Owners whose blocks take the same paths: their names, and the number of their blocks.
+
+    `best` is the best path to these blocks by the name of each node that reflects and receives them.
+    """
 
     members: frozenset[str]
     blocks: int
@@ -81,8 +85,8 @@ class _Group:
 class _Told:
     """The blocks of other nodes that are sent over one direction of a session.
 
-    `told` counts the blocks sent, `believed` those that the receiver accepts. `groups` are the groups of the accepted
-    ones.
+    `told` counts the blocks sent, `believed` those that the receiver accepts. `groups` are the indexes of the groups of
+    the accepted ones.
     """
 
     told: int
@@ -126,7 +130,10 @@ class Simulation:
         return (within + outside) // 2
 
     def load(self, name: str) -> Load:
-        """Return the load of node `name`; all fields are 0 if the node has no address of this family."""
+        """Return the load of node `name` in this family.
+
+        All fields are 0 if the node is not in the fleet or has no address of this family.
+        """
         if name not in self._speakers:
             return Load()
         own, blocks = self._sessions[name], self._blocks[name]
@@ -162,7 +169,8 @@ class Simulation:
     def announcements(self, name: str) -> int:
         """Return how often a new block of node `name` is announced in the whole fleet: the number of UPDATE messages.
 
-        Raise KeyError if the node has no address of this family.
+        Announcements to routers outside of the fleet count, those that these send do not. Raise KeyError if the node
+        is not in the fleet or has no address of this family.
         """
         count = len(self._sessions[name]) + self._meshed(name)
         group = self._groups[self._group_of[name]]
@@ -175,12 +183,12 @@ class Simulation:
     # --- sessions ---------------------------------------------------------------------------------------------------
 
     def _back(self, name: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
-        """Return the other end of the session of `name` with the node `peer`, or None if that node has none."""
+        """Return the session as the node `peer.node` has it, or None if that node has no session with `name`."""
         own = peer.source_address or self._speakers[name].end(self._family)
         return self._ends.get((peer.node, own))
 
     def _taken(self, name: str) -> frozenset[str]:
-        """Return the members of the mesh with which a BGPPeer of `name` replaces the mesh's session."""
+        """Return the names of the members of the mesh with which a BGPPeer of `name` replaces the mesh's session."""
         if name not in self._mesh:
             return frozenset()
         ends = ((peer.node, peer.address) for peer in self._sessions[name] if peer.node in self._mesh)
@@ -194,7 +202,7 @@ class Simulation:
         return sum(self._blocks[name] for name in self._mesh)
 
     def _way(self, name: str, peer: BirdPeer) -> _Way:
-        """Return the direction from `name` to its `peer`."""
+        """Return the direction of the session from the node `name` to its peer `peer`."""
         own = self._speakers[name]
         own_as = own.as_towards(peer)
         back = self._back(name, peer) if peer.node else None
@@ -295,7 +303,7 @@ class Simulation:
 
     @staticmethod
     def _export(path: _Path, way: _Way) -> t.Optional[_Path]:
-        """Return the path as the sender announces its best path to the receiver, or None if it does not.
+        """Return `path`, the sender's best, as it is announced to the receiver, or None if it is not announced.
 
         The rules are those of BIRD's bgp_preexport and bgp_update_attrs.
         """
@@ -312,7 +320,10 @@ class Simulation:
 
     @staticmethod
     def _import(path: _Path, way: _Way) -> t.Optional[_Path]:
-        """Return the path as the receiver stores an announced one, or None if it rejects it because of a loop."""
+        """Return the announced `path` as the receiver stores it, or None if it rejects it because of a loop.
+
+        A loop is the receiver's AS number more often than `way.allowed` in the path, or its cluster id in the list.
+        """
         if path.as_path.count(way.received_as) > way.allowed or way.received_cluster in path.clusters:
             return None
         return dataclasses.replace(path, client=way.from_client, external=way.external, arrived=way.received_cluster)
@@ -359,10 +370,10 @@ class Simulation:
     # --- known blocks -----------------------------------------------------------------------------------------------
 
     def _cover(self, groups: frozenset[int], meshed: bool, outside: t.Optional[int]) -> tuple[frozenset[str], int]:
-        """Return (the owners whose blocks a node knows, the number of these blocks).
+        """Return (the names of the owners whose blocks a node knows, the number of these blocks).
 
-        The node knows those of `groups`, those of the mesh if it is `meshed`, and, unless `outside` is None, those of
-        routers outside of the fleet except the owners in AS `outside`.
+        The node knows those of `groups`, those of the mesh if it is `meshed`, and, unless `outside` is None, those that
+        routers outside of the fleet receive, except the owners in AS `outside`.
         """
         key = (groups, meshed, outside)
         found = self._covered.get(key)
@@ -376,7 +387,7 @@ class Simulation:
 
     @functools.cached_property
     def _outside(self) -> frozenset[str]:
-        """The owners whose blocks routers outside of the fleet receive."""
+        """The names of the owners whose blocks any router outside of the fleet receives."""
         found: set[str] = set()
         for name, own in self._sessions.items():
             for peer in own:
@@ -386,7 +397,10 @@ class Simulation:
         return frozenset(found)
 
     def _own_as_outside(self, name: str, peer: BirdPeer) -> int:
-        """Return the AS whose blocks `name` rejects from the outside router `peer`, 0 for none."""
+        """Return the number of the AS whose blocks `name` rejects from the outside router `peer`: its own; 0 for none.
+
+        None are rejected by iBGP, or if the session allows the own AS number in the path.
+        """
         own_as = self._speakers[name].as_towards(peer)
         return 0 if peer.as_number == own_as or peer.allow_local_as else own_as
 
@@ -399,5 +413,5 @@ _NOTHING = _Told(0, 0, frozenset())
 
 
 def _without_sender(way: _Way) -> tuple[t.Any, ...]:
-    """Return the fields of the direction without the sender's name and cluster id: equal for owners of one group."""
+    """Return the direction's fields from `client` on, with `cluster` "": equal for owners of one group."""
     return dataclasses.astuple(dataclasses.replace(way, cluster=""))[1:]

@@ -19,9 +19,10 @@ from .bird_state import BirdPeer
 class Speaker:
     """A node of the fleet as BGP knows it.
 
-    An address is "" if the node has none of that family. Subnets are CIDRs. `reflector` is whether the node belongs to
-    the inventory's group of reflectors: it then has sessions with the others in it, and with all nodes that the
-    selector `clients` selects. A node with a `cluster_id` outside of that group reflects if a BGPPeer gives it clients.
+    An address is "" if the node has none of that family. Subnets are CIDRs. `cluster_id` is "" if the node does not
+    reflect. `reflector` is whether the node belongs to the inventory's group of reflectors: it then has sessions with
+    the others in it, and with all nodes that the selector `clients` selects. A node with a `cluster_id` outside of that
+    group reflects if a BGPPeer gives it clients.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Speaker:
 
     @functools.cached_property
     def ends(self) -> tuple[tuple[int, str, int], ...]:
-        """The tuple of (family, address, address as a number) for each family that the node has."""
+        """The tuple of (family, address, address as a number) for each address of the node, IPv4 first."""
         return tuple(
             (family, address, int(ipaddress.ip_address(address)))
             for family, address in ((4, self.address), (6, self.address6))
@@ -55,7 +56,7 @@ class Speaker:
         return self.subnet if family == 4 else self.subnet6
 
     def as_towards(self, peer: BirdPeer) -> int:
-        """Return the node's own AS number in the session with `peer`."""
+        """Return the node's own AS number in the session with `peer`: the session's `local_as`, else `as_number`."""
         return peer.local_as or self.as_number
 
     @functools.cached_property

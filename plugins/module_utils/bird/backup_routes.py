@@ -12,7 +12,7 @@ import re
 
 from .client import SOCKET, BirdClient
 
-#: Protocols of templates/bird/backups.j2.
+#: The command for the best routes from the protocols calico_backup4 and calico_backup6 of templates/bird/backups.j2.
 _QUESTION = 'show route primary where proto ~ "calico_backup*"'
 _ROUTE = re.compile(r"^(\S+/\d+)\s+\w+ \[calico_backup[46] ", re.MULTILINE)
 
@@ -20,7 +20,8 @@ _ROUTE = re.compile(r"^(\S+/\d+)\s+\w+ \[calico_backup[46] ", re.MULTILINE)
 def in_use(path: str = SOCKET, timeout: float = 10.0) -> frozenset[str]:
     """Return the destinations (CIDR) whose best route is a backup because BGP has brought none.
 
-    `timeout` is in seconds. Raises NotAnswering or CommandRefused.
+    `path` is BIRD's control socket, `timeout` the seconds for each answer. Raises NotAnswering if no BIRD answers in
+    time, or CommandRefused if BIRD refuses the command.
     """
     with BirdClient(path, timeout) as client:
         return frozenset(_ROUTE.findall(client.ask(_QUESTION).text))

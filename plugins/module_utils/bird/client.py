@@ -23,13 +23,16 @@ from .errors import CommandRefused, NotAnswering
 
 SOCKET = "/run/calico/bird.ctl"
 
-#: Bytes of one line. BIRD has no longer ones.
+#: The most bytes of one line of an answer that are accepted. BIRD's lines are shorter.
 _LINE_LIMIT = 16 << 20
 _LINE = re.compile(r"(\d{4})([- ])(.*)", re.DOTALL)
 
 
 class BirdReply(t.NamedTuple):
-    """The answer to a command: the texts of its lines without codes or an empty last line, and the last line's code."""
+    """The answer to a command.
+
+    `code` is the last line's code as a number, `lines` the texts without codes; an empty last line is left out.
+    """
 
     code: int
     lines: tuple[str, ...]
@@ -42,7 +45,7 @@ class BirdReply(t.NamedTuple):
 class BirdClient:
     """A connection to BIRD, as a context manager. `timeout` is in seconds and limits each whole answer.
 
-    Entering it raises NotAnswering if no BIRD answers at `path`.
+    Entering it raises NotAnswering if no BIRD answers at `path`, BIRD's control socket.
     """
 
     def __init__(self, path: str = SOCKET, timeout: float = 10.0) -> None:
@@ -83,8 +86,8 @@ class BirdClient:
     def ask(self, command: str) -> BirdReply:
         """Return the answer to one command in birdc's syntax.
 
-        Raises CommandRefused for an answer of 8xxx or 9xxx, NotAnswering if the connection fails or times out, and
-        NotEncodable for a command that is not one line of ASCII.
+        Raises CommandRefused for an answer of 8xxx or 9xxx, NotAnswering if the connection is closed, fails or times
+        out, and NotEncodable for a command that is not one line of at most 4000 printable ASCII characters.
         """
         encoded = encoding.command(command)
         if not self._lines.connected:

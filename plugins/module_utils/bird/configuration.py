@@ -28,10 +28,10 @@ _LAST_READ = re.compile(r"^Last reconfiguration on (\d{4}-\d\d-\d\d \d\d:\d\d:\d
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The result of `apply`: the texts `before` and `after`, and what was done.
+    """The result of `apply`: the texts of bird.cfg `before` and `after`, and what was done.
 
-    `changed`: a file was changed. `reloaded`: the running BIRD has read the files again. It is reloaded without a
-    change if an earlier run wrote the file and was stopped before BIRD read it.
+    `changed`: the text of bird.cfg or a password was changed. `reloaded`: the running BIRD has read the files again. It
+    is reloaded without a change if an earlier run wrote the file and was stopped before BIRD read it.
     """
 
     changed: bool
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def current(path: str = PATH) -> str:
-    """Return the content of the file, "" if there is none."""
+    """Return the content of the file at `path`, "" if there is none. Raises OSError if it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -50,9 +50,11 @@ def current(path: str = PATH) -> str:
 
 
 def check(text: str, path: str = PATH, program: str = PROGRAM, secrets: t.Iterable[str] = ()) -> None:
-    """Let BIRD parse `text`, which is meant for `path`, with placeholder passwords for the names in `secrets`.
+    """Let BIRD parse `text`, a bird.cfg for `path`, with placeholder passwords for the secrets' names in `secrets`.
 
-    Raises ConfigurationRefused if BIRD cannot read it, or BirdError if BIRD does not run. Writes temporary files only.
+    Only temporary files are written; `path` occurs in errors only. Raises ConfigurationRefused if BIRD cannot read the
+    text or a file that it includes, BirdError if `program` cannot be run or takes more than 60 seconds, NotEncodable
+    for an invalid name, or OSError.
     """
     with tempfile.TemporaryDirectory(prefix="calico-bird-") as folder:
         candidate = os.path.join(folder, "bird.cfg")
@@ -73,17 +75,20 @@ def apply(
 
     `passwords` None leaves the passwords as they are. Files that are equal already are not written, but BIRD reloads
     them if it has not read them yet. No BIRD at the socket is no error: its unit reads the files when it starts. Raises
-    ConfigurationRefused (the old files are in force then), ReloadNotFinished after `seconds`, or another BirdError.
+    ConfigurationRefused if BIRD cannot read a file (the old files are in force then), ReloadNotFinished if a reload
+    takes more than `seconds` (the new files stay), another BirdError if BIRD does not run or answer, NotEncodable for a
+    password that cannot be written, or OSError.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords
     if before == text and known == wanted and not secrets_file.open_to_others(path):
         if not unread(path, socket):
             return Outcome(False, False, before, text)
-        _parse(path, text, path, program)  # a snippet may be what is new
+        _parse(path, text, path, program)  # BIRD may not have read a snippet yet, which may be wrong
         return Outcome(False, reload(socket, seconds), before, text)
     if passwords is not None:
-        # First, and with the passwords that the old bird.cfg needs: BIRD can start with either bird.cfg.
+        # The passwords are written first, and with those that the old bird.cfg needs: so BIRD can start with the old
+        # and the new bird.cfg.
         secrets_file.install(path, {**known, **wanted})
     try:
         if before != text:
@@ -105,15 +110,19 @@ def apply(
 
 
 def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
-    """Replace the file atomically if BIRD can read `text`. Raises ConfigurationRefused, BirdError or OSError."""
+    """Replace the file at `path` atomically by one with `text` if BIRD can read it, else leave it.
+
+    Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run, or OSError.
+    """
     with _candidate(text, path, program) as candidate:
         os.replace(candidate, path)
 
 
 def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
-    """Let the running BIRD read its file again and wait until it is done; return False if no BIRD runs.
+    """Let the running BIRD read its file again and wait until it has; return True then, and False if no BIRD runs.
 
-    Raises CommandRefused with BIRD's words, ReloadNotFinished after `seconds`, or NotAnswering.
+    Raises CommandRefused with BIRD's words if it refuses, ReloadNotFinished if it takes more than `seconds`, or
+    NotAnswering. For a BIRD 3 that just started, up to 25 seconds pass before the reload.
     """
     try:
         with BirdClient(socket) as client:
@@ -129,7 +138,7 @@ def _configure(client: BirdClient, command: str, seconds: float) -> None:
     if kernel_sync.is_deaf(client):
         kernel_sync.wait_for_first_scan(client)
     end = time.monotonic() + seconds
-    # 0003: done. 0004: in progress. 0005: queued behind an older one.
+    # BIRD's codes: 3: the reconfiguration is done. 4: it is in progress. 5: it is queued behind an older one.
     answer = client.ask(command)
     if answer.code == 3:
         return
@@ -145,8 +154,8 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
     """Make a running BIRD 3 rewrite all its kernel routes with the MTUs of `text`, before it reads `text` itself.
 
     `kernel_sync` says why. If the run is stopped here, BIRD forwards by `text` and the old file stays, so that the next
-    run repeats this. Does nothing if no BIRD runs. Raises ConfigurationRefused, CommandRefused, ReloadNotFinished
-    after `seconds`, or NotAnswering.
+    run repeats this. Does nothing if no BIRD or a BIRD 2 runs. Raises ConfigurationRefused, CommandRefused,
+    ReloadNotFinished if it takes more than `seconds`, NotAnswering, BirdError if `program` cannot be run, or OSError.
     """
     try:
         with BirdClient(socket) as client:
@@ -163,9 +172,9 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
 
 @contextlib.contextmanager
 def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
-    """Yield the path of a file with `text` beside `path` that BIRD can read; remove it afterwards unless it was moved.
+    """Yield the path of a new file with `text` beside `path`; remove it at the end unless the caller has moved it.
 
-    Raises ConfigurationRefused if BIRD cannot read it.
+    Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run, or OSError.
     """
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, mode=0o755, exist_ok=True)
@@ -182,10 +191,11 @@ def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
 
 
 def unread(path: str = PATH, socket: str = SOCKET) -> bool:
-    """Return whether a file is newer than the running BIRD's last reconfiguration; False if no BIRD runs.
+    """Return whether bird.cfg, its passwords or a snippet are newer than the running BIRD's last reconfiguration.
 
-    That is so if a run was stopped between writing and reloading, or if the operator changed a snippet. Times are of
-    the node's own clock: setting the clock can cause one reload too many. Raises NotAnswering or CommandRefused.
+    That is so if a run was stopped between writing and reloading, or if the operator changed a snippet. False if there
+    is no bird.cfg, no BIRD runs, or BIRD states no time. Times are of the node's own clock: setting the clock can cause
+    one reload too many. Raises NotAnswering, CommandRefused or OSError.
     """
     try:
         written = max(os.stat(path).st_mtime, snippets.last_touched(current(path)))
@@ -205,7 +215,7 @@ def unread(path: str = PATH, socket: str = SOCKET) -> bool:
 
 
 def _nobody_there(error: NotAnswering) -> bool:
-    """Return whether `error` means that no BIRD runs: no socket, or one that an ended BIRD left."""
+    """Return whether `error` means that no BIRD runs: there is no socket, or no process listens at it any more."""
     return isinstance(error.__cause__, (FileNotFoundError, ConnectionRefusedError))
 
 
@@ -229,8 +239,9 @@ def _parse(candidate: str, text: str, path: str, program: str) -> None:
 
 
 def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRefused:
-    """Return the error for BIRD's output `said`, with the path of the real file in place of the candidate's.
+    """Return, not raise, the error for BIRD's output `said`, with the real file's path in place of the candidate's.
 
+    It is a SnippetRefused if BIRD names another file than `candidate` and the passwords beside it.
     BIRD writes `bird: FILE:3:1 syntax error...`, BIRD 3 a time and <FATAL> before the file. It stops at the first
     error, so the last such line is the error and lines before it are warnings.
     """

@@ -24,7 +24,7 @@ class Dropped(t.NamedTuple):
     ttl: int = 0
 
     def since(self, before: Dropped) -> Dropped:
-        """Return by how much each counter has grown since `before`; 0 for a counter that was reset."""
+        """Return by how much each counter has grown since `before`; 0 for a counter that is lower than before."""
         return Dropped(*(max(now - then, 0) for now, then in zip(self, before)))
 
 
@@ -34,19 +34,23 @@ NOTHING_DROPPED = Dropped()
 _NAMES = ("TCPMD5Failure", "TCPMD5NotFound", "TCPMD5Unexpected", "TCPMinTTLDrop")
 
 
-#: Seconds within which either side tries to connect, and tries again without an answer (SYN retries, `connect retry`).
+#: Seconds to count dropped segments of a session that is down: within them, either side tries to connect, and tries
+#: again without an answer (SYN retries, `connect retry`).
 WATCHED = 5.0
 
 
 def during(seconds: float, path: str = PATH, sleep: t.Callable[[float], None] = time.sleep) -> Dropped:
-    """Return the segments dropped within the next `seconds`: older ones may be from a fault that is corrected."""
+    """Return the numbers of segments dropped within the next `seconds`, for which it sleeps.
+
+    Older ones may be from a fault that is corrected. They are all 0 if the counters cannot be read.
+    """
     before = read(path)
     sleep(seconds)
     return read(path).since(before)
 
 
 def read(path: str = PATH) -> Dropped:
-    """Return the segments dropped since the network namespace exists; zeros if the counters cannot be read."""
+    """Return the numbers of segments dropped since the network namespace exists; 0 if they cannot be read."""
     try:
         with open(path, encoding="ascii") as stream:
             return parse(stream.read())
@@ -55,7 +59,10 @@ def read(path: str = PATH) -> Dropped:
 
 
 def parse(text: str) -> Dropped:
-    """Return the counters in pairs of lines `TcpExt: NAME...` and `TcpExt: NUMBER...`; 0 for an absent one."""
+    """Return the counters in pairs of lines `TcpExt: NAME...` and `TcpExt: NUMBER...`; 0 for an absent one.
+
+    Raises ValueError if a number is none.
+    """
     counters: dict[str, int] = {}
     lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]
     for names, numbers in zip(lines[::2], lines[1::2]):

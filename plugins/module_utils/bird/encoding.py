@@ -28,12 +28,12 @@ _ADDRESS4 = rf"(?:{_OCTET}\.){{3}}{_OCTET}"
 _ADDRESS = rf"(?:{_ADDRESS4}|[0-9A-Fa-f]{{0,4}}(?::[0-9A-Fa-f]{{0,4}}){{2,7}}(?::{_ADDRESS4})?)"
 _SCOPE = r"(?:%[A-Za-z0-9_.-]{1,15})?"
 _SECRET = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
-# Excludes the ends of a quoted text and of a line, control characters (also of direction), and lone surrogates.
+# One character of a quoted text: no double quote, line break, control character (also of direction) or lone surrogate.
 _IN_TEXT = '[^"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]'
 
 
 class _Kind(t.NamedTuple):
-    """A kind of text. `all` matches any number of such texts, each with a line feed; `allowed` describes them."""
+    """A kind of text. `all` matches any number of such texts, a line feed after each; `allowed` describes them."""
 
     name: str
     all: re.Pattern[str]
@@ -66,7 +66,7 @@ _folder = _kind(
     r"(?:(?:/(?!\.\.?[/\n])[A-Za-z0-9._\[\]-]{1,255}){1,32})?",
     "an absolute path in letters, digits and ._-, without '..', or nothing",
 )
-# The template compares it and never writes it.
+# The name of a BGPFilter: the template compares it and never writes it.
 _name = _kind("a name", r"[^\n]{0,1000}", "a name in one line")
 
 
@@ -79,13 +79,13 @@ class _Flag(t.NamedTuple):
 
 
 class _Several(t.NamedTuple):
-    """A list of values of one kind, or of values that are made of fields."""
+    """A list of values of the kind `of`, or of the class `of`, whose fields are in KINDS."""
 
     of: t.Any
 
 
 class _Made(t.NamedTuple):
-    """A value made of fields, or None."""
+    """A value of the class `of`, whose fields are in KINDS, or None."""
 
     of: type
 
@@ -93,7 +93,7 @@ class _Made(t.NamedTuple):
 _number, _flag = _Number(), _Flag()
 _numbers = _Several(_number)
 
-#: {class of values: {field: kind}}. None is accepted for every field that may be None.
+#: {class of values: {field: kind}}. None is accepted for every field.
 KINDS: t.Mapping[type, t.Mapping[str, t.Any]] = {
     bird_state.Bird: {
         "router_id": _router_id,
@@ -196,18 +196,20 @@ _Row = t.Mapping[str, t.Any]
 
 
 def checked(bird: _Row) -> _Row:
-    """Return `bird`, a Bird as NodeState.to_dict has it, if every value is of its field's kind.
+    """Return `bird`, a Bird as NodeState.to_dict has it, unchanged if every value is of its field's kind.
 
-    Raises NotEncodable for a value that is not, and for a field that Bird does not have.
+    Raises NotEncodable for a value that is not, and for a field that the class of KINDS does not have, also in the
+    values inside of `bird`. A field that is None or absent is accepted.
     """
     _check_rows(bird_state.Bird, [bird], "bird")
     return bird
 
 
 def _check_rows(made_of: type, rows: t.Sequence[_Row], where: str) -> None:
-    """Check values that are made of fields, one field of all rows at once because there may be thousands of rows.
+    """Check values of the class `made_of`, one field of all rows at once because there may be thousands of rows.
 
-    Raises NotEncodable.
+    Raises NotEncodable for a value that is not of its field's kind and for an unknown field. `where` is their place in
+    a Bird, for its text.
     """
     kinds = KINDS[made_of]
     try:
@@ -267,7 +269,10 @@ _COMMAND = re.compile(r"[ -~]*")
 
 
 def command(text: str) -> bytes:
-    """Return `text` as a line for BIRD's socket. Raises NotEncodable unless it is at most 4000 printable characters."""
+    """Return `text` as a line for BIRD's socket, with its line feed.
+
+    Raises NotEncodable unless it is at most 4000 printable ASCII characters.
+    """
     if not _COMMAND.fullmatch(text) or len(text) > _LONGEST_COMMAND:
         allowed = f"Allowed is one line of up to {_LONGEST_COMMAND} printable ASCII characters"
         raise NotEncodable(COMMAND, "a command", text, allowed)
@@ -276,7 +281,10 @@ def command(text: str) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def quoted(text: str) -> str:
-    """Return `text` in double quotes, for a command. Raises NotEncodable for a double quote or other than ASCII."""
+    """Return `text` in double quotes, for a command.
+
+    Raises NotEncodable if it contains a double quote or anything but printable ASCII characters.
+    """
     if '"' in text or not _COMMAND.fullmatch(text):
         raise NotEncodable(COMMAND, "a text", text, "Allowed are printable ASCII characters without double quotes")
     return f'"{text}"'

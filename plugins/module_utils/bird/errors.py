@@ -13,7 +13,10 @@ class BirdError(Exception):
 
 
 class NotAnswering(BirdError):
-    """A control socket that is absent, does not answer in time, or answers in another protocol."""
+    """A control socket that is absent or closed, does not answer in time, or answers in another protocol.
+
+    `socket` is its path, `reason` says which of these it is.
+    """
 
     def __init__(self, socket: str, reason: str) -> None:
         self.socket = socket
@@ -25,7 +28,10 @@ class NotAnswering(BirdError):
 
 
 class CommandRefused(BirdError):
-    """A command that BIRD did not understand (`code` 9xxx) or could not run (8xxx)."""
+    """A command that BIRD did not understand (`code` 9xxx), could not run (8xxx) or answered in an unknown way.
+
+    `answer` is the text of BIRD's answer.
+    """
 
     def __init__(self, command: str, code: int, answer: str) -> None:
         self.command = command
@@ -38,7 +44,10 @@ class CommandRefused(BirdError):
 
 
 class ConfigurationRefused(BirdError):
-    """A bird.cfg that BIRD cannot read. `line` is None if BIRD names none; `source` is the text of that line."""
+    """A bird.cfg, or its file of passwords, that BIRD cannot read.
+
+    `line` is None if BIRD names none. `source` is the text of that line without passwords, "" if it is not shown.
+    """
 
     def __init__(self, path: str, line: t.Optional[int], reason: str, source: str = "") -> None:
         self.path = path
@@ -69,7 +78,7 @@ class SnippetRefused(ConfigurationRefused):
 
 
 class ReloadNotFinished(BirdError):
-    """A reload that did not finish in time, for instance because a protocol of the old configuration does not stop."""
+    """A reload that did not finish within `seconds`, for instance because an old protocol does not stop."""
 
     def __init__(self, socket: str, seconds: float) -> None:
         self.socket = socket
@@ -81,7 +90,10 @@ class ReloadNotFinished(BirdError):
 
 
 class VersionUnknown(BirdError):
-    """A program that should be BIRD and does not report its version."""
+    """A program that should be BIRD and cannot be run or does not report its version.
+
+    `program` is its path, `answer` its output or the reason why it could not be run.
+    """
 
     def __init__(self, program: str, answer: str) -> None:
         self.program = program

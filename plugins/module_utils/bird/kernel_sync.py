@@ -22,9 +22,11 @@ from . import status
 from .client import BirdClient
 from .version import parse
 
-#: Seconds: more than `graceful restart wait` and a scan. A recovering BIRD does not write to the kernel before that.
+#: The most seconds to wait for BIRD's first scan: more than `graceful restart wait` and a scan. A recovering BIRD does
+#: not write to the kernel before that.
 FIRST_SCAN = 25.0
-#: Seconds: more than `scan time`, for a kernel protocol that learned no route from which a scan can be recognized.
+#: The most seconds to wait for any scan: more than `scan time`, for a kernel protocol that learned no route from which
+#: a scan can be recognized.
 ANY_SCAN = 6.0
 
 _OURS = ("kernel4", "kernel6")  # in templates/bird/kernel.j2
@@ -39,29 +41,36 @@ Sleep = t.Callable[[float], None]  # a function like time.sleep
 
 
 def other_mtus(before: str, after: str) -> bool:
-    """Return whether two bird.cfgs set different MTUs of routes."""
+    """Return whether the texts of two bird.cfgs set different MTUs (krt_mtu) for any range of routes."""
     return sorted(_LIMIT.findall(before)) != sorted(_LIMIT.findall(after))
 
 
 def with_weights(text: str) -> str:
-    """Return `text` with a weight on each route to the kernel, which makes it differ from the kernel's own."""
+    """Return the bird.cfg `text` with a weight on each route to the kernel, so that it differs from the kernel's."""
     return _FILTER.sub(lambda found: found.group().replace("accept;", "weight = 2; accept;"), text)
 
 
 def is_deaf(client: BirdClient) -> bool:
-    """Return whether this BIRD needs the workarounds of this module: BIRD 3 does."""
+    """Return whether this BIRD needs the workarounds of this module: BIRD 3 and newer do.
+
+    Raises ValueError if its greeting had no version number.
+    """
     return parse(client.version) >= (3, 0, 0)
 
 
 def wait_for_first_scan(client: BirdClient, seconds: float = FIRST_SCAN, sleep: Sleep = time.sleep) -> None:
-    """Wait until this BIRD 3 may get another filter of routes to the kernel, or until `seconds` are over."""
+    """Wait until this BIRD 3 may get another filter of routes to the kernel, or until about `seconds` are over.
+
+    Raises NotAnswering or CommandRefused.
+    """
     _poll(seconds, sleep, lambda: not any(_NOT_YET.search(details) for details in _kernel(client).values()))
 
 
 def scan(client: BirdClient, seconds: float = ANY_SCAN, sleep: Sleep = time.sleep) -> None:
-    """Let each kernel protocol scan all of the kernel's routes again, and wait for it, at most `seconds`.
+    """Let each kernel protocol scan all of the kernel's routes again, and wait for it, at most about `seconds`.
 
-    `reload filters out` offers all routes to the kernel again, and a scan follows.
+    `reload filters out` offers all routes to the kernel again, and a scan follows. No error tells that the time was
+    over. Raises NotAnswering or CommandRefused.
     """
     before = {name: _number(_RECEIVED, details) for name, details in _kernel(client).items()}
     for name in before:
@@ -79,7 +88,7 @@ def scan(client: BirdClient, seconds: float = ANY_SCAN, sleep: Sleep = time.slee
 
 
 def _kernel(client: BirdClient) -> dict[str, str]:
-    """Return {name: lines of `show protocols all`} of our kernel protocols that are up.
+    """Return {name: details in `show protocols all`, in lines} of the protocols kernel4 and kernel6 that are up.
 
     A kernel protocol of a snippet is left out: it may never export a route.
     """

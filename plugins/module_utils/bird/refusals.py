@@ -19,7 +19,10 @@ from .status import Session
 
 
 def unexplained(sessions: t.Iterable[Session]) -> bool:
-    """Return whether a session is down for a reason that BIRD does not know and the kernel's counters may show."""
+    """Return whether any of `sessions` is down for a reason that only the kernel's counters may show.
+
+    Such a session is not Established, Idle or disabled on this node, and BIRD has no error of it except a timeout.
+    """
     return any(
         not session.established
         and session.state != "down"
@@ -30,9 +33,9 @@ def unexplained(sessions: t.Iterable[Session]) -> bool:
 
 
 def why(session: Session, bird: Bird, peer: BirdPeer, dropped: Dropped) -> str:
-    """Return a sentence about what is wrong and one about what to do; "" if the session is Established.
+    """Return a text that says what is wrong with `session` and then what to do; "" if the session is Established.
 
-    `dropped` counts segments of a time in which the session was down.
+    `peer` is the session's entry in `bird`. `dropped` counts segments of a time in which the session was down.
     """
     if session.established:
         return ""
@@ -56,12 +59,12 @@ def why(session: Session, bird: Bird, peer: BirdPeer, dropped: Dropped) -> str:
 class _Case(t.NamedTuple):
     session: Session
     bird: Bird
-    peer: BirdPeer  # with what holds for all sessions
+    peer: BirdPeer  # with the defaults for all sessions in place of None
     dropped: Dropped
 
     @property
     def where(self) -> str:
-        """The peer's address as one would connect to it."""
+        """The peer's address and port in words, as in `10.0.0.1 port 179`."""
         return f"{self.peer.address} port {self.peer.port}"
 
     @property
@@ -106,7 +109,10 @@ def _silent(case: _Case) -> str:
 
 
 def _password(case: _Case) -> str:
-    """Return the explanation by dropped TCP MD5 signatures, or "". The kernel does not say which peer sent them."""
+    """Return the explanation by segments dropped for their TCP MD5 signatures, "" if none were.
+
+    The kernel does not say which peer sent them.
+    """
     name, dropped = case.peer.password, case.dropped
     if name and dropped.wrong:
         return (
@@ -279,7 +285,7 @@ def _hold_time_refused(case: _Case) -> str:
     return f"a hold time of {case.peer.hold_time} s is not accepted. Choose another holdTime."
 
 
-#: Explanations by BIRD's words for the source of an error and for the error.
+#: {(source of the error, error), in BIRD's words: function that returns the explanation}.
 _BY_ERROR: dict[tuple[str, str], t.Callable[[_Case], str]] = {
     ("BGP Error", "Bad peer AS"): _wrong_as,
     ("Received", "Bad peer AS"): _refuses_our_as,

@@ -31,7 +31,10 @@ def beside(config: str) -> str:
 
 
 def current(config: str) -> Passwords:
-    """Return the passwords in the file beside `config`, by name; none if there is no file. Raises OSError."""
+    """Return the passwords in the file beside the bird.cfg at `config`, by name; no passwords if there is no file.
+
+    Raises OSError if the file cannot be read.
+    """
     try:
         with open(beside(config), encoding="utf-8", errors="surrogateescape") as stream:
             return passwords.from_text(stream.read())
@@ -40,7 +43,10 @@ def current(config: str) -> Passwords:
 
 
 def open_to_others(config: str) -> t.Optional[str]:
-    """Return the file's permissions as text ("0644") if they are not `MODE`; None if they are or there is no file."""
+    """Return the password file's permissions as text ("0644") if they are not `MODE`, else None.
+
+    None also means that there is no file. `config` is the path of bird.cfg. Raises OSError.
+    """
     try:
         mode = stat.S_IMODE(os.stat(beside(config)).st_mode)
     except FileNotFoundError:
@@ -49,10 +55,11 @@ def open_to_others(config: str) -> t.Optional[str]:
 
 
 def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] = None) -> None:
-    """Replace the file atomically by one with the passwords `values`, or remove it if there are none.
+    """Replace the password file atomically by one with the passwords `values`, or remove it if there are none.
 
-    `written` is the modification time to set, in nanoseconds since 1970, for a change that the running BIRD need not
-    read (`configuration.unread` compares times). Raises OSError.
+    `config` is the path of bird.cfg. `written` is the modification time to set, in nanoseconds since 1970, for a change
+    that the running BIRD need not read (`configuration.unread` compares times). Raises OSError, or NotEncodable for a
+    name or password that cannot be written; the old file stays then.
     """
     path = beside(config)
     if not values:
@@ -78,13 +85,20 @@ def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] =
 
 
 def prune(config: str, values: t.Mapping[str, str]) -> None:
-    """Remove passwords other than `values` from the file, and keep its time, so that BIRD need not read it again."""
+    """Remove the passwords that `values` does not have, and keep the file's modification time.
+
+    So BIRD need not read it again. The file must contain all of `values`: it is replaced by one with these. Raises
+    OSError, or NotEncodable for a name or password that cannot be written.
+    """
     if current(config) != values:
         install(config, values, os.stat(beside(config)).st_mtime_ns)
 
 
 def give_to_bird(path: str) -> None:
-    """Make the file at `path` readable for root and, if run by root, for BIRD's group only."""
+    """Set the mode of the file at `path` to `MODE` and, if run by root, its owner to root and its group to BIRD's.
+
+    Without such a group, the owner and the group stay. Raises OSError.
+    """
     os.chmod(path, MODE)
     with contextlib.suppress(KeyError):
         if os.geteuid() == 0:

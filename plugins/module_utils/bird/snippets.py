@@ -14,7 +14,7 @@ _INCLUDE = re.compile(r'^include "(/[^"]*\*[^"]*)";', re.MULTILINE)
 
 
 def patterns(text: str) -> tuple[str, ...]:
-    """Return the patterns of files that the bird.cfg `text` includes."""
+    """Return the absolute paths with a `*` that the bird.cfg `text` includes, in their order."""
     return tuple(_INCLUDE.findall(text))
 
 

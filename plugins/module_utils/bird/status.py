@@ -11,7 +11,8 @@ import typing as t
 
 from .client import SOCKET, BirdClient
 
-# Name, type, table, state, since (with or without a date, with or without a part of a second), and what follows.
+# The first line of a protocol in `show protocols all`: name, type, table, state, since (with or without a date, with or
+# without a part of a second), and what follows.
 _HEAD = re.compile(
     r"(?P<name>\S+)\s+(?P<type>[A-Z]\w*)\s+(?P<table>\S+)\s+(?P<state>up|start|stop|down|flush)\s+"
     r"(?P<since>(?:\d{4}-\d\d-\d\d(?:\s+\d\d:\d\d:\d\d(?:\.\d+)?)?|\d\d:\d\d:\d\d(?:\.\d+)?))(?P<info>.*)"
@@ -23,10 +24,11 @@ _COUNT = re.compile(r"(\d+) (imported|filtered|exported|preferred)")
 class Session:
     """A BGP session. `since` is as BIRD prints it; the counts are of its first channel's routes.
 
-    `bgp_state` is BGP's own word (Established, Active, Connect, Idle, Passive...). `error` is the last error, "" for
-    none. `graceful_restart`: both sides announced it. `neighbor_restarting`: the peer is down and its routes are kept.
-    `refused` counts the announcements that the import filter refused since BIRD began to count. Timers are left out:
-    they would differ at each reading.
+    `state` is the protocol's (up, start, stop, down, flush), `info` the end of its line. `bgp_state` is BGP's own word
+    (Established, Active, Connect, Idle, Passive...). `address` is the peer's. `error` is the last error, "" for none. A
+    text is "" and an AS number None if BIRD reports none. `graceful_restart`: both sides announced it.
+    `neighbor_restarting`: the peer is down and its routes are kept. `refused` counts the announcements that the import
+    filter refused since BIRD began to count. Timers are left out: they would differ at each reading.
     """
 
     name: str
@@ -53,7 +55,10 @@ class Session:
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """The state of a running BIRD. `reconfiguring`: it has not finished its last reconfiguration."""
+    """The state of a running BIRD. `sessions` are sorted by name; `router_id` is "" if BIRD reports none.
+
+    `reconfiguring`: it has not finished its last reconfiguration.
+    """
 
     version: str
     router_id: str
@@ -63,7 +68,10 @@ class Status:
 
 
 def observe(path: str = SOCKET, timeout: float = 10.0) -> Status:
-    """Return the status of the BIRD at the control socket `path`. Raises NotAnswering or CommandRefused."""
+    """Return the status of the BIRD at the control socket `path`. `timeout` is the seconds for each answer.
+
+    Raises NotAnswering if no BIRD answers in time, or CommandRefused if BIRD refuses a command.
+    """
     with BirdClient(path, timeout) as client:
         general = client.ask("show status").text
         sessions = parse_sessions(client.ask("show protocols all").text)
@@ -87,7 +95,7 @@ def parse_sessions(text: str) -> tuple[Session, ...]:
 
 
 def protocols(text: str) -> t.Iterator[tuple[dict[str, str], list[str]]]:
-    """Yield each protocol in the output of `show protocols all`: its columns and the lines of details below.
+    """Yield (columns, lines of details below) for each protocol in the output of `show protocols all`, in its order.
 
     The columns are name, type, table, state, since and info.
     """

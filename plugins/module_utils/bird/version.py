@@ -17,7 +17,7 @@ _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 class Version(t.NamedTuple):
-    """A version of BIRD, which compares by number. `str` returns "2.0.12", or "2.17" if the third number is 0."""
+    """A version of BIRD, which compares by number. `str` returns "2.0.12", or "2.17" if `patch` is 0."""
 
     major: int
     minor: int
@@ -33,9 +33,9 @@ class Version(t.NamedTuple):
 
 
 def parse(text: str) -> Version:
-    """Return the first version in `text`: `BIRD version 2.0.12`, or a package's `2.17.5-0+deb13u1`.
+    """Return the first version in `text`, for example in `BIRD version 2.0.12` or a package's `2.17.5-0+deb13u1`.
 
-    Raises ValueError if there is none.
+    A missing third number is 0. Raises ValueError if there are no two numbers with a dot between.
     """
     found = _NUMBERS.search(text)
     if not found:
@@ -44,7 +44,10 @@ def parse(text: str) -> Version:
 
 
 def installed(program: str = PROGRAM) -> t.Optional[Version]:
-    """Return the version of the BIRD at the path `program`, None if there is none. Raises VersionUnknown."""
+    """Return the version of the BIRD at the path `program`, None if there is no such file.
+
+    Raises VersionUnknown if it cannot be run, takes more than 20 seconds, or reports no version.
+    """
     try:
         done = subprocess.run(
             [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False
@@ -61,6 +64,9 @@ def installed(program: str = PROGRAM) -> t.Optional[Version]:
 
 
 def candidate(policy: str) -> t.Optional[Version]:
-    """Return the version that apt would install, None if none; `policy` is the output of `apt-cache policy bird2`."""
+    """Return the version of BIRD that apt would install, or None if it has no candidate.
+
+    `policy` is the output of `apt-cache policy bird2`. Raises ValueError if the candidate's version has no dot.
+    """
     found = re.search(r"^\s*Candidate:\s*(?:\d+:)?(\d\S*)", policy, re.MULTILINE)
     return parse(found.group(1)) if found else None

@@ -47,9 +47,9 @@ AnyPolicy = t.Union[GlobalNetworkPolicy, NetworkPolicy]
 def policy_set(resources: t.Iterable[Resource], staged: t.Collection[str] = ()) -> model.PolicySet:
     """Return the PolicySet of all tiers, policies, profiles and network sets in `resources`; others are ignored.
 
-    Policies whose name (as of `policy_name`) is in `staged` become staged ones. Raise ResourceError if a resource of
-    any kind has a field that this collection does not support, or if a policy's tier does not exist. Raise ValueError
-    if two policies have the same name.
+    Staged deletions are left out. Policies whose name (as of `policy_name`) is in `staged` become staged ones. Raise
+    ResourceError if a resource of any kind has a field that this collection does not support, or if a policy's tier
+    does not exist. Raise ValueError if two policies have the same name.
     """
     resources = list(resources)
     tiers = {resource.name: resource for resource in resources if isinstance(resource, Tier)}

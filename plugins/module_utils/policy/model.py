@@ -101,8 +101,8 @@ class Policy:
     """A GlobalNetworkPolicy or NetworkPolicy.
 
     `name` is unique among all policies: "web", or "<namespace>/web" for a NetworkPolicy. `types` are the directions in
-    force; rules of another direction have no effect. A `staged` policy decides nothing: it is evaluated, and packets
-    that it would deny are logged.
+    force; rules of another direction have no effect. An `order` of None comes last in the tier. A `staged` policy
+    decides nothing: it is evaluated, and packets that it would deny are logged.
     """
 
     name: str
@@ -126,7 +126,10 @@ class Policy:
 
 @dataclasses.dataclass(frozen=True)
 class PolicyTier:
-    """A group of policies. `default_action`, "Deny" or "Pass", is for flows that none of the applying ones decides."""
+    """A group of policies. `default_action`, "Deny" or "Pass", is for flows that none of the applying ones decides.
+
+    An `order` of None comes last.
+    """
 
     name: str
     order: t.Optional[float] = None
@@ -237,7 +240,8 @@ def _place(ordered: t.Union[PolicyTier, Policy]) -> tuple[bool, float, str]:
 class Flow:
     """The first packet of a flow.
 
-    `protocol` is an IANA number. Ports, or ICMP type and code, are None if the protocol does not have them.
+    `protocol` is an IANA number. `source` and `destination` are addresses in canonical form. Ports, or ICMP type and
+    code, are None if the protocol does not have them.
     """
 
     protocol: int

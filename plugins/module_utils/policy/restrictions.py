@@ -15,12 +15,12 @@ Demand = tuple[str, t.Optional[str]]
 #: Alternatives: at least one must be met. The empty set can never be met, and None demands nothing.
 Demands = t.Optional[frozenset[Demand]]
 
-# Many items have a label, but few have it with a given value.
+# The cost of a demand with any value; one with a given value costs 1. Many items have a label, few with a given value.
 _COST_OF_ANY_VALUE = 100
 
 
 def demands(selector: selectors.Selector) -> Demands:
-    """Return (label, value) pairs so that all labels that `selector` matches satisfy at least one of them.
+    """Return (label, value) pairs such that every set of labels that `selector` matches has at least one of them.
 
     A value of None is any value. The empty set means that the selector can never match, None that no such pairs are
     known. The function is not recursive, so that deep selectors do not exhaust the stack.

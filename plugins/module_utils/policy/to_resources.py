@@ -20,7 +20,7 @@ from .index.scoped_selectors import in_namespace, namespaces_of
 
 Data = dict[str, t.Any]
 
-#: The names of protocols in resources.
+#: {protocol's name in `model.py`: its name in resources}.
 _PROTOCOLS = {"tcp": "TCP", "udp": "UDP", "icmp": "ICMP", "icmpv6": "ICMPv6", "sctp": "SCTP", "udplite": "UDPLite"}
 _IP_VERSION_OF = {"icmp": 4, "icmpv6": 6}
 #: A namespaceSelector that selects endpoints with and without a namespace, so that only the selector matters. (Calico
@@ -97,7 +97,7 @@ def own_labels(labels: t.Iterable[tuple[str, str]], namespace: str) -> dict[str,
 
 
 def ports(values: t.Iterable[model.DefinedPort]) -> list[Data]:
-    """Return ports as a list of {"name", "protocol", "port"} mappings, the form of endpoint resources."""
+    """Return ports as a list of mappings with "name", "protocol" ("TCP") and "port", the form of endpoint resources."""
     return [{"name": one.name, "protocol": _PROTOCOLS[one.protocol], "port": one.port} for one in values]
 
 

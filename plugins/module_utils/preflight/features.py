@@ -30,9 +30,10 @@ FEATURES = {
 
 
 def observe(files: Files, release: t.Optional[str] = None) -> dict[str, t.Optional[bool]]:
-    """Return {feature: whether the kernel has it}; None means unknown (a container does not see the host's modules).
+    """Return {feature: whether the kernel has it, built in or as a module} for each of FEATURES.
 
-    `release` is the kernel's (uname -r), by default the running one's.
+    None means unknown: a container does not see the host's modules. `release` is the kernel's (uname -r), by default
+    the running one's.
     """
     release = release or os.uname().release
     folder = f"/lib/modules/{release}"
@@ -62,9 +63,10 @@ def _config(files: Files, release: str) -> str:
 
 
 def _by_symbols(files: Files, known: dict[str, t.Optional[bool]]) -> None:
-    """Fill the gaps of `known` from the kernel's symbols, as a last resort.
+    """Add to `known` all features that it lacks, by the kernel's symbols, as a last resort.
 
-    A feature without a symbol may still be a module: it stays unknown (None) if the kernel has modules.
+    A feature without a symbol may still be a module. It is unknown (None) if the kernel has modules or shows no
+    symbols, else it is absent (False).
     """
     symbols = files.read_bytes("/proc/kallsyms")
     has_modules = files.exists("/proc/modules")

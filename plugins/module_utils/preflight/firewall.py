@@ -18,7 +18,7 @@ _CALICO_COMMENT = re.compile(r'--comment "?cali:')
 _NFT_CHAIN = re.compile(r"chain (\S+) \{\s*type filter hook forward [^}]*?policy drop;", re.DOTALL)
 _NFT_TABLE = re.compile(r"^table (\S+ \S+) \{(.*?)^\}", re.DOTALL | re.MULTILINE)
 
-#: The nftables chains of iptables and ip6tables, which their own programs read.
+#: (table, chain) in nftables of the chain FORWARD of iptables and ip6tables, which their own programs read.
 _IPTABLES = (("ip filter", "FORWARD"), ("ip6 filter", "FORWARD"))
 #: The families of tables through which packets of each IP version pass.
 _NFT_FAMILIES = {"ipv4": ("ip", "inet"), "ipv6": ("ip6", "inet")}
@@ -27,8 +27,10 @@ _NFT_FAMILIES = {"ipv4": ("ip", "inet"), "ipv6": ("ip6", "inet")}
 def observe(files: Files, run: t.Callable[..., t.Any]) -> dict[str, t.Any]:
     """Return facts about the packet filters, for `judge`. Legacy tables are dumped only if there are any.
 
-    `rules`: {backend: number}; `chains_of`: "docker", "ufw"; `calico_rules`: {table: number}; `forward_drop`: {"ipv4",
-    "ipv6": descriptions of chains}. `run` starts a program: a list of arguments, and `timeout` in seconds.
+    For IPv4: `rules`: {"legacy", "nft": number of rules}; `chains_of`: a list of "docker" and "ufw", if they have
+    chains; `calico_rules`: {table: number of rules of a real Calico}. For both: `forward_drop`: {"ipv4", "ipv6":
+    descriptions of the chains that drop forwarded packets by default}. `run` starts a program: its parameters are a
+    list of arguments, and `timeout` in seconds. A program that fails counts as without rules.
     """
     facts: dict[str, t.Any] = {"rules": {}, "chains_of": [], "calico_rules": {}, "forward_drop": {}}
     native = list(_native_drops(run))

@@ -22,7 +22,7 @@ VXLAN_DEVICES = ("vxlan.calico", "vxlan-v6.calico")
 
 
 class HostFinding(t.NamedTuple):
-    """A reason against a host: one sentence of what is wrong, one of where or why, one of the remedy."""
+    """A reason against a host: a sentence about what is wrong, one about where or why, and one about the remedy."""
 
     id: str
     severity: str  # error: the node cannot work or would break what is there; warning: worth knowing
@@ -38,13 +38,19 @@ class HostFinding(t.NamedTuple):
 
 
 def judge(facts: Facts, state: NodeState) -> list[HostFinding]:
-    """Return all findings, errors before warnings, each in the order in which they are best corrected."""
+    """Return all findings about a host, errors before warnings, both in the order in which they are best corrected.
+
+    `facts` are the result of `observe.observe`, `state` is what the host is to have.
+    """
     findings = [finding for check in _CHECKS for finding in check(facts, state)]
     return sorted(findings, key=lambda finding: finding.severity != "error")
 
 
 def missing_packages(facts: Facts, state: NodeState, cni: bool = False) -> list[str]:
-    """Return the names of packages that the state needs and the host lacks; with `cni`, the CNI plugin's, too."""
+    """Return the names of packages that the state needs and the host lacks.
+
+    With `cni`, the optional ones of the CNI plugin that are not installed are included.
+    """
     unneeded = set()
     if state.bird is None:
         unneeded.add("bird2")
@@ -57,7 +63,10 @@ def missing_packages(facts: Facts, state: NodeState, cni: bool = False) -> list[
 
 
 def lacks_onlink(version: str) -> bool:
-    """Return whether a BIRD of this package version has no `onlink` in filters. Raises ValueError for no version."""
+    """Return whether a BIRD of this package version ("2.0.12-7", "1:3.1.0") has no `onlink` in filters.
+
+    Raises ValueError if `version` has no two numbers with a dot between.
+    """
     return not bird_version.parse(version.split(":")[-1]).has_onlink
 
 
@@ -349,7 +358,10 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
 
 
 def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
-    """Return the chains that drop packets of the IP versions that the node forwards, and the commands to end that."""
+    """Return (descriptions of chains, commands that end it) for chains that drop forwarded packets by default.
+
+    Only IP versions that the node forwards count. The commands are one text, joined by "and", "" for none.
+    """
     drops: list[str] = []
     programs = []
     needs = bool(state.address), _forwards_ipv6(state)

@@ -22,13 +22,13 @@ from .files import Files
 
 Facts = dict[str, t.Any]
 
-#: Ports whose owners are looked up, which costs a walk through /proc. Only the numbers of other ports are reported.
+#: Local ports whose owners are looked up, which costs a walk through /proc. Only the numbers of others are reported.
 NAMED_PORTS = {"tcp": (BGP_PORT,), "udp": (VXLAN_PORT,)}
 #: Route protocols of manual routes: boot (3), which `ip route add` sets, and static (4) (rtnetlink(7)).
 _MANUAL_PROTOCOLS = (3, 4)
 _ADVERTISED = 9  # RTPROT_RA: routes from routers' advertisements
 TUNNELS = ("tunl0", "vxlan.calico", "vxlan-v6.calico")
-#: Names of processes, which the kernel cuts to 15 characters -> what they belong to.
+#: {name of a process, which the kernel cuts to 15 characters: what it belongs to}.
 DAEMONS = {
     "calico-felix": "calico",
     "calico-node": "calico",
@@ -142,7 +142,7 @@ def _ipv6(files: Files, kernel: Kernel) -> Facts:
     if files.read(f"{conf}/all/forwarding").strip() == "0":
         for destination, attributes in kernel.routes(protocol=_ADVERTISED, family=6):
             device = attributes.device or ""
-            if device.startswith("cali") or device in TUNNELS:  # an attacker's route, which is removed
+            if device.startswith("cali") or device in TUNNELS:  # only an attacker's routes do: the node removes them
                 continue
             if destination == "::/0" and files.read(f"{conf}/{device}/accept_ra").strip() == "1":
                 advertised.append(device)
@@ -150,7 +150,10 @@ def _ipv6(files: Files, kernel: Kernel) -> Facts:
 
 
 def _link_local_route(files: Files) -> t.Optional[str]:
-    """Return the device by which the host would reach 169.254.1.1, except workloads' devices; None without a route."""
+    """Return the device of the host's route to 169.254.1.1, or None if it has none. Workloads' devices do not count.
+
+    The route is the one with the longest prefix and then the lowest metric.
+    """
     best: tuple[int, int] = (-1, 0)
     device = None
     for line in files.read("/proc/net/route").splitlines()[1:]:

@@ -45,7 +45,7 @@ def of_node(files: Files) -> dict[str, t.Optional[str]]:
 
 
 def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
-    """Return the packages of NEEDED that are not installed. Any of BIRD counts as bird2."""
+    """Return the packages of NEEDED that have no version in `found`, as `of_node` returns it. bird3 counts as bird2."""
     return [
         name
         for name in NEEDED
@@ -54,7 +54,11 @@ def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
 
 
 def candidate(run: t.Callable[..., t.Any], name: str = "bird2") -> t.Optional[str]:
-    """Return the version that apt would install; None without apt, such a package, or fetched package lists."""
+    """Return the version of the package `name` that apt would install.
+
+    None if there is no apt, no such package, or no fetched package lists. `run` starts a program: its parameters are a
+    list of arguments, and `timeout` in seconds.
+    """
     # Without its caches, apt-cache writes nothing: check mode requires that.
     off = ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]
     result = run(["apt-cache", *off, "policy", name], timeout=30.0)

@@ -27,7 +27,10 @@ class Process(t.NamedTuple):
 
 
 def names_here(files: Files) -> dict[int, str]:
-    """Return {pid: comm} of the processes in this network namespace, without containers that have their own."""
+    """Return {pid: comm} of the processes in this network namespace, without containers that have their own.
+
+    A process whose namespace cannot be read counts as in this one.
+    """
     own = files.link("/proc/self/ns/net")
     names = {}
     for entry in files.listing("/proc"):
@@ -53,7 +56,7 @@ def describe(files: Files, pid: int) -> Process:
 
 
 def sockets(files: Files, protocol: str) -> dict[int, set[str]]:
-    """Return {local port: inodes} of sockets that listen (`protocol` "tcp") or have no peer ("udp")."""
+    """Return {local port: inodes} of IPv4 and IPv6 sockets that listen (`protocol` "tcp") or have no peer ("udp")."""
     wanted = _LISTEN if protocol == "tcp" else _UNCONNECTED
     found: dict[int, set[str]] = {}
     for name in (protocol, protocol + "6"):
@@ -66,9 +69,10 @@ def sockets(files: Files, protocol: str) -> dict[int, set[str]]:
 
 
 def owners(files: Files, inodes: t.AbstractSet[str], pids: t.Iterable[int]) -> list[Process]:
-    """Return the processes among `pids` that hold one of the sockets; without root's rights, none can be found.
+    """Return the processes of our own BIRD and among `pids` that hold one of the sockets with these inodes.
 
-    Our own BIRD is examined first: on a converged node it is the answer, and no other process is examined.
+    Without root's rights, no process of others is found. Our own BIRD is examined first. Once each socket has a holder,
+    no further process is examined: on a converged node, BIRD holds them all.
     """
     missing = {inode for inode in inodes if inode != "0"}
     found = []

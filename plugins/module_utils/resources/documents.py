@@ -46,7 +46,7 @@ KINDS: dict[str, type[Resource]] = {
 }
 
 
-#: Calico's kinds that make sense with Kubernetes only, and the remedy that an error names for each.
+#: {kind of Calico's that makes sense with Kubernetes only: the remedy that the error for it names}.
 _OF_KUBERNETES = {
     "StagedKubernetesNetworkPolicy": "Write a StagedNetworkPolicy, with Calico's selectors and rules.",
 }
@@ -69,11 +69,12 @@ def parse(document: t.Mapping[str, t.Any]) -> Resource:
 
 
 def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
-    """Return the resource of `kind` that a flat mapping describes, the form that inventories use.
+    """Return the resource of `kind` that a flat mapping describes, with all defaults. Inventories use this form.
 
     name, labels, annotations and, for kinds that have one, namespace are metadata; all other keys are spec. Errors name
     fields without "spec." and "metadata.". An IPPool may also have the operator's `encapsulation` and `natOutgoing:
-    Enabled`. A mapping that has spec or metadata is read by `parse`. Raises ResourceError.
+    Enabled`. A mapping that has spec or metadata is read by `parse`. Raises ResourceError if `mapping` is not valid or
+    names another kind.
     """
     if isinstance(mapping, t.Mapping):
         whole = "spec" in mapping or "metadata" in mapping
@@ -154,7 +155,10 @@ def _metadata_fields(cls: type[Resource]) -> t.Collection[str]:
 
 
 def _document_of(cls: type[Resource], flat: t.Mapping[str, t.Any]) -> Document:
-    """Return the v3 document of a flat mapping. Raises Refused for a key that is no field of `cls`."""
+    """Return the v3 document of a flat mapping.
+
+    Raises Refused for a key that is no field of `cls` or is obsolete, and for an invalid `encapsulation` of an IPPool.
+    """
     known = (*_metadata_fields(cls), *types_of(cls), *(ip_pool.FLAT_FIELDS if cls is IPPool else ()))
     envelope = {key: value for key, value in flat.items() if key in ("apiVersion", "kind")}
     rest = dict(cls.readable({key: value for key, value in flat.items() if key not in envelope}))

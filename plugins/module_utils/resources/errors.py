@@ -13,7 +13,7 @@ class Refused(Exception):
     """A value that a field does not accept. Readers raise it; each container that it passes adds its own field's name.
 
     `rule` is a sentence without its subject ("is not a range of addresses."), `remedy` a sentence of its own. `value`
-    is None if the value is missing or need not be shown.
+    is None if the value is missing or need not be shown. `field` is the path to the value, as far as it is known.
     """
 
     def __init__(self, value: t.Any, rule: str, remedy: str, field: str = "") -> None:
@@ -55,7 +55,11 @@ class ResourceError(ValueError):
 
 
 def shown(value: t.Any) -> str:
-    """Return a value as errors show it: one line of at most 80 characters, quoted unless it reads well without."""
+    """Return a value as errors show it: printable text as it is, all else as `repr` writes it.
+
+    The result is one line of at most 80 characters; a longer one is cut and ends in "...". Text that is empty or begins
+    with a space is quoted.
+    """
     plain = isinstance(value, str) and value.isprintable() and value and not value[0].isspace()
     text = value if plain else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

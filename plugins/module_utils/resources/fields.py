@@ -49,7 +49,10 @@ class Type(t.Protocol):
 
 
 def field(type_: Type, default: t.Any = None) -> t.Any:
-    """Return a dataclass field that documents may set. A default that is a type is called for each instance."""
+    """Return a dataclass field that documents may set, of the field type `type_`.
+
+    `default` is its value if a document does not set it. A default that is a class is called for each instance.
+    """
     # pylint: disable=invalid-field-call  # it is called within dataclasses, through this function
     if isinstance(default, type):
         return dataclasses.field(default_factory=default, metadata={_TYPE: type_}, hash=False)
@@ -70,7 +73,10 @@ def _text(value: t.Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Text(_Plain):
-    """Any text. With `check`, an empty text means that the field is not set; any other text must pass the check."""
+    """Any text. With `check`, an empty text means that the field is not set; any other text must pass the check.
+
+    `rule` and `remedy` are those of the Refused for a text that does not.
+    """
 
     check: t.Optional[t.Callable[[str], bool]] = None
     rule: str = ""
@@ -88,7 +94,7 @@ class Text(_Plain):
 
 @dataclasses.dataclass(frozen=True)
 class Filled(Text):
-    """A text that cannot be empty, as an entry of a list."""
+    """A text, such as an entry of a list, that is refused if it is empty or does not pass `check`."""
 
     def read(self, value: t.Any) -> str:
         text = _text(value)
@@ -99,7 +105,7 @@ class Filled(Text):
 
 @dataclasses.dataclass(frozen=True)
 class OneOf(_Plain):
-    """One of a few words. An empty text means the default, if there is one."""
+    """One of `words`. An empty text is read as `default`, or refused if there is none."""
 
     words: tuple[str, ...]
     default: t.Optional[str] = None
@@ -132,7 +138,7 @@ class Flag(_Plain):
 
 @dataclasses.dataclass(frozen=True)
 class Integer(_Plain):
-    """A whole number. 0 means the default."""
+    """A whole number from `minimum` to `maximum`; others are refused. 0, if it is among them, is read as `default`."""
 
     minimum: int = -(2**63)
     maximum: int = 2**63 - 1
@@ -219,7 +225,7 @@ class ASNumber(_Plain):
 
 @dataclasses.dataclass(frozen=True)
 class SelectorText(_Plain):
-    """A selector, kept as written. An empty text means the default."""
+    """A selector, kept as written. An empty text is read as `default`."""
 
     default: str = ""
 
@@ -243,7 +249,7 @@ class SelectorText(_Plain):
 
 @dataclasses.dataclass(frozen=True)
 class Items:
-    """A list, read as a tuple."""
+    """A list of values of the type `item`, read as a tuple. A null in it counts as an empty text or mapping."""
 
     item: Type
 
@@ -302,9 +308,10 @@ def types_of(cls: t.Callable[..., t.Any]) -> dict[str, Type]:
 
 
 def read_fields(cls: t.Callable[..., T], value: t.Any, **others: t.Any) -> T:
-    """Return a `cls` with the fields that `value` and `others` set, and defaults for the rest.
+    """Return a `cls` with the fields that `value` and `others` set, and defaults for the others.
 
-    Raises Refused if `value` is no mapping, has an unknown key, or has a value that its field does not accept.
+    A null in `value` counts as absent. `value` is as in a document, `others` are values already read. Raises Refused if
+    `value` is no mapping, has an unknown key, or has a value that its field does not accept.
     """
     if not isinstance(value, t.Mapping):
         raise Refused(value, "is not a mapping.", "Write its fields one a line, each with a colon.")
@@ -345,7 +352,10 @@ def schema_of(cls: t.Callable[..., t.Any]) -> Document:
 
 
 def nearest(word: str, known: t.Iterable[str]) -> list[str]:
-    """Return a list of the one known word that is closest to `word`, in any case; empty if none is close."""
+    """Return a list with the one word of `known` that is most similar to `word`, or an empty one if none is similar.
+
+    Upper and lower case count as equal.
+    """
     by_lower = {entry.lower(): entry for entry in known}
     found = difflib.get_close_matches(word.lower(), list(by_lower), n=1)
     return [by_lower[entry] for entry in found]

@@ -99,7 +99,8 @@ class _Annotations(_TextMap):
 ANNOTATIONS = _Annotations()
 
 
-#: Fields that a server adds to the resources that it hands out. They are accepted and dropped.
+#: Fields of metadata that a server adds to the resources that it hands out. They are accepted and dropped; `namespace`
+#: is kept for kinds that have one.
 FROM_SERVERS = (
     "namespace",
     "generateName",

@@ -100,7 +100,10 @@ class RulePort:
 
 
 def _is_port_name(text: str) -> bool:
-    """Return whether `text` is a port name in Kubernetes: no two dashes in a row, at least one letter."""
+    """Return whether `text` is a port name in Kubernetes.
+
+    That is 1 to 15 lower case letters, digits and single dashes between them, with at least one letter.
+    """
     return bool(_PORT_NAME.fullmatch(text)) and len(text) <= _PORT_NAME_LIMIT
 
 

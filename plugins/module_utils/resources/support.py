@@ -24,7 +24,7 @@ _RULE = "is not supported here."
 
 
 def check_supported(resource: Resource, flat: bool = False) -> None:
-    """Raise ResourceError for the first field that would have to be ignored.
+    """Raise ResourceError for the first field of a valid resource that cannot be applied here.
 
     With `flat`, the error names fields as `parse_flat` does, without "spec.".
     """
@@ -37,7 +37,7 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
     if isinstance(resource, (GlobalNetworkPolicy, NetworkPolicy, Profile)):
         for dummy, path, rule in each_rule(resource):
             if rule.notICMP is not None and rule.notICMP.type is not None and rule.protocol is None:
-                # Calico accepts it and writes a rule that iptables refuses.
+                # Calico accepts a notICMP without a protocol, and writes a rule that iptables refuses.
                 yield Refused(
                     None,
                     "is given without a protocol.",
@@ -82,7 +82,7 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
 
 
 def _unsupported_lengths(resource: BGPFilter) -> t.Iterator[Refused]:
-    """Yield a refusal for each prefixLength for which Calico writes a filter that BIRD refuses or never matches."""
+    """Yield a refusal for each prefixLength with which Calico's filter is refused by BIRD or never matches."""
     for path, rule in each_filter_rule(resource):
         length, cidr = rule.prefixLength, parse_cidr_or_address(rule.cidr)
         if length is None or cidr is None:

@@ -70,5 +70,4 @@ def test_lines_that_actions_print_are_shown(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(shown_lines.Display, "display", lambda _self, text, color=None: printed.append((text, color)))
     shown_lines.show([EVIL, "good"], "red")
     assert printed == [(SHOWN, "red"), ("good", "red")]
-    assert shown_lines.texts([EVIL]) == [terminal_text.text(EVIL)]
     assert run_results.reason({"failed": True, "msg": "x\x1b[2J\nmore"}) == "x\\x1b[2J"

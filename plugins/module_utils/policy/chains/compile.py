@@ -22,8 +22,8 @@ from .workload_groups import Group, Groups
 class Compiler:
     """A compiler for IP version 4 or 6 that reuses results of its last compilation.
 
-    Unchanged parts are the same objects as before. Workloads that join or leave groups change only sets, and cost no
-    more than that.
+    Unchanged parts are the same objects as before. Workloads that join or leave a group that keeps other members change
+    only sets, and then no chain is compiled, unless workloads may send from any address.
     """
 
     def __init__(self, settings: ChainSettings, family: int) -> None:
@@ -38,7 +38,7 @@ class Compiler:
         self._nets: tuple[PolicyIpSet, ...] = ()
 
     def compile(self, node: NodePolicy) -> Tables:
-        """Return the tables and sets for a node's policy.
+        """Return the tables and sets for a node's policy in the compiler's IP version.
 
         Raise KeyError if an endpoint names a policy that `node` does not have.
         """

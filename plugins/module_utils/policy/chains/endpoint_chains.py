@@ -35,7 +35,7 @@ Profiles = t.Optional[tuple[str, ...]]
 
 
 class EndpointChains:
-    """A writer of the chains of endpoints of one node, for one table."""
+    """A writer of the chains of endpoints of one node, for the table of `writer`."""
 
     def __init__(self, writer: RuleWriter, node: NodePolicy) -> None:
         self.writer = writer

@@ -28,7 +28,8 @@ DIRECTIONS = (INGRESS, EGRESS)
 class NodeChains:
     """The endpoints and policies of one node during a compilation for IP version `family`.
 
-    `hosts` are the node's host endpoints, `groups` a mapping from ID to group of workloads. `memory` caches chains.
+    `hosts` are the node's host endpoints, `groups` a mapping from ID to group of workloads. `memory` caches chains and
+    their targets.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class NodeChains:
         self._marking = marking_chains(marks)
         self._memory = memory
         self._sets: dict[str, PolicyIpSet] = {}
-        # Chains of endpoints depend on these two in addition to the endpoint's own lists.
+        # Chains of endpoints depend on `_staged` and `_profiles` in addition to the endpoint's own lists.
         self._staged = frozenset(name for name, policy in node.policies.items() if policy.staged)
         self._profiles = frozenset(node.profiles)
         self._owners: dict[str, tuple[t.Union[Policy, PolicyProfile], str]] = {}
@@ -130,9 +131,9 @@ def member_sets(
 
 
 def sorted_out(endpoints: t.Iterable[LocalEndpoint]) -> tuple[list[LocalEndpoint], list[LocalEndpoint]]:
-    """Return (host endpoints, workloads). If several are for one interface, only the first is kept.
+    """Return (host endpoints, workloads), each in the given order.
 
-    In a NodePolicy the first is the one with the lowest name.
+    If several host endpoints, or several workloads, are for one interface, only the first is kept.
     """
     hosts: dict[str, LocalEndpoint] = {}
     workloads: dict[str, LocalEndpoint] = {}

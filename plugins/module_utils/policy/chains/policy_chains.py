@@ -46,7 +46,7 @@ class RuleWriter:
 
     @property
     def drop(self) -> str:
-        """The action for denied packets, DROP or REJECT. REJECT exists only in the table filter."""
+        """The action for packets that policy denies: REJECT if the settings say so in the table filter, else DROP."""
         return REJECT if self.settings.deny_action == REJECT_ACTION and self.table == FILTER else DROP
 
     def deny(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
@@ -67,7 +67,7 @@ class RuleWriter:
         yield IptablesRule(matching, DROP)
 
     def note(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
-        """Yield the rule that logs packets to the NFLOG group, none if the settings have no group."""
+        """Yield the rule that logs matching packets to the NFLOG group, no rule if the group in the settings is 0."""
         if self.settings.nflog_group:
             yield IptablesRule(matching, log(self.settings.nflog_group, log_prefix.prefix(reason)))
 

@@ -13,7 +13,7 @@ T = t.TypeVar("T")
 class ResultCache:
     """Results by key, each with the value from which it was computed.
 
-    A round is one compilation. Results that a round does not use are dropped at the end of it.
+    A round is one compilation. Results that a round does not use are dropped when the next one begins.
     """
 
     def __init__(self) -> None:

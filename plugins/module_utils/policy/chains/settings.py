@@ -17,7 +17,7 @@ DROP, REJECT, ACCEPT, RETURN = "Drop", "Reject", "Accept", "Return"
 
 IPIP, VXLAN = "ipip", "vxlan"
 
-#: Ports of the host that no policy can close, to prevent a lockout: SSH, BGP, BFD and DHCP.
+#: The default of the destination ports at which no policy can make the host unreachable: SSH, BGP, BFD and DHCP.
 FAILSAFE_INBOUND = (
     Failsafe("tcp", 22),
     Failsafe("tcp", 179),
@@ -25,7 +25,7 @@ FAILSAFE_INBOUND = (
     Failsafe("udp", 3785),
     Failsafe("udp", 68),
 )
-#: Destination ports that the host can always reach: BGP, BFD, DNS, DHCP and NTP.
+#: The default of the destination ports that the host can always reach: BGP, BFD, DNS, DHCP and NTP.
 FAILSAFE_OUTBOUND = (
     Failsafe("tcp", 179),
     Failsafe("udp", 3784),
@@ -40,7 +40,7 @@ FAILSAFE_OUTBOUND = (
 class Encapsulation(t.NamedTuple):
     """A tunnel between the fleet's nodes.
 
-    `kind` is "ipip" or "vxlan", `port` the UDP port of VXLAN, and `ip_version` that of the outer header.
+    `kind` is "ipip" or "vxlan", `port` the UDP port of VXLAN (0 for IPIP), and `ip_version` that of the outer header.
     """
 
     kind: str

@@ -29,15 +29,16 @@ from .rules.rule import DROP, RETURN, Chains, IptablesRule, comes_in_by, goto, i
 
 #: The addresses of the loopback, by IP version. They are valid inside of a host only.
 LOOPBACK = {4: "127.0.0.0/8", 6: "::1/128"}
-#: Matches a packet whose source address is not reached by its incoming interface.
+#: The condition that the route to a packet's source address does not lead to its incoming interface.
 _FORGED = "-m rpfilter --validmark --invert"
 
 #: The ICMPv6 types that only routers send: advertisements and redirects.
 _OF_ROUTERS = (134, 137)
 #: The ICMPv6 types that create no neighbour entry: multicast listeners, neighbour advertisements.
 _HARMLESS = (130, 131, 132, 136, 143)
-#: The limit for packets with link-local sources, for one sixteenth of the workloads. Each may create a neighbour entry.
-#: The kernel removes entries older than 5 s when its table of 1,024 is half full. All sixteen together stay below that.
+#: The limit, in packets, for those with link-local sources from one sixteenth of the workloads. Each packet may create
+#: a neighbour entry. The kernel removes entries older than 5 s when its table of 1,024 is half full. All sixteen
+#: together stay below that.
 _LIMIT = "-m limit --limit 2/second --limit-burst 5"
 _DIGITS = "0123456789abcdef"
 

@@ -24,7 +24,10 @@ class HookRule(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """An iptables table. `chains` are exactly those that can be reached from the rules `hooks` in built-in chains."""
+    """An iptables table: our rules in it.
+
+    `chains` are exactly those of ours that can be reached from `hooks`, the rules in built-in chains.
+    """
 
     name: str
     chains: Chains

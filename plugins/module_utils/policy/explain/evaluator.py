@@ -36,9 +36,11 @@ class EvaluationStep:
     """One step of an evaluation: a rule that was tried, a default action, or a policy or profile without rules.
 
     `tier` and `policy`, or `profile`, name the owner. For a tier's default action only `tier` is set, and for the
-    default after all profiles none is. `rule` counts from 1, and is 0 if the step is not a rule. `action` is the rule's
-    or the default's ("Allow", "Deny", "Log" or "Pass"), whether it matched or not. `reason` says why a rule did not
-    match, or why a default applies. `staged` is true if the owner is staged, so that the step decides nothing.
+    default after all tiers and profiles none is. `rule` counts from 1, and is 0 if the step is not a rule. `action` is
+    the rule's or the default's ("Allow", "Deny", "Log" or "Pass"), whether it matched or not, and "" for an owner
+    without rules and for the end of a hook at which no policy decides. `matched` is true for defaults and such an end.
+    `reason` says why a rule did not match, or why a default applies. `staged` is true if the owner is staged, so that
+    the step decides nothing.
     """
 
     action: str = ""
@@ -55,7 +57,8 @@ class EvaluationStep:
 class Verdict:
     """The result of an evaluation at one hook.
 
-    `action` is "allow", "deny" or "none". `trace` has all steps in order, at least one, and ends with the deciding one.
+    `action` is "allow", "deny" or "none". `trace` has all steps in order, at least one. It ends with the one that
+    decides, or with one that says that no policy does.
     """
 
     action: str
@@ -63,7 +66,7 @@ class Verdict:
 
     @property
     def decided_by(self) -> EvaluationStep:
-        """The step that decided, which is the last one."""
+        """The last step of the trace: the one that decided or, if `action` is "none", says that no policy does."""
         return self.trace[-1]
 
     @property
@@ -133,7 +136,7 @@ class Evaluator:
                     break
                 staged_decided = staged_decided or bool(found)
             enforced = any(self.enforce_staged or not policy.staged for policy in applying)
-            # There are no default actions at the other hooks, because later hooks decide about the packet.
+            # Tiers have no default actions at the other hooks, because later hooks decide about the packet.
             if applying and not action and hook in (NORMAL, FORWARD) and (enforced or not staged_decided):
                 reason = "no policy of the tier that applies decides"
                 trace.append(EvaluationStep(tier.default_action, True, reason, tier=tier.name, staged=not enforced))

@@ -80,7 +80,7 @@ def to_document(path: Path) -> dict[str, t.Any]:
 
 
 def decided_by(stage: Stage) -> str:
-    """Return what decided at a stage as a short text: "default/no-ssh#1 (ingress, HostEndpoint node1-eth0)"."""
+    """Return what decided at a stage, and where, as a text: "default/no-ssh#1 (ingress, HostEndpoint node1-eth0)"."""
     step, endpoint = stage.verdict.decided_by, stage.endpoint
     name = _name(step)
     why = "" if step.policy or step.profile or step.tier else f" ({step.reason})"
@@ -233,7 +233,7 @@ def _hints(stage: Stage, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
 
 
 def _later_allowing(stage: Stage, endpoint: Endpoint, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
-    """Yield a hint for each policy that applies and allows the flow, but comes after the one that denied it."""
+    """Yield a hint for each enforced policy that applies and allows the flow, but comes after the denial."""
     decided_by = stage.verdict.decided_by
     reached = {step.policy for step in stage.verdict.trace}
     for policy in evaluator.selecting(endpoint):

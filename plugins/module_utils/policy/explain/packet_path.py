@@ -41,7 +41,8 @@ from ..model import (
 from .evaluator import ALLOWED, DENIED, UNDECIDED, EvaluationStep, Evaluator, Verdict
 
 _IPIP = 4  # the number of the protocol
-#: The ICMPv6 types that IPv6 needs: multicast listeners, router solicitation, neighbours (Felix, cali-wl-to-host).
+#: The ICMPv6 types that workloads may always send to their host, because IPv6 needs them: multicast listeners, router
+#: solicitation, neighbours (Felix, cali-wl-to-host).
 _ALWAYS_FROM_WORKLOADS = frozenset({130, 131, 132, 133, 135, 136})
 
 
@@ -63,14 +64,18 @@ class PathHost:
         return frozenset(address for _name, held in self.interfaces for address in held)
 
     def interface_to(self, address: str) -> str:
-        """Return the interface of the route to an address with the longest prefix, or "" if there is no route."""
+        """Return the interface of the route with the longest prefix that contains `address`, or "" if there is none."""
         leading = [(cidr(net).length, interface) for net, interface in self.routes if cidr(net).contains(cidr(address))]
         return max(leading)[1] if leading else ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One decision on a path. `endpoint` is None if it concerns no endpoint's policy; `hook` is in `hooks.HOOKS`."""
+    """One decision on a path, made at the node `host`.
+
+    `direction` is "Ingress" or "Egress", `hook` one of `hooks.HOOKS`. `endpoint` is the one whose policy or failsafe
+    decides, or None if the host decides by itself.
+    """
 
     host: str
     direction: str
@@ -298,7 +303,8 @@ class _Asked:
     def _ask(self, host: PathHost, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
         """Return whether policy at this hook decides and the flow passes; False if no policy decides.
 
-        Add a stage, unless no rule was tried. Raise _Denied on a denial. In audit mode a denied flow passes.
+        Add a stage, unless no policy decides and no rule was tried. Raise _Denied on a denial, except in audit mode: a
+        denied flow passes then.
         """
         verdict = self.evaluator.verdict(endpoint, direction, flow, hook)
         if verdict.action != UNDECIDED or len(verdict.trace) > 1:

@@ -16,7 +16,10 @@ from .labels import Labels, effective_labels, labels_by_profile
 
 @dataclasses.dataclass(frozen=True)
 class AddressOwner:
-    """An endpoint or a network set that has an address, with its own and inherited labels."""
+    """An endpoint or a network set that has an address, with its own and inherited labels.
+
+    `kind` is "WorkloadEndpoint", "HostEndpoint", "NetworkSet" or "GlobalNetworkSet". Network sets have no ports.
+    """
 
     kind: str
     name: str
@@ -62,7 +65,7 @@ class AddressIndex:
     def have_port(self, key: NamedPortKey, address: str, port: t.Optional[int]) -> bool:
         """Return whether an endpoint that has `address` and matches the key's selector gives `port` the key's name.
 
-        The result is False if `port` is None.
+        The protocol of the named port must be the key's. The result is False if `port` is None.
         """
         if port is None:
             return False

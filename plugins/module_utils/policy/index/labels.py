@@ -16,7 +16,7 @@ LabelPairs = tuple[tuple[str, str], ...]
 
 NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX = "pcns.", "pcsa."
 SERVICE_ACCOUNT_LABEL = "projectcalico.org/serviceaccount"
-#: The label of a namespace that is its name.
+#: The label of a namespace, or of a service account, whose value is its name.
 NAME_LABEL = "projectcalico.org/name"
 
 

@@ -38,9 +38,9 @@ V = t.TypeVar("V", PolicyNetworkSet, PolicyProfile)
 class Changes:
     """The parts of a node's policy that changed and have to be programmed again.
 
-    `sets_added` and `sets_removed` are whole sets, `members` the changes of all other sets. `interfaces`, possibly with
-    "*", are those whose endpoint was added, removed or replaced, or has other policies. `policies` and `profiles` are
-    the names of those that came into use, changed, or went out of use. An undefined profile is never in use.
+    `sets_added` and `sets_removed` are keys of whole sets, `members` the changes in all other sets. `interfaces`, maybe
+    with "*", are those whose endpoint was added, removed or replaced, or has other policies. `policies` and `profiles`
+    are the names of those that came into use, changed, or went out of use. An undefined profile is never in use.
     """
 
     sets_added: frozenset[SetKey] = frozenset()

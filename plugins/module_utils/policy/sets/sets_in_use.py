@@ -69,7 +69,10 @@ class SetsInUse:
                 change(set_key, contribution(self._owners[key], set_key))
 
     def use(self, keys: t.Iterable[SetKey]) -> None:
-        """Count one more user of each of these sets, and create and fill those that are new."""
+        """Count one more user of each of these sets, and create and fill those that are new.
+
+        Raise SelectorError if a key's selector is not valid.
+        """
         for key in keys:
             self._users[key] += 1
             if self._users[key] == 1:

@@ -36,14 +36,17 @@ from ..resource import Resource
 DEFAULT_AS_NUMBER = 64512
 
 _NUMBER = r"(\d{1,20})"
-#: RFC 1997 and RFC 8092.
+#: The forms of a community: two numbers (RFC 1997), or three (RFC 8092).
 _STANDARD = re.compile(f"{_NUMBER}:{_NUMBER}", re.ASCII)
 _LARGE = re.compile(f"{_NUMBER}:{_NUMBER}:{_NUMBER}", re.ASCII)
 COMMUNITY_REMEDY = "Write 65000:100, two numbers of 16 bits, or 65000:1:100, three of 32 bits."
 
 
 def is_community(text: str) -> bool:
-    """Return whether `text` is a community. Raises Refused if it has the form of one and a number that is too large."""
+    """Return whether `text` is a community: two numbers of 16 bits, or three of 32 bits, with colons.
+
+    Raises Refused if it has this form and a number that is too large.
+    """
     for form, bits in ((_STANDARD, 16), (_LARGE, 32)):
         found = form.fullmatch(text)
         if found:
@@ -171,7 +174,7 @@ _WITH_PORT = re.compile(r"(?:([0-9.]+)|\[([0-9a-fA-F:.]+)\]):(\d{1,20})", re.ASC
 
 
 def split_peer_ip(text: str) -> t.Optional[tuple[str, int]]:
-    """Return the address and port (0 if none is given) of a peerIP, or None if `text` is none.
+    """Return the address and port (0 if none is given) of a peerIP, or None if `text` is not a peerIP.
 
     A peerIP is written 10.0.0.1, 10.0.0.1:179, fd00::1 or [fd00::1]:179.
     """
@@ -191,7 +194,10 @@ _PEER_IP = Text(
 
 @dataclasses.dataclass(frozen=True)
 class BGPPeer(Resource):
-    """A session, or the sessions between the nodes of two selectors. asNumber None means the peers' own AS numbers."""
+    """A session, or the sessions between the nodes of two selectors.
+
+    asNumber None or 0 means the peers' own AS numbers, and for a router outside of the fleet that of the node.
+    """
 
     KIND: t.ClassVar[str] = "BGPPeer"
 

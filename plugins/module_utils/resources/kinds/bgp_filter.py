@@ -54,7 +54,10 @@ def _network(version: int, example: str) -> Text:
 
 @dataclasses.dataclass(frozen=True)
 class PrefixLength:
-    """The least and the greatest length of a matching prefix. None: the length of cidr, or the longest possible."""
+    """The least and the greatest length of a matching IPv4 prefix, in bits.
+
+    `min` None means the length of cidr, `max` None the longest possible.
+    """
 
     min: t.Optional[int] = field(_Whole(0, BITS[4]))
     max: t.Optional[int] = field(_Whole(0, BITS[4]))
@@ -62,7 +65,7 @@ class PrefixLength:
 
 @dataclasses.dataclass(frozen=True)
 class PrefixLengthV6(PrefixLength):
-    """The least and the greatest length of a matching IPv6 prefix."""
+    """The least and the greatest length of a matching IPv6 prefix, in bits."""
 
     min: t.Optional[int] = field(_Whole(0, BITS[6]))
     max: t.Optional[int] = field(_Whole(0, BITS[6]))
@@ -201,7 +204,7 @@ class BGPFilter(Resource):
 
 
 def each_filter_rule(resource: BGPFilter) -> t.Iterator[tuple[str, BGPFilterRule]]:
-    """Yield every rule with its path in spec ("exportV4[0]")."""
+    """Yield (path in spec, such as "exportV4[0]", rule) for every rule."""
     for direction in ("exportV4", "importV4", "exportV6", "importV6"):
         for index, rule in enumerate(getattr(resource, direction)):
             yield f"{direction}[{index}]", rule

@@ -68,7 +68,10 @@ class IPPool(Resource):
         return _ENCAPSULATION_OF[self.ipipMode, self.vxlanMode]
 
     def with_encapsulation(self, encapsulation: str) -> IPPool:
-        """Return this pool with another encapsulation. Raises ResourceError if the pool cannot have it."""
+        """Return a copy of this pool with another encapsulation, a key of ENCAPSULATIONS.
+
+        Raises ResourceError if it is not one, or is IPIP for an IPv6 pool.
+        """
         try:
             modes = ENCAPSULATIONS.get(encapsulation)
             if modes is None:
@@ -164,22 +167,25 @@ REPLACED = {"ipip": "ipipMode", "nat-outgoing": "natOutgoing"}
 
 
 def without_replaced(spec: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
-    """Return `spec` without the fields of the first API. Raises Refused if one of them is set."""
+    """Return `spec` without the fields of the first API (REPLACED).
+
+    Raises Refused if one of them is neither null nor false.
+    """
     for name, successor in REPLACED.items():
         if name in spec and spec[name] is not None and spec[name] is not False:
             raise Refused(None, "is a field of an older API.", f"Set {successor} instead.", name)
     return {key: value for key, value in spec.items() if key not in REPLACED}
 
 
-#: Fields that only the flat form has.
+#: Fields that only the flat form of an IPPool has.
 FLAT_FIELDS = ("encapsulation",)
 
 
 def from_operator(flat: t.Mapping[str, t.Any]) -> Document:
     """Return a flat pool with the operator's fields translated to IPPool's.
 
-    `encapsulation: IPIP` becomes ipipMode and vxlanMode, `natOutgoing: Enabled` becomes true. Raises Refused for an
-    encapsulation that is unknown or contradicts a mode.
+    `encapsulation: IPIP` becomes ipipMode and vxlanMode, `natOutgoing: Enabled` becomes true and Disabled false. Raises
+    Refused for an encapsulation that is unknown or stands beside ipipMode or vxlanMode.
     """
     pool = dict(flat)
     word = pool.pop("encapsulation", None)

@@ -18,8 +18,6 @@ from ..errors import Refused
 from ..fields import Items, Text, field
 from ..resource import NamespacedResource, Resource
 
-#: The label with the namespace's name that Calico gives to everything in a namespace.
-
 _NETS = Items(
     Text(
         lambda text: parse_cidr_or_address(text) is not None,

@@ -53,7 +53,7 @@ class StagedNetworkPolicy(NetworkPolicy):
 
 
 def _check_deletion(policy: t.Union[StagedGlobalNetworkPolicy, StagedNetworkPolicy]) -> None:
-    """Raise Refused if a staged deletion sets more than its metadata and tier, as Calico's client does."""
+    """Raise Refused if a staged deletion sets fields other than metadata, tier and stagedAction, as Calico does."""
     for one in dataclasses.fields(policy):
         if one.name not in _OF_DELETION and getattr(policy, one.name) != one.default:
             raise Refused(

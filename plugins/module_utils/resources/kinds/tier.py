@@ -19,7 +19,7 @@ from ..resource import Resource
 DEFAULT_TIER = "default"
 #: The order of the tier `default`, and of tiers that give none.
 DEFAULT_TIER_ORDER = 1_000_000.0
-#: The label in which Calico keeps the tier of a policy.
+#: The most characters of a tier's name, as of a label's value: Calico keeps it in a label of each policy.
 TIER_NAME_LIMIT = 63
 
 

@@ -24,7 +24,7 @@ POLICY, PROFILE, TIER, NO_PROFILE, HOST = "policy", "profile", "tier", "no-profi
 #: Names of the kind HOST: the reasons for which the host drops packets without policy.
 UNKNOWN_INTERFACE, SPOOFED, INVALID_STATE = "unknown-interface", "spoofed", "invalid-state"
 ENCAPSULATION, ENDPOINT_TO_HOST = "encapsulation", "endpoint-to-host"
-#: The name for packets of a connection that was allowed when it began, and that a new policy denies.
+#: Another name of the kind HOST: for packets of a connection that was allowed when it began and is denied since.
 CUT = "cut"
 
 _DIRECTIONS = {"in": INGRESS, "out": EGRESS}
@@ -50,8 +50,8 @@ class Reason(t.NamedTuple):
 def shortened(name: str, room: int = 34) -> str:
     """Return `name` as it occurs in a prefix, with at most `room` characters.
 
-    A longer name, or one with characters other than letters, digits and "._/-", is cut and ends with "~" and 12 hex
-    digits of its SHA-256. Other characters become "_".
+    A longer name, or one with characters other than letters, digits and "._/-", is cut to `room` - 13 characters, and
+    "~" and 12 hex digits of its SHA-256 are added. Other characters become "_".
     """
     plain = _OTHER_THAN_NAMES.sub("_", name)
     if plain == name and len(name) <= room:
@@ -66,7 +66,11 @@ def prefix(reason: Reason) -> str:
 
 
 def reason(text: str) -> t.Optional[Reason]:
-    """Return the reason, with a shortened name, that the prefix `text` says, or None if it is not a prefix of ours."""
+    """Return the reason, with a shortened name, that the prefix `text` says, or None if it has another form.
+
+    The form is `verdict:direction:kind:rule:name`, with a direction of "in" or "out" and a number as the rule. The
+    words for verdict and kind are not checked.
+    """
     words = text.split(":", 4)
     if len(words) != 5 or words[1] not in _DIRECTIONS or not words[3].isdecimal():
         return None

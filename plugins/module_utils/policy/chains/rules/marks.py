@@ -38,7 +38,7 @@ class Marks(t.NamedTuple):
 
     @property
     def cut(self) -> int:
-        """The bit of a connection's mark, not a packet's, that says that policy came to deny it after it began."""
+        """The bit of a connection's mark, not a packet's, for a connection that policy denies since after it began."""
         return self.first
 
     @property
