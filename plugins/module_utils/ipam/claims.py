@@ -24,8 +24,9 @@ from .errors import RebuildError
 #: A block: IP version, first address, prefix length.
 Key = t.Tuple[int, int, int]
 
-#: Generations by which a node's copy may be ahead of the lockfile. A restored lockfile is a few runs old. A node that
-#: claims more would raise the fleet's generation so far that copies of other nodes look wrong.
+#: Generations by which a node's copy may be ahead of the lockfile; the generation of a copy further ahead is replaced
+#: by the lockfile's. A restored lockfile is a few runs old. A node that claims more would raise the fleet's generation
+#: so far that copies of other nodes look wrong.
 GENERATIONS_AHEAD = 10_000
 #: The largest generation that is accepted if there is no lockfile to compare it with.
 GENERATION = 2**40
@@ -102,7 +103,11 @@ class Checked:
 
 
 def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str]) -> Checked:
-    """Return the copies without the claims that are refused, and add a notice for each of these to `notices`.
+    """Return the copies without the claims that are refused, and add sentences about these to `notices`.
+
+    A claim is refused if the block cannot exist. It is also refused if the block belongs to another node or is free in
+    the lockfile, unless the lockfile is old and the owner gave the block up. The notices name NAMED claims per node and
+    count the others. A notice also says if a generation is more than GENERATIONS_AHEAD ahead.
 
     Raise RebuildError if the lockfile is old and two nodes claim a block that is free in it.
     """
@@ -191,7 +196,7 @@ def _gave_up(
 ) -> bool:
     """Return whether the owner by an old lockfile no longer uses the block.
 
-    That is so if it left the inventory, has no copy, or has a newer copy without the block.
+    That is so if `owner` is None, left the inventory, has no copy, or is in `newer` and its copy lacks the block.
     """
     if owner is None or owner not in base.nodes or owner not in copies:
         return True

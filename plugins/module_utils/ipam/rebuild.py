@@ -35,7 +35,10 @@ class BlockCopy(t.Protocol):
 
 
 class NodeCopy(t.Protocol):
-    """A node's own part of a plan, as the node stores it (state.node_state.NodeIpam)."""
+    """A node's own part of a plan, as the node stores it (state.node_state.NodeIpam).
+
+    `generation` is the plan's, 0 if the node has no part. `tunnels` and the workloads are as in NodeAllocations.
+    """
 
     @property
     def generation(self) -> int: ...
@@ -60,8 +63,8 @@ class NodeCopy(t.Protocol):
 class Reconciled:
     """The result of `reconcile`.
 
-    `plan` is the plan to start from, None for a fleet that never had one. `notices` are sentences for people. `refused`
-    maps the name of each node that must not be changed in this run to the reason.
+    `plan` is the plan to start from, None if there is neither a lockfile nor a copy. `notices` are sentences for
+    people. `refused` maps the name of each node that must not be changed in this run to the reason.
 
     A plan that differs from the lockfile has a generation above the lockfile's and all copies'. Its blocks may name
     pools that it does not describe, because copies do not describe pools. plan() takes these from the inventory.
@@ -93,8 +96,10 @@ def reconcile(
     that answered and has no copy is in neither of them, and is missing in `node_copies` or has generation 0 there.
     `accept_missing` (calico_rebuild_lockfile) continues without copies that would be necessary.
 
-    Raise RebuildError if necessary copies are missing, if two copies claim one block and the lockfile does not decide,
-    or, without a lockfile, if a copy has an invalid block or generation.
+    Raise RebuildError if two copies claim one block and the lockfile does not decide, or, without a lockfile, if a copy
+    has an invalid block or generation. Unless `accept_missing`, also raise it if the lockfile is missing, or older than
+    more than half of the copies, while an unreachable or left-out node has no copy. That is no error if there is no
+    copy at all, some node answered, and no node was left out: then the fleet is new.
     """
     known = set(inventory_nodes)
     notices: list[str] = []
@@ -297,7 +302,9 @@ def _learn(
     """Add the open blocks of a copy that the lockfile does not have as open to `blocks`, and remove them from `spare`.
 
     The copy is not newer than the lockfile. Either the node opened a spare block itself, or it is back after its blocks
-    went to quarantine or were released.
+    went to quarantine or were released. Blocks that another node has are left out, and blocks in `quarantine` unless
+    the node is `returning`, which means that the lockfile lacks it. `notices` gets a sentence for each block that was
+    spare or free in the lockfile.
     """
     for key, grant in copy.blocks.items():
         if key in blocks:
