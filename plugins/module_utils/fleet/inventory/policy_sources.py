@@ -44,8 +44,8 @@ class Document:
 class Source(t.NamedTuple):
     """One policy resource as it is written, not yet validated.
 
-    `label` is how errors name its variable, "" for a document of a file. `node` is the node in whose list it is, "" for
-    other lists and for HostEndpoints of no particular node.
+    `label` is how errors name its variable, "" for a document of a file. `node` is the node in whose list it is, or for
+    a HostEndpoint in a group's list one node of the group; "" for all others.
     """
 
     entry: t.Any
