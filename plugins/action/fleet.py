@@ -145,7 +145,8 @@ class ActionModule(GuardedAction):
     def _refuse_other_routing(answers: observed_nodes.ObservedNodes) -> None:
         """Leave out the few nodes that run with BGP while the others run without it, or the other way round.
 
-        If as many do, the inventory has changed: see _same_routing.
+        A few are fewer than half of the nodes with a state. They are recorded as refused in `answers`. With two equal
+        halves none is left out.
         """
         running = {host: state.bird is not None for host, state in answers.states.items() if state is not None}
         for enabled in (True, False):
@@ -204,9 +205,10 @@ class ActionModule(GuardedAction):
         variable: str,
         answers: observed_nodes.ObservedNodes,
     ) -> dict[str, t.Any]:
-        """Return the states that the nodes stored as a generation, which node_info read into `variable`.
+        """Return the task's result for a rollback to states that the nodes stored as a generation.
 
-        Blocks that were granted later, and from which addresses are in use, stay.
+        node_info read the generation into `variable`. Blocks that were granted later, and from which addresses are in
+        use, stay. Raise FleetError if a node does not have the generation, or if it cannot be read.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}

@@ -18,5 +18,5 @@ def show(lines: t.Iterable[str], color: t.Optional[str] = None) -> None:
 
 
 def texts(values: t.Iterable[object]) -> list[str]:
-    """Return warnings and other values as texts that Ansible may print."""
+    """Return each value as a text in which characters that control a terminal are escaped, but not line feeds."""
     return [terminal_text.text(value) for value in values]

@@ -228,7 +228,8 @@ def _own_addresses(
 ) -> tuple[dict[str, tuple[str, ...]], list[LeftOut]]:
     """Return the addresses in its own blocks that each node assigned, by node, and the parts that are left out.
 
-    Without a previous plan all addresses are accepted.
+    A node's own blocks are those that `previous` grants to it or keeps in quarantine for it. Without a previous plan
+    all addresses are accepted. Opened blocks that are not the node's own are also reported as left out.
     """
     if previous is None:
         return {node: own.allocated for node, own in given.items()}, []
@@ -279,8 +280,8 @@ class _Told:
     def fleet(self) -> tuple[Fleet, dict[str, FleetError]]:
         """Return the fleet, and an error for each node whose answers do not fit and are left out.
 
-        Raise FleetError if the fleet cannot be planned by the inventory and the lockfile alone, or if there is no
-        lockfile.
+        Raise FleetError if the fleet cannot be planned with all answers, and also not by the inventory and the lockfile
+        alone, or if there is no lockfile.
         """
         try:
             return self._built(()), {}
@@ -385,7 +386,8 @@ def _joined_first(
     """Return the inventory with the modes that the running nodes have, so that new nodes can join first.
 
     A node without sessions and routes cannot take part in a change in phases. Raise FleetError if the command line asks
-    for a mode, or if the running nodes are in the middle of a change.
+    for a mode (`mode`), or if a running node would need phases even so: it is in the middle of a change, or the running
+    nodes have different modes or MTUs.
     """
     states = [state for state in observed.values() if state is not None]
     live = _as_live(inventory, states, {})
@@ -438,7 +440,8 @@ def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
 def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.Mapping[str, str]) -> Inventory:
     """Return the inventory with the modes that the nodes run and, if they agree on one, their MTU of the underlay.
 
-    A pool on whose mode the nodes disagree has the mode that the lockfile remembers.
+    A pool on whose mode the nodes disagree has the mode that the lockfile remembers, or else the inventory's. So has a
+    pool that no node has.
     """
     mtus = {state.underlay_mtu for state in states if state.phase in AT_REST}
     if len(mtus) == 1:
