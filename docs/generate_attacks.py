@@ -38,8 +38,8 @@ _FIELD = re.compile(r"^(Gain|Precedent|Result): ", re.MULTILINE)
 class Attack(t.NamedTuple):
     """One test, `test` in the file named `file`. All other fields are from its docstring.
 
-    `summary` is what is tried, `gain` what it would have given, `precedent` where the same was done before, and
-    `result` what comes of it here.
+    `summary` is what is tried, and `gain` what it would have given. `precedent` names the kind of weakness (CWE) or
+    known vulnerabilities of that kind. `result` is what comes of it here.
     """
 
     file: str

@@ -54,7 +54,8 @@ def tunnel_device(pool: _Encapsulated) -> str:
 class Fleet:
     """An inventory with the blocks and addresses of its nodes, made by `build`.
 
-    `digest` is a hash of all of it (12 hex digits), which names the plan.
+    `digest` is a hash (12 hex digits) that names the plan: of the inventory, the blocks and the addresses. Quarantine
+    and the plan's generation are not in it.
     """
 
     settings: FleetSettings

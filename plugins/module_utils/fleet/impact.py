@@ -39,7 +39,8 @@ class Reset:
 class Impact:
     """The interruptions that a run would cause in the fleet.
 
-    `withdrawn` has the CIDRs of blocks that are advertised and will not be. `hosts` are the hosts whose state changes.
+    `withdrawn` has the CIDRs of blocks that are advertised and will not be. `hosts` are the hosts whose state changes,
+    () if that was not computed (see `changing`).
     With `hold` the change has phases in which backup routes carry the traffic that nodes of the fleet send. Traffic
     from routers outside the fleet depends on their sessions alone. With `divert` packets take backup routes into
     tunnels before sessions change.

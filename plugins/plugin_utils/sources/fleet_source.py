@@ -96,7 +96,7 @@ def compile_targets(
     each.
 
     Raise FleetError, with file and line if these are known, if the inventory or the lockfile is invalid, or if the
-    fleet cannot be planned.
+    fleet cannot be planned. Also raise it if there is no lockfile and a node is `refused`.
     """
     hosts: t.Sequence[Host] = inventory_source.hosts(task_vars)
     if without is not None:
@@ -146,7 +146,7 @@ def _compile(
         inventory = _as_live(inventory, [state for state in observed.values() if state is not None], known_modes)
     if previous is None:
         for dummy, error in sorted(refused.items()):
-            raise error  # without a lockfile, its blocks would be granted to other nodes
+            raise error  # without a lockfile, the refused node's blocks would be granted to other nodes
     before = lockfile_store.text(previous) if previous is not None else ""
     remembered = previous
     if not as_observed and observed:

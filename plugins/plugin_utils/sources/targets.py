@@ -58,7 +58,7 @@ class Targets:
         return self.states[node]
 
     def ipams(self) -> dict[str, NodeIpam]:
-        """Return blocks and addresses by node: of the workload nodes of a fleet, or of all nodes with a stored state."""
+        """Return blocks and addresses by node: of a fleet's workload nodes, or of all nodes with a stored state."""
         if self.fleet is not None:
             return {
                 node.name: self.fleet.ipam_of(node.name) for node in self.fleet.nodes.values() if node.workload_node

@@ -55,7 +55,7 @@ class Source(t.NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Whether it is a mapping in the flat form, without spec and metadata."""
+        """Whether it is a mapping in the flat form, without spec and metadata; False for a document of a file."""
         return self.document is None and not ("spec" in self.entry or "metadata" in self.entry)
 
     def error(self, who: str, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
