@@ -426,8 +426,9 @@ class Allocations:
     def replay(self, events: t.Iterable[Event]) -> None:
         """Apply stored events, oldest first, without recording them again.
 
-        Raise Contradiction if an event assigns an address that is in use, or if its address is invalid. After an error
-        the object must not be used.
+        Raise Contradiction if an event assigns an address that is in use, or if its address is invalid. Raise
+        ValueError if the block of an allocation that lies in no granted block is not a CIDR. After an error the object
+        must not be used.
         """
         for event in events:
             if isinstance(event, Assigned):
