@@ -36,7 +36,11 @@ _FIELD = re.compile(r"^(Gain|Precedent|Result): ", re.MULTILINE)
 
 
 class Attack(t.NamedTuple):
-    """One test. `summary` is what is tried; `gain` what it would have given, `result` what comes of it."""
+    """One test, `test` in the file named `file`. All other fields are from its docstring.
+
+    `summary` is what is tried, and `gain` what it would have given. `precedent` names the kind of weakness (CWE) or
+    known vulnerabilities of that kind. `result` is what comes of it here.
+    """
 
     file: str
     test: str
@@ -71,7 +75,10 @@ def _sentence(text: str) -> str:
 
 
 def table() -> str:
-    """Return the table, a section for each attacker."""
+    """Return the table in Markdown, a section for each attacker that has tests.
+
+    Raise ValueError if the name of a test file begins with none of ATTACKERS, or as `attacks` does.
+    """
     found = list(attacks())
     unknown = sorted({one.file for one in found if not one.file.startswith(tuple(ATTACKERS))})
     if unknown:
@@ -90,7 +97,7 @@ def table() -> str:
 
 
 def page() -> str:
-    """Return the whole page: what people wrote, then the table."""
+    """Return the whole page: the present text up to MARKER, the marker and the table. Errors are those of `table`."""
     return PAGE.read_text("utf-8").partition(MARKER)[0] + MARKER + table()
 
 

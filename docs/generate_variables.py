@@ -119,7 +119,10 @@ def sentence(text: str) -> str:
 
 
 def written(path: pathlib.Path, wanted: str) -> int:
-    """Write a page, or with --check print how it differs; return the exit status."""
+    """Write the page `wanted` to `path`, or with --check in sys.argv only print how the file differs.
+
+    Return the exit status: 1 if --check is given and the file differs or is missing, 0 otherwise.
+    """
     if "--check" not in sys.argv[1:]:
         path.write_text(wanted, "utf-8")
         return 0

@@ -26,7 +26,10 @@ def _with(state: NodeState, hosts: t.Collection[str]) -> NodeState:
 
 
 class ActionModule(StateAction):
-    """Fill in the sessions and routes to wait for; see the module of this name."""
+    """Fill in the sessions and routes to wait for; see the module of this name.
+
+    The result also has `external_sessions`, the number of expected sessions with routers outside the fleet.
+    """
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)

@@ -253,9 +253,10 @@ class ActionModule(GuardedAction):
         variable: str,
         answers: observed_nodes.ObservedNodes,
     ) -> dict[str, t.Any]:
-        """Return the states that the nodes stored as a generation, which node_info read into `variable`.
+        """Return the task's result for a rollback to states that the nodes stored as a generation.
 
-        Blocks that were granted later, and from which addresses are in use, stay.
+        node_info read the generation into `variable`. Blocks that were granted later, and from which addresses are in
+        use, stay. Raise FleetError if a node does not have the generation, or if it cannot be read.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}

@@ -41,8 +41,8 @@ class ActionModule(GuardedAction):
 def choose(generations: t.Sequence[t.Mapping[str, t.Any]], plan: str) -> t.Optional[t.Mapping[str, t.Any]]:
     """Return the generation that `plan` names, None if there is none.
 
-    `generations` are sorted from old to new. `plan` is "previous", or the beginning of a plan's hash; if several match,
-    the newest counts.
+    `generations` are sorted from old to new. `plan` is "previous" for the last but one, or the beginning of a plan's
+    hash; if several match, the newest counts. "" names none.
     """
     if plan == "previous":
         return generations[-2] if len(generations) > 1 else None

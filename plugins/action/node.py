@@ -77,7 +77,7 @@ class ActionModule(StateAction):
             args["files"] = [self._file(entry) for entry in args["files"]]
         seconds = int(args.get("confirm_timeout") or 0)
         if args.get("files") or self._task.args.get("observed") or seconds:
-            # Also in the phases of a change: an agent of an older release could not read their states.
+            # The engine is also sent in the phases of a change, whose states an agent of an older release cannot read.
             self._add_engine(args, task_vars)
         args.setdefault("who", f"{getpass.getuser()}@{socket.gethostname()}")
         args["change"] = uuid.uuid4().hex
@@ -105,8 +105,8 @@ class ActionModule(StateAction):
         be reached.
         """
         kept = {name: args[name] for name in ("generations_kept", "lock_timeout") if name in args}
-        # Other connections keep nothing open from one task to the next, and `local` may itself run inside an SSH
-        # session.
+        # A connection without a `reset` of its own keeps nothing open from one task to the next. `local` may itself run
+        # inside an SSH session, which cannot be renewed here.
         renewable = type(self._connection).reset is not ConnectionBase.reset and self._connection.transport != "local"
 
         def reset() -> None:
@@ -126,7 +126,7 @@ class ActionModule(StateAction):
             self._connection.set_option("reconnection_retries", 0)
         answer = new_connection.confirm(reset, ask, seconds)
         if answer.get("unreachable"):
-            self._connection._shell.tmpdir = None  # it can no longer be removed
+            self._connection._shell.tmpdir = None  # this folder can no longer be removed
         problem = new_connection.problem(task_vars["inventory_hostname"], answer, seconds, result.get("cut", ()))
         result["confirmed"] = not problem
         if answer.get("generation") is not None:

@@ -11,7 +11,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Pass the inventory's passwords on, and have the node report the new ones; see the module of this name."""
+    """Send the inventory's passwords, so that the node names those that differ there; see the module of this name."""
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)

@@ -13,7 +13,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.sta
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 _PROOF_COUNT = 3
-#: A path is proven by one round without a loss. The first rounds may have to resolve neighbours' addresses.
+#: The most rounds of _PROOF_COUNT probes by which a path is proven: one round without a loss suffices. The first rounds
+#: may have to resolve neighbours' addresses.
 _PROOF_ATTEMPTS = 3
 #: Seconds by which a watch outlives the given waits: for the tasks from the proof to the soak, and for each batch of
 #: hosts that Ansible runs at a time.

@@ -26,6 +26,6 @@ class ActionModule(GuardedAction):
         answer = self._execute_module(
             module_name="baremetal.host_routing.remote_endpoints", module_args=args, task_vars=task_vars
         )
-        answer.pop("invocation", None)  # for each host, possibly all workloads of the fleet
+        answer.pop("invocation", None)  # it would show the workloads sent, for each host again
         result.update(answer)
         return result

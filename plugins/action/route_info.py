@@ -7,4 +7,4 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.gua
 
 
 class ActionModule(PlainAction):
-    """Run the module of this name, with an answer that is filtered."""
+    """Run the module of this name. Return the keys of its answer that are documented or report how the task went."""

@@ -11,7 +11,8 @@ class ModuleDocFragment:
     Every module extends `baremetal.host_routing.attributes` and
     `baremetal.host_routing.attributes.actiongroup_host_routing`, and with them one that states `support`: `.changing`
     where it changes the node, `.info_module` where it only looks, and `.controller` where there is an action alone.
-    Of two fragments the first one counts, so `.controller` stands before `baremetal.host_routing.attributes`.
+    If two fragments have the same attribute, the first one counts. So `.controller` is listed before
+    `baremetal.host_routing.attributes`.
     """
 
     DOCUMENTATION = r"""

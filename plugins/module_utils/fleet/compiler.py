@@ -241,10 +241,10 @@ def _bird_routes(
 def _routes_from_plan(
     node: FleetNode, remote: t.Sequence[tuple[FleetNode, NodeIpam]], pools: t.Mapping[str, Pool]
 ) -> t.Iterator[Route]:
-    """Yield the routes to the blocks of other nodes that a node has without BGP.
+    """Yield the routes to the blocks of other nodes, spare ones included, that a node has without BGP.
 
-    They lead into a tunnel, with the address of the other node's VTEP as gateway. A pool with VXLANCrossSubnet has
-    direct routes to the nodes in the same subnet.
+    They lead into a tunnel. The gateway is the other node's VXLAN tunnel address, or for an IPv6 pool the link-local
+    address of its VTEP. A pool with VXLANCrossSubnet has direct routes to the nodes in the same subnet.
     """
     for peer, ipam in remote:
         for block in _reachable(node, ipam.blocks + ipam.spare_blocks):
@@ -294,7 +294,8 @@ def _sysctls(
         # With early demux, datagrams to a connected socket of the host bypass rp_filter on any interface.
         yield Sysctl("net/ipv4/udp_early_demux", "0")
         # The filter is loose because packets of one flow arrive on both paths during a change of mode. The kernel uses
-        # max(all, interface). A rule in table raw drops packets from there whose source is a workload of this node.
+        # max(all, interface). A rule in table raw drops packets that come in by these interfaces with a source in a
+        # block of this node.
         for name in (UNDERLAY, *(device.name for device in devices if device.name != _VXLAN6)):
             yield Sysctl(f"net/ipv4/conf/{name}/rp_filter", LOOSE)
     for device in devices:

@@ -36,7 +36,10 @@ class Teller:
 
 
 def refusal(host: str, answer: Answer) -> str:
-    """Return why a host's answer is unusable as a whole (a clause without a full stop), "" if it is usable."""
+    """Return why a host's answer is unusable as a whole (a clause without a full stop), "" if it is usable.
+
+    It is unusable if `endpoints` is no list, or if `node` is not `host`; `node` may be "" if `endpoints` is empty.
+    """
     node, endpoints = answer.get("node"), answer.get("endpoints")
     if not isinstance(endpoints, (list, tuple)):
         return f"it answered no list of its workloads, but {shown(endpoints)}"
@@ -60,7 +63,8 @@ def teller(host: str, answer: Answer, blocks: t.Iterable[str]) -> tuple[Teller, 
 def _digests(known: t.Any) -> dict[str, str]:
     """Return a mapping from node name to digest, from the untrusted `known` of an answer.
 
-    Invalid entries are left out without an error. Such a node only receives more than it needs.
+    Entries without a text as name or as digest are left out. The result is {} if `known` is not a mapping or has more
+    than limits.ENTRIES entries. Then the node only receives more than it needs.
     """
     if not isinstance(known, t.Mapping) or len(known) > limits.ENTRIES:
         return {}

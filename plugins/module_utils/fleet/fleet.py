@@ -54,7 +54,8 @@ def tunnel_device(pool: _Encapsulated) -> str:
 class Fleet:
     """An inventory with the blocks and addresses of its nodes, made by `build`.
 
-    `digest` is a hash of all of it (12 hex digits), which names the plan.
+    `digest` is a hash (12 hex digits) that names the plan: of the inventory, the blocks and the addresses. Quarantine
+    and the plan's generation are not in it.
     """
 
     settings: FleetSettings
@@ -78,7 +79,8 @@ class Fleet:
         """Return the fleet of `inventory`, with a plan of its blocks that continues `previous`.
 
         `previous` is None for a new fleet. `allocated` has the addresses that each node's agent assigned, by node name.
-        Raise FleetError if no plan exists, for example because a pool has no free block.
+        Raise FleetError if the planner refuses the inventory, for example because a pool has no free block. Raise
+        ValueError if a text in `allocated` is not an address.
         """
         try:
             allocation = planner.plan(
@@ -136,7 +138,7 @@ class Fleet:
 
     @property
     def announced(self) -> frozenset[str]:
-        """The CIDRs of all blocks that nodes advertise to each other, including spare blocks."""
+        """The CIDRs of all blocks, spare ones included, that nodes advertise or, without BGP, have routes to."""
         hidden = {pool.name for pool in self.pools if pool.disableBGPExport and self.settings.bgp_enabled}
         parts = (self.allocation.nodes.get(name, NodeAllocations()) for name in self.nodes)
         grants = (grant for part in parts for grant in (*part.blocks, *part.spare_blocks))

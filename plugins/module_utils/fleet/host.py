@@ -30,8 +30,8 @@ class Host:
 def origin(variable: str, hosts: t.Sequence[Host]) -> str:
     """Return the file and line of the field that an error names, or of the closest entry around it; "" if unknown.
 
-    `variable` is the name in the error: `calico_ip_pools[0].cidr`, or `calico_node_address of node1`. The first host
-    that has a place for it determines the result.
+    `variable` is the name in the error: `calico_ip_pools[0].cidr`, or `calico_node_address of node1`, which looks at
+    that host only. The first host that has a place for it determines the result.
     """
     path, dummy, owner = variable.partition(" of ")
     while path:

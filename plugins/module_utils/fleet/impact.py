@@ -39,7 +39,8 @@ class Reset:
 class Impact:
     """The interruptions that a run would cause in the fleet.
 
-    `withdrawn` has the CIDRs of blocks that are advertised and will not be. `hosts` are the hosts whose state changes.
+    `withdrawn` has the CIDRs of blocks that are advertised and will not be. `hosts` are the hosts whose state changes,
+    () if that was not computed (see `changing`).
     With `hold` the change has phases in which backup routes carry the traffic that nodes of the fleet send. Traffic
     from routers outside the fleet depends on their sessions alone. With `divert` packets take backup routes into
     tunnels before sessions change.
@@ -215,8 +216,8 @@ def _resets(
 def changing(before: t.Mapping[str, t.Optional[NodeState]], after: t.Mapping[str, NodeState]) -> tuple[str, ...]:
     """Return the names of the nodes in both mappings whose state changes, for `Impact.hosts`.
 
-    A node without a state counts as changed. The policy is not compared. This is the most expensive part of an impact,
-    so `of_run` leaves it out.
+    A node without a state counts as changed. Not compared are the policy, the plan's name and generation, the list of
+    nodes and the routes that BIRD learns. This is the most expensive part of an impact, so `of_run` leaves it out.
     """
     return tuple(node for node, state in before.items() if node in after and _changes(state, after[node]))
 
@@ -244,9 +245,10 @@ def _changes(before: t.Optional[NodeState], after: NodeState) -> bool:
 
 
 def _written(state: NodeState) -> NodeState:
-    """Return `state` with only the parts that are written to a node, without its policy.
+    """Return `state` with its plan, nodes, BIRD routes, policy and plan generation emptied, for a comparison.
 
-    Two results are equal if the digests of the states are, apart from policy. Comparing takes a tenth of the time.
+    What is left is the phase and what is written to a node, without policy. For two states of one phase that have no
+    policy, the results are equal if the states' digests are. Comparing them takes a tenth of the time.
     """
     ipam = dataclasses.replace(state.ipam, generation=0)
     return dataclasses.replace(state, plan="", nodes=(), bird_routes=(), policy=None, ipam=ipam)

@@ -78,7 +78,7 @@ class PolicyParts:
         )
 
     def bare(self) -> PolicyParts:
-        """Return a copy with the settings alone, without policies and endpoints."""
+        """Return a copy with the settings alone, without policies, profiles, network sets and endpoints."""
         policy = dataclasses.replace(self.policy, policy_set=NO_POLICY, host_endpoints=())
         return PolicyParts(policy, NO_POLICY, {}, ())
 

@@ -77,9 +77,9 @@ class _HasEncapsulation(t.Protocol):
 def needed(current: t.Optional[NodeState], pools: t.Iterable[_HasEncapsulation], underlay_mtu: int) -> bool:
     """Return whether a change from `current` to `pools` needs phases, because packets could be lost without them.
 
-    That is so if a pool's encapsulation, the underlay's MTU or the largest overhead of the IPv6 pools changes, and if
-    an earlier change was interrupted (`current` is in a phase that is not at rest). It is False for a node without a
-    state. `underlay_mtu` is the new one in bytes.
+    That is so if the encapsulation of a pool in both, the underlay's MTU or the largest overhead of the enabled IPv6
+    pools changes. It is also so if an earlier change was interrupted (`current` is in a phase that is not at rest). It
+    is False for a node without a state. `underlay_mtu` is the new one in bytes.
     """
     if current is None:
         return False
@@ -219,8 +219,9 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
 
 
 def _changing(current: NodeState, target: NodeState) -> dict[str, int]:
-    """Return the present overhead in bytes of each pool whose packets change their size, by pool name.
+    """Return the present overhead in bytes of each pool whose largest packet changes its size, by pool name.
 
+    If the underlay's MTU differs, these are all pools that both states have; otherwise those whose overhead differs.
     Pools that only one of the two states has are left out.
     """
     before = {

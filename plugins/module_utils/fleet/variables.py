@@ -634,8 +634,9 @@ _WORDS = {
 
 
 def check(name: str, value: t.Any, where: str = "") -> t.Any:
-    """Return `value` for variable `name`, converted if it is the text of a number or of a boolean.
+    """Return `value` for variable `name`, converted from text if an int or bool variable has a text that fits.
 
+    A text fits if it is a whole number, or true, false, yes or no in either case.
     `where` is the node for node variables, for the error. Raise FleetError if the type, the range or the choice is
     wrong, KeyError if there is no such variable.
     """

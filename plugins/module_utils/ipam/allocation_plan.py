@@ -85,9 +85,9 @@ class AllocationPlan:
     warnings: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     def same_content(self, other: t.Optional[AllocationPlan]) -> bool:
-        """Return whether `other` has the same pools, nodes and quarantine; generations may differ.
+        """Return whether `other` has the same pools, nodes and quarantine. False if `other` is None.
 
-        False if `other` is None.
+        The plans' own generations, their encapsulations and warnings are not compared.
         """
         return (
             other is not None

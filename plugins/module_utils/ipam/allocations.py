@@ -58,7 +58,7 @@ class Assigned(t.NamedTuple):
     """The event that an address was assigned."""
 
     allocation: Allocation
-    rested: t.Optional[tuple[int, float]] = None  # the release before: (its number, when)
+    rested: t.Optional[tuple[int, float]] = None  # its last release before: (number, monotonic seconds); None: none
 
 
 class Released(t.NamedTuple):
@@ -80,7 +80,7 @@ class Usage(t.NamedTuple):
 
     `in_use` counts addresses of workloads, of tunnels and of the inventory. `reserved` counts addresses in
     reservations; an address may count in both. `cooling` counts addresses that rest after their release. `free` counts
-    all others.
+    all others; it is 0 in a block that is no longer granted.
     """
 
     cidr: str
@@ -129,13 +129,13 @@ class NoAddress(AllocationError):
 
 
 class AddressTaken(AllocationError):
-    """A refusal because the requested address belongs to another workload, or to a tunnel."""
+    """A refusal because the requested address belongs to, or is planned for, another workload or a tunnel."""
 
     code = "conflict"
 
 
 class HandleTaken(AllocationError):
-    """A refusal because the handle has another address than the requested one."""
+    """A refusal because the handle has another address of the requested address's IP version."""
 
     code = "conflict"
 
@@ -184,7 +184,8 @@ class Allocations:
         self._now = 0.0
         self._held: dict[_Key, Allocation] = {}
         self._handles: dict[str, list[Allocation]] = {}
-        # Addresses that were in use and are free: (number of the release, when). The lowest has been free for longest.
+        # Addresses that were released and are free -> (number of the release, monotonic seconds of it). The address
+        # with the lowest number has been free for longest.
         self._released: dict[_Key, tuple[int, float]] = {}
         self._releases = 0
         self._opened: dict[str, None] = {}  # CIDRs, in order
@@ -307,10 +308,12 @@ class Allocations:
     ) -> list[str]:
         """Replace the granted blocks, and return sentences for people about allocations that contradict the new grant.
 
+        An allocation contradicts it if its block is no longer granted, or if its address is in `reserved`.
         `reserved` maps an address of a tunnel or of the inventory to words for its owner ("this node's ipip tunnel").
         `reservations` are CIDRs. `pools` maps a pool's name to its settings; PoolUse's defaults apply to a pool that is
-        missing in it. Allocations stay, whatever the grant says; the list is empty if none contradicts it. Raise
-        ValueError, with nothing changed, if a text is not an address or CIDR.
+        missing in it. Allocations stay, whatever the grant says; the list is empty if none contradicts it. Spare blocks
+        with allocated addresses become open. Raise ValueError, with nothing changed, if a text is not an address or
+        CIDR.
         """
         fixed = {canonical_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)
@@ -362,11 +365,14 @@ class Allocations:
 
         With `address`, only this address will do; its IP version replaces `version`. `pools` are names or CIDRs of
         pools to choose from. Without them, every pool takes part that assigns automatically. Open blocks are used
-        before spare ones, in the order of granting; of spare blocks, the first of `pools` is opened.
+        before spare ones, in the order of granting. Of spare blocks, one of the first pool is opened, in the order of
+        `pools` or else of names.
 
-        On an error nothing changes. Raise HandleTaken if `handle` has another address than `address`, AddressTaken if
-        `address` is in use, NotInBlocks if it is invalid or not in these blocks, NoSuchPool if a pool is unknown,
-        disabled or not for workloads, and NoAddress if nothing is left to choose.
+        On an error no allocation changes. Raise HandleTaken if `handle` has another address of the version of
+        `address`, AddressTaken if `address` is allocated or reserved for a tunnel or an inventory workload, and
+        NotInBlocks if it is no address or lies in no granted block of `pools`. Raise NoSuchPool if one of `pools` is
+        unknown or disabled or none is for workloads; without `pools`, the pool of `address` is checked so. Raise
+        NoAddress if no address is left to choose.
         """
         self._tick(now)
         wanted = None if address is None else self._parse(address)
@@ -420,8 +426,9 @@ class Allocations:
     def replay(self, events: t.Iterable[Event]) -> None:
         """Apply stored events, oldest first, without recording them again.
 
-        Raise Contradiction if an event assigns an address that is in use, or if its address is invalid. The object must
-        not be used afterwards.
+        Raise Contradiction if an event assigns an address that is in use, or if its address is invalid. Raise
+        ValueError if the block of an allocation that lies in no granted block is not a CIDR. After an error the object
+        must not be used.
         """
         for event in events:
             if isinstance(event, Assigned):
@@ -457,7 +464,8 @@ class Allocations:
     def snapshot(self) -> list[Event]:
         """Return the shortest list of events that leads to the present state under the present grant.
 
-        Releases are left out if their cooldown is over and their address lies in no granted block.
+        Releases are left out if their cooldown is over and their address lies in no granted block; before the first
+        call of `grant` none is.
         """
         resting = [
             Released(format_address(*key), at)
@@ -471,7 +479,8 @@ class Allocations:
     def _choose(self, version: int, pools: t.Optional[t.Sequence[str]]) -> tuple[_Block, int]:
         """Return the block to take from, and its longest free address as a number.
 
-        It is the first open block with a free address, else the first spare block. Raise NoAddress if there is neither.
+        It is the first open block with a free address, else the spare block with one that `_rank` puts first. Raise
+        NoAddress if there is neither. `pools` are names; None means the pools that assign automatically.
         """
         candidates = [
             block
@@ -534,8 +543,9 @@ class Allocations:
     def _claim(self, key: _Key, pools: t.Optional[t.Sequence[str]]) -> _Block:
         """Return the block of a requested address.
 
-        Raise AddressTaken if it is in use, NotInBlocks if it lies in no granted block (of `pools`), and NoSuchPool if
-        no pools are given and the block's own pool is disabled or not for workloads.
+        Raise AddressTaken if it is allocated or reserved for a tunnel or an inventory workload. Raise NotInBlocks if it
+        lies in no granted block (of `pools`), and NoSuchPool if `pools` is None and the block's own pool is unknown,
+        disabled or not for workloads.
         """
         address = format_address(*key)
         held = self._held.get(key)
@@ -598,7 +608,7 @@ class Allocations:
     def _open(self, block: _Block) -> None:
         """Mark the block as opened.
 
-        Record an event if the plan has it as a spare block and no event was recorded before.
+        Record an event if the plan has it as a spare block that was not opened before.
         """
         if block.ahead and block.cidr not in self._opened:
             self._opened[block.cidr] = None
@@ -629,7 +639,7 @@ class Allocations:
         cooling = self._cooling
         while cooling and cooling[0][1] + self._cooldown <= now:
             number, at, key = cooling.popleft()
-            if self._released.get(key) == (number, at):  # otherwise it was assigned by name meanwhile
+            if self._released.get(key) == (number, at):  # else it was assigned by name since then
                 block = self._block_of(key)
                 if block is not None and self._may_choose(key):
                     block.free[key[1]] = None

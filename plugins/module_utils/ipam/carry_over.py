@@ -31,8 +31,12 @@ def carry_over(
 ) -> None:
     """Fill the ledger with all of `previous` that stays valid, and add warnings for people to it.
 
-    Nothing is returned. Raise PlanError if a pool in use is missing or changed its CIDR or block size, if a block of
-    `previous` belongs to two nodes, or if a workload declares an address that another one has.
+    Nothing is returned. `requests` are by (workload name, IP version). `released` has node names and CIDRs whose blocks
+    leave quarantine, `allocated` the addresses that each node's agent assigned.
+
+    Raise PlanError if a node has blocks of a pool that is missing, if a pool with blocks of nodes or in quarantine
+    changed its CIDR or block size, if a block of `previous` belongs to two nodes, or if a workload declares an address
+    that another one has. Raise ValueError if a text in `allocated` is not an address.
     """
     quarantine = _quarantine(ledger, previous, released)
     _check_pools(ledger, previous, quarantine)
@@ -47,9 +51,10 @@ def carry_over(
 
 
 def _quarantine(ledger: Ledger, previous: AllocationPlan, released: t.Collection[str]) -> list[QuarantinedBlock]:
-    """Return the quarantined blocks of `previous` and the blocks of removed nodes, without those in `released`.
+    """Return the quarantined blocks of `previous` and the blocks of removed nodes, without those that are released.
 
-    Warnings about both are added to the ledger.
+    `released` has names of nodes, and CIDRs that contain blocks. The ledger gets warnings about removed nodes whose
+    blocks stay, about released blocks, and about items of `released` that match no block.
     """
     entries = list(previous.quarantine)
     removed = []
@@ -77,8 +82,8 @@ def _release(
 ) -> tuple[list[QuarantinedBlock], list[QuarantinedBlock]]:
     """Return (entries that stay in quarantine, entries that are free again).
 
-    An entry is freed if `released` has its node's name, or a CIDR that contains its block. A warning is added for each
-    item of `released` that matches no entry.
+    An entry is freed if `released` has its node's name, or a CIDR that contains its block. One warning names the items
+    of `released` that match no entry, if there are any.
     """
     by_name: dict[str, bool] = {}
     by_range: dict[tuple[int, int, int], tuple[str, bool]] = {}
@@ -209,9 +214,10 @@ def _held(ledger: Ledger, previous: AllocationPlan, node: str) -> _Held:
 
 
 def _return_blocks(ledger: Ledger, held: dict[str, _Held]) -> None:
-    """Give quarantined blocks back to nodes that are in the inventory again, or that the pool selects again.
+    """Give quarantined blocks back to the nodes that had them, if the inventory has the node and the pool selects it.
 
-    An open block is open again at once. A spare one stays in quarantine, and the node takes it first when it needs one.
+    A block that was open is open again at once. A spare one stays in quarantine, and the node takes it first when it
+    needs one.
     """
     for (name, index), entry in sorted(ledger.quarantine.items()):
         pool, node = ledger.pools[name], ledger.nodes.get(entry.node)
@@ -252,7 +258,9 @@ def _keep_addresses(
 ) -> set[Key]:
     """Keep the valid tunnel and workload addresses of `previous`, and return the blocks that contain them.
 
-    An address that an agent assigned to another workload is not kept; a warning says so. Raise PlanError if a workload
+    An address is valid if it lies in an open block of its node and is still needed: `_tunnel_stays` holds, or the
+    workload is still on the node and requests no other address or pool. An address that an agent assigned to another
+    workload is not kept; a warning says so unless the workload declares the address. Raise PlanError if a workload
     declares an address that another workload has.
     """
     used: set[Key] = set()

@@ -27,8 +27,9 @@ from .errors import RebuildError, names
 #: A block: IP version, first address, prefix length.
 Key = t.Tuple[int, int, int]
 
-#: Generations by which a node's copy may be ahead of the lockfile. A restored lockfile is a few runs old. A node that
-#: claims more would raise the fleet's generation so far that copies of other nodes look wrong.
+#: Generations by which a node's copy may be ahead of the lockfile; the generation of a copy further ahead is replaced
+#: by the lockfile's. A restored lockfile is a few runs old. A node that claims more would raise the fleet's generation
+#: so far that copies of other nodes look wrong.
 GENERATIONS_AHEAD = 10_000
 #: The largest generation that is accepted if there is no lockfile to compare it with.
 GENERATION = 2**40

@@ -37,7 +37,7 @@ class Use(t.NamedTuple):
 
 
 class Mismatch(t.NamedTuple):
-    """An address that IPAM assigned to `handle`, but that `user` has."""
+    """An address that IPAM assigned to `handle` or planned for it, but that only others use; `user` is the first."""
 
     address: str
     handle: str
@@ -48,16 +48,16 @@ class Mismatch(t.NamedTuple):
 class Report:
     """The result of a check.
 
-    `lines` are for people; each entry of the other fields is a problem, in order of addresses.
+    `lines` are for people. Each entry of the other fields is a problem; all but `invalid` are in order of addresses.
     """
 
     lines: tuple[str, ...]
     leaked: tuple[Allocation, ...]  # allocated, not in use
     unused: tuple[Use, ...]  # planned for a tunnel or an inventory workload, not in use
-    missing: tuple[Use, ...]  # in use, in an active pool, not allocated
-    outside: tuple[Use, ...]  # in use, in no active pool, not allocated
+    missing: tuple[Use, ...]  # in use, in an active pool, neither allocated nor planned
+    outside: tuple[Use, ...]  # in use, in no active pool, neither allocated nor planned
     mismatched: tuple[Mismatch, ...]
-    duplicate: tuple[tuple[str, tuple[str, ...]], ...]  # in use in several places
+    duplicate: tuple[tuple[str, tuple[str, ...]], ...]  # (address, handles) in use by several
     invalid: tuple[str, ...]  # sentences
 
     @property

@@ -63,10 +63,11 @@ def declared_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, Workload
 
 
 def grant_declared(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest], declared: Declared) -> None:
-    """Assign the declared addresses that their workloads do not have yet, and open the free blocks that contain them.
+    """Assign the declared addresses that their workloads do not have yet, and open the blocks that contain them.
 
-    Raise PlanError if the pool is not usable for the workload, the address is in use, or its block belongs to another
-    node or is in quarantine for one.
+    Such a block is free, a spare block of the workload's node, or in quarantine for that node. Raise PlanError if the
+    pool is disabled, does not select the node or is not for workloads. Also raise it if the address has another holder,
+    or if its block belongs to another node or is in quarantine for one.
     """
     for key, (pool, address) in declared.items():
         request = requests[key]

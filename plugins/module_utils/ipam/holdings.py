@@ -81,7 +81,7 @@ class PoolState:
 
     @property
     def grants_on_its_own(self) -> bool:
-        """Whether nodes get blocks of the pool without a workload or tunnel that asks for it."""
+        """Whether nodes get blocks of the pool without a workload or tunnel that asks for it: enabled and automatic."""
         return self.pool.automatic and not self.pool.disabled
 
     def spare_target(self, spare_blocks: int) -> int:

@@ -153,8 +153,8 @@ def _scalar(value: t.Union[str, int, bool]) -> str:
 def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
     """Return the plan in the text of a lockfile. `name` is the file's name in errors.
 
-    Raise LockfileError if the text is too large, is not YAML, has a key twice, or is not a valid plan. PyYAML is
-    needed.
+    Raise LockfileError if the text exceeds the limits of size, number or depth in document_limits.LOCKFILE, is not
+    YAML, has a key twice, or is not a plan that `from_document` accepts. Raise ImportError without PyYAML.
     """
     import yaml  # on the controller only, where Ansible brings it
 
@@ -198,8 +198,9 @@ def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
 def from_document(document: t.Any, name: str = ".calico.lock.yml") -> AllocationPlan:
     """Return the plan in a document of dicts and lists. `name` is the file's name in errors.
 
-    Raise LockfileError for anything unexpected: unknown fields, wrong types, blocks outside of their pool, addresses
-    outside of their node's blocks, or a block, address or workload that occurs twice.
+    Raise LockfileError for anything unexpected: another version, unknown or missing fields, wrong types, negative
+    generations, blocks outside of their pool, addresses outside of their node's open blocks, or a block, address or
+    workload that occurs twice.
     """
     return _Reader(name).plan(document)
 

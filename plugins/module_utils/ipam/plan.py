@@ -32,23 +32,28 @@ def plan(
     allocated: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
     opened: t.Optional[t.Mapping[str, t.Collection[str]]] = None,
 ) -> AllocationPlan:
-    """Return the plan that follows `previous`. Raise PlanError if the inventory asks for what cannot be planned.
+    """Return the plan that follows `previous`.
+
+    Raise PlanError if the inventory contradicts itself or `previous`, or if a pool has too few blocks for what is
+    required. Raise ValueError if a text in `allocated` is not an address.
 
     `previous` is None if nothing was planned before. `nodes` are ALL nodes of the inventory that may own blocks, also
     in a limited run. `tunnels` maps a node to a mapping from a kind of TUNNEL_KINDS to the names of the pools with this
-    encapsulation. A tunnel's address comes from the node's first block in such a pool, else from any of its blocks of
-    that IP version. A workload with both IP versions is in `workloads` twice.
+    encapsulation. A tunnel's address comes from such a pool: from an open block of the node, else from a new one. If
+    none has an address, it comes from another pool of that IP version in the same way. A workload with both IP versions
+    is in `workloads` twice.
 
     `spare_blocks` is the number of spare blocks per node and pool. `released` has names of removed nodes, and CIDRs,
     whose blocks leave quarantine. `reservations` are CIDRs; an address in them is assigned only to a workload that
     declares it. `allocated` maps a node to the addresses that its agent assigned, `opened` a node to the spare blocks
     that it opened. Both are facts that the plan follows.
 
-    Grants stay: blocks and tunnel addresses as long as the node is in the inventory, a workload's address as long as
-    the workload is on its node. Each enabled pool gives one open block to every node that it selects, more where
-    addresses need them, and then spare ones as far as they go. Blocks of removed nodes, and empty blocks of nodes that
-    a pool no longer selects, go to quarantine. The result's `warnings` are sentences for people. Its generation is that
-    of `previous` plus one, or the same if the content is the same.
+    Grants stay: blocks and tunnel addresses as long as the pool selects the node, a workload's address as long as the
+    workload is on its node and requests no other. Each enabled pool with automatic assignment gives one open block to
+    every node that it selects, more where addresses need them, and then spare ones as far as they go. Blocks of removed
+    nodes, blocks without a used address of nodes that a pool no longer selects, and surplus spare blocks go to
+    quarantine. The result's `warnings` are sentences for people. Its generation is that of `previous` (or 0) plus one,
+    or the same if the content is the same. Its `encapsulations` are empty.
     """
     entries = list(nodes)
     ledger = Ledger(
@@ -107,7 +112,7 @@ def _unique(nodes: t.Iterable[NodeEntry]) -> set[str]:
 def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[WorkloadKey, WorkloadRequest]:
     """Return the requests by (workload name, IP version), in order of names, IPv4 first.
 
-    Raise PlanError if a name is used twice, or if a node or a pool is unknown.
+    Raise PlanError if a name is used twice for one IP version, or if a node or a pool is unknown.
     """
     found: dict[WorkloadKey, WorkloadRequest] = {}
     for workload in sorted(workloads, key=lambda item: (item.name, item.version, item.node)):

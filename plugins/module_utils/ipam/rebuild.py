@@ -35,7 +35,10 @@ class BlockCopy(t.Protocol):
 
 
 class NodeCopy(t.Protocol):
-    """A node's own part of a plan, as the node stores it (state.node_state.NodeIpam)."""
+    """A node's own part of a plan, as the node stores it (state.node_state.NodeIpam).
+
+    `generation` is the plan's, 0 if the node has no part. `tunnels` and the workloads are as in NodeAllocations.
+    """
 
     @property
     def generation(self) -> int: ...
@@ -60,8 +63,8 @@ class NodeCopy(t.Protocol):
 class Reconciled:
     """The result of `reconcile`.
 
-    `plan` is the plan to start from, None for a fleet that never had one. `notices` are sentences for people. `refused`
-    maps the name of each node that must not be changed in this run to the reason.
+    `plan` is the plan to start from, None if there is neither a lockfile nor a copy. `notices` are sentences for
+    people. `refused` maps the name of each node that must not be changed in this run to the reason.
 
     A plan that differs from the lockfile has a generation above the lockfile's and all copies'. Its blocks may name
     pools that it does not describe, because copies do not describe pools. plan() takes these from the inventory.
@@ -322,7 +325,9 @@ def _learn(
     """Add the open blocks of a copy that the lockfile does not have as open to `blocks`, and remove them from `spare`.
 
     The copy is not newer than the lockfile. Either the node opened a spare block itself, or it is back after its blocks
-    went to quarantine or were released.
+    went to quarantine or were released. Blocks that another node has are left out, and blocks in `quarantine` unless
+    the node is `returning`, which means that the lockfile lacks it. `notices` gets a sentence for each block that was
+    spare or free in the lockfile.
     """
     for key, grant in copy.blocks.items():
         if key in blocks:

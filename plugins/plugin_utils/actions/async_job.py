@@ -34,8 +34,9 @@ def is_waited_for(task: t.Any) -> bool:
 def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) -> Data:
     """Wait for the job that `action` has `started`, and return its answer.
 
-    Return a failure if no job was started, or if the task's time is over before the job ends. The job's files on the
-    node are removed once it has finished. Raise AnsibleError if the node cannot be reached at the last poll.
+    Return a failure if `started` has no job id, or if the job has not ended when the task's time is over or a poll is
+    skipped or fails on the node. The job's files on the node are removed once it has finished. Raise AnsibleError if
+    the node cannot be reached at the last poll or for the removal.
     """
     job, task = started.get("ansible_job_id"), action._task
     if job is None:

@@ -80,8 +80,8 @@ class PlayVariables:
 def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
     """Return a mapping from host to its variables, for use within without_facts(): `hostvars`, or PlayVariables.
 
-    PlayVariables takes longer for each host. It is returned if the play, role or task defines variables of the fleet.
-    The result is None if `task_vars` has no hostvars.
+    PlayVariables takes longer for each host. It is returned if the play, role or task gives variables of the fleet
+    other values for this host than `hostvars` has. The result is None if `task_vars` has no hostvars.
     """
     hostvars = task_vars.get("hostvars")
     if not hasattr(hostvars, "raw_get") or "inventory_hostname" not in task_vars:
@@ -94,9 +94,10 @@ def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
 
 
 def facts_of_fleet(own: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the sorted names of facts that look like variables of the fleet and are left out.
+    """Return the sorted names of facts that have the name of a variable of the fleet, but not its value.
 
-    `own` are a host's variables as HostVars.raw_get returns them within without_facts().
+    They begin with calico_ and `is_of_fleet` accepts them. `own` are a host's variables as HostVars.raw_get returns
+    them within without_facts(), so the facts are not used as variables.
     """
     facts = own.get("ansible_facts")
     if not isinstance(facts, collections.abc.Mapping):
@@ -108,6 +109,7 @@ def facts_of_fleet(own: t.Mapping[str, t.Any]) -> list[str]:
 def check_host(task_vars: t.Mapping[str, t.Any]) -> None:
     """Raise FleetError if facts of the host give it another identity, or set variables of this collection's roles.
 
+    A fact gives another identity if its name is in IDENTITY. Nothing is checked if Ansible makes no variables of facts.
     Ansible has already evaluated the templates in a task's options with facts, so these names cannot be left out.
     Variables of the fleet can: no option is made of them.
     """

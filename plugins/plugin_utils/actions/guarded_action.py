@@ -23,9 +23,9 @@ _OF_ANSIBLE = ("ansible.builtin.", "ansible.legacy.")
 
 
 class GuardedAction(ActionBase):
-    """An action whose variables come from the controller and whose modules' answers are filtered.
+    """An action whose variables come from the controller and whose modules' answers go through `passed_on`.
 
-    Subclasses define `act` in place of `run`.
+    Subclasses define `act` in place of `run`. If `check_host` refuses the host, the task fails without `act`.
     """
 
     def run(self, tmp: t.Any = None, task_vars: t.Optional[Data] = None) -> Data:
@@ -51,7 +51,7 @@ class GuardedAction(ActionBase):
         """Return `result`, with the keys of the task's answer added."""
 
     def _execute_module(self, module_name: t.Optional[str] = None, **options: t.Any) -> Data:
-        """Run a module on the node and return the keys of its answer that are passed on.
+        """Run a module on the node and return the keys of its answer that `module_answer.passed_on` keeps.
 
         The answer of one of Ansible's own modules is returned unchanged.
         """

@@ -63,7 +63,7 @@ class StateAction(GuardedAction):
         `fleet` is the folder that the fleet action made, None in an ad-hoc run: then the first host of the task
         compiles the fleet for all of them, with `mode` as the encapsulation of `pool` if they are given. `observed` is
         the variable with this host's node_info result, None to ask the host. Raise FleetError if the host is refused,
-        is not in the fleet, or has a state that cannot be read.
+        is not in the fleet, or has a state that cannot be read. Also raise it if asking the host or compiling fails.
         """
         host = task_vars["inventory_hostname"]
         answer = task_vars.get(observed) if observed else self.ask_node(task_vars)

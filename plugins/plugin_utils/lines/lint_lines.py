@@ -14,7 +14,7 @@ HEADING = ("SEVERITY", "RULE", "WHERE")
 
 
 def text(looked: Looked) -> list[str]:
-    """Return the lines of the table; the last line is the verdict."""
+    """Return the lines of the table; the last line is the verdict, and the only one without findings."""
     found = looked.findings
     rows = [(one.severity, one.rule, one.origin or one.variable) for one in found]
     heading, *table = tables.columns(HEADING, rows).splitlines()

@@ -15,14 +15,17 @@ Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
 
 HEADING = ("NODE", "BGP", "BLOCKS", "WORKLOADS", "ROUTES", "DRIFT(24h)", "AGENT")
-#: Share of a pool's addresses on a node, spare blocks included, from which on they are reported as running out.
+#: The share of a pool's addresses on a node, spare blocks included, that is used when they are reported as running out.
 NEARLY_ALL = 0.8
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
-    """Return the documented keys of a host's answer to node_status_info, None if it did not answer."""
+    """Return the keys in RETURN of node_status_info that a host's answer has.
+
+    The result is None if there is no answer, its task failed or was skipped, or it has no `agent`.
+    """
     if result is None or not run_results.usable(result) or "agent" not in result:
         return None
     own = ("node", "plan", "complete", "bgp", "routes", "blocks", "workloads", "agent", "problems")

@@ -31,8 +31,8 @@ class Removal:
 def of(hosts: t.Sequence[Host], name: str) -> Removal:
     """Return what the removal of the node `name` leaves, and where the inventory has it.
 
-    Raise FleetError if the node is not in the fleet, is the last workload node or the only route reflector that others
-    need, or if a workload, a BGP peer or a policy of the inventory names it.
+    Raise FleetError if the node is not in the fleet, or is the last host of group calico_nodes or of calico_rr. Also
+    raise it if an entry of the fleet's lists of workloads, BGP peers or policies has the node in its field `node`.
     """
     leaving = next((host for host in hosts if host.name == name), None)
     if leaving is None:
@@ -77,7 +77,7 @@ def _nothing_is_placed_on(hosts: t.Sequence[Host], name: str) -> None:
 
 
 def _places(leaving: Host) -> t.Iterator[str]:
-    """Yield the place of the node's address, and the files of host_vars about it."""
+    """Yield the file and line of the node's address unless it is in host_vars, and the files of host_vars about it."""
     own = re.compile(rf"(.*/host_vars/{re.escape(leaving.name)}(?:/.*|\.\w+)?)(?::\d+)")
     address = node_address.origin(leaving)
     if address and not own.fullmatch(address):

@@ -55,7 +55,10 @@ def reason(result: t.Optional[t.Mapping[str, t.Any]]) -> str:
 
 
 def first_line(message: t.Any) -> str:
-    """Return the first line of a message as a terminal can show it, cut if it is very long; "" if it is no text."""
+    """Return the first line of a message as a terminal can show it, "" if it is no text.
+
+    If it is longer than 1,000 characters, it is cut there and "..." is added.
+    """
     text = results.message(message).strip()
     line = terminal_text.line(text.splitlines()[0]) if text else ""
     return line if len(line) <= limits.LINE else f"{line[: limits.LINE]}..."

@@ -102,7 +102,7 @@ def compile_targets(
     each.
 
     Raise FleetError, with file and line if these are known, if the inventory or the lockfile is invalid, or if the
-    fleet cannot be planned.
+    fleet cannot be planned. Also raise it if there is no lockfile and a node is `refused`.
     """
     hosts: t.Sequence[Host] = inventory_source.hosts(task_vars)
     if without is not None:
@@ -152,7 +152,7 @@ def _compile(
         inventory = _as_live(inventory, [state for state in observed.values() if state is not None], known_modes)
     if previous is None:
         for dummy, error in sorted(refused.items()):
-            raise error  # without a lockfile, its blocks would be granted to other nodes
+            raise error  # without a lockfile, the refused node's blocks would be granted to other nodes
     before = lockfile_store.text(previous) if previous is not None else ""
     remembered = previous
     if not as_observed and observed:
@@ -251,7 +251,8 @@ def _own_addresses(
 ) -> tuple[dict[str, tuple[str, ...]], list[LeftOut]]:
     """Return the addresses in its own blocks that each node assigned, by node, and the parts that are left out.
 
-    Without a previous plan all addresses are accepted.
+    A node's own blocks are those that `previous` grants to it or keeps in quarantine for it. Without a previous plan
+    all addresses are accepted. Opened blocks that are not the node's own are also reported as left out.
     """
     if previous is None:
         return {node: own.allocated for node, own in given.items()}, []
@@ -302,8 +303,8 @@ class _Told:
     def fleet(self) -> tuple[Fleet, dict[str, FleetError]]:
         """Return the fleet, and an error for each node whose answers do not fit and are left out.
 
-        Raise FleetError if the fleet cannot be planned by the inventory and the lockfile alone, or if there is no
-        lockfile.
+        Raise FleetError if the fleet cannot be planned with all answers, and also not by the inventory and the lockfile
+        alone, or if there is no lockfile.
         """
         try:
             return self._built(()), {}
@@ -426,7 +427,8 @@ def _joined_first(
     """Return the inventory with the modes that the running nodes have, so that new nodes can join first.
 
     A node without sessions and routes cannot take part in a change in phases. Raise FleetError if the command line asks
-    for a mode, or if the running nodes are in the middle of a change.
+    for a mode (`mode`), or if a running node would need phases even so: it is in the middle of a change, or the running
+    nodes have different modes or MTUs.
     """
     states = [state for state in observed.values() if state is not None]
     agreeing = _agreeing(states)
@@ -490,7 +492,8 @@ def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
 def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.Mapping[str, str]) -> Inventory:
     """Return the inventory with the modes that the nodes run, and the underlay's MTU that more than half of them have.
 
-    A pool on whose mode the nodes disagree has the mode that the lockfile remembers.
+    A pool on whose mode the nodes disagree has the mode that the lockfile remembers, or else the inventory's. So has a
+    pool that no node has.
     """
     mtus = collections.Counter(state.underlay_mtu for state in states if state.phase in AT_REST)
     mtu, count = next(iter(mtus.most_common(1)), (0, 0))

@@ -176,7 +176,10 @@ def _port(values: t.Iterable[t.Any]) -> t.Optional[int]:
 
 
 def plain(value: t.Any) -> t.Any:
-    """Return the value as plain JSON types, without Ansible's tags and lazy containers."""
+    """Return a copy of the value in JSON's types, without Ansible's tags and lazy containers.
+
+    Tuples become lists, and values of other types, such as dates, become texts.
+    """
     return json.loads(json.dumps(value, default=str))
 
 

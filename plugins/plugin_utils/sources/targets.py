@@ -58,7 +58,7 @@ class Targets:
         return self.states[node]
 
     def ipams(self) -> dict[str, NodeIpam]:
-        """Return the blocks and addresses of each node that routes for workloads, by name."""
+        """Return blocks and addresses by node: of a fleet's workload nodes, or of all nodes with a stored state."""
         if self.fleet is not None:
             return {
                 node.name: self.fleet.ipam_of(node.name) for node in self.fleet.nodes.values() if node.workload_node
@@ -92,7 +92,7 @@ def save(targets: Targets) -> str:
 
 
 def load(folder: str) -> Targets:
-    """Return the targets that `save` stored in the folder."""
+    """Return the targets that `save` stored in the folder. Raise OSError if they cannot be read."""
     with open(os.path.join(folder, _FILE), "rb") as stream:
         return t.cast(Targets, pickle.load(stream))
 

@@ -64,9 +64,10 @@ class Announcements:
         return self.nodes.get(node, _NOTHING)
 
     def functions(self, peers: t.Iterable[BirdPeer]) -> tuple[FilterFunction, ...]:
-        """Return the BIRD functions of the filters that `peers`, the sessions of one node, name, by filter name.
+        """Return the BIRD functions of the filters that `peers`, the sessions of one node, name, in order of filters.
 
-        Raise KeyError if a peer names a filter that does not exist (`check_names` refuses that before).
+        They are sorted by filter name, and only for the IP versions of the sessions that name the filter. Raise
+        KeyError if a peer names a filter that does not exist (`check_names` refuses that before).
         """
         used = {(name, peer.family) for peer in peers for name in peer.filters}
         names = sorted({name for name, dummy in used})

@@ -34,7 +34,7 @@ Get = t.Callable[[str], t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class FleetBGP:
-    """The BGP settings of a fleet. Times are in seconds.
+    """The BGP settings of a fleet. Times are in seconds; `long_lived_stale_time` None keeps no stale routes.
 
     `speakers` are by node name, in order of names. Of two `peers` that define the same session the first one applies.
     `unasked` has the options of sessions that exist without a BGPPeer.

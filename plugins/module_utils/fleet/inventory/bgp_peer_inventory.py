@@ -68,7 +68,7 @@ class Peers:
         self._read: dict[str, tuple[resources.BGPPeer, peer_extensions.PeerExtensions]] = {}
 
     def read(self, entry: PeerEntry) -> PeerDefinition:
-        """Return the BGPPeer of `entry`, with the name of its password.
+        """Return the BGPPeer of `entry`, with the name of its password ("" for none).
 
         Raise FleetError if it is invalid, or contradicts the nodes, pools and secrets of the inventory.
         """
@@ -148,8 +148,8 @@ class Peers:
     def check_pairs(self, peering: Peering) -> None:
         """Raise FleetError if two BGPPeers give one node the same peer address, or a BGPPeer suits none of its nodes.
 
-        One of two such peers would have no effect. A BGPPeer suits a node that has an address of the peer's IP version.
-        One that selects no node is accepted.
+        One of two peers with the same address and port would have no effect. A BGPPeer suits a node that has an address
+        of the peer's IP version. A BGPPeer that selects no node, or that has no peerIP, is accepted.
         """
         seen: dict[tuple[str, str, int], PeerDefinition] = {}
         for given, local, dummy in peering.meant():
@@ -176,7 +176,7 @@ class Peers:
 
 
 def _check_ranges(given: PeerDefinition) -> None:
-    """Raise FleetError for a restart time or a number of own AS numbers that Calico accepts and BIRD does not."""
+    """Raise FleetError for a maxRestartTime above 4095 s or a numAllowedLocalASNumbers below 0, which BIRD refuses."""
     peer = given.peer
     _least, most = peer_extensions.RESTART_TIME
     if peer.maxRestartTime and (parse_duration(peer.maxRestartTime) or 0) > most:

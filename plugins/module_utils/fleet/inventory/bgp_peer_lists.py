@@ -57,7 +57,8 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
 def _lists(host: Host, groups: t.Collection[str]) -> t.Iterator[tuple[str, t.Sequence[t.Any], str]]:
     """Yield (variable, entries, label of an entry with {index} in it) for each list of `host`.
 
-    Raise FleetError if a list is none, or if its variable names a group that is not in `groups`.
+    Lists of groups that the host is not in are left out. Raise FleetError if a list is none, or if its variable names a
+    group that is not in `groups`.
     """
     own_groups = {_in_a_name(group) for group in host.groups}
     for variable in sorted(host.variables):

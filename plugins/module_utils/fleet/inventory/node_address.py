@@ -30,7 +30,8 @@ def origin(host: Host) -> str:
 def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
     """Return the address and prefix length in `given`, the value of the address variable of host `name`.
 
-    Raise FleetError if it is not a usable unicast address of IP `version` with a prefix length.
+    Raise FleetError if it is not an address of IP `version` with a prefix length from 1 up. Also raise it if the
+    address is loopback, multicast, link-local, unspecified or reserved, or one that `_check_host_part` refuses.
     """
     where = label(version, name)
     value = variables.check(VARIABLES[version], given, name)

@@ -62,8 +62,8 @@ class FleetNode:
 def read(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
     """Return the node of each host by its name, in order of names.
 
-    Raise FleetError if a host has no address or an invalid one, shares it with another host, or has an invalid name or
-    invalid labels.
+    Raise FleetError if a host has no address or an invalid one, shares it with another host, or has an invalid name,
+    invalid labels or a value of calico_workload_source_spoofing that is no boolean.
     """
     nodes: dict[str, FleetNode] = {}
     owners: dict[str, str] = {}

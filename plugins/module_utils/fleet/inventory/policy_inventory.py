@@ -55,7 +55,8 @@ class FleetPolicy:
 class Reading(t.NamedTuple):
     """The result of reading policy resources.
 
-    `policy` is None if no policy is in force. `profiles` are the names of all existing profiles.
+    `policy` is None if no policy is in force: calico_policy_enabled is false, or it is unset and there is no policy
+    resource. `profiles` are the names of all existing profiles.
     """
 
     policy: t.Optional[FleetPolicy]

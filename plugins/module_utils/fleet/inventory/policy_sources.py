@@ -44,8 +44,8 @@ class Document:
 class Source(t.NamedTuple):
     """One policy resource as it is written, not yet validated.
 
-    `label` is how errors name its variable, "" for a document of a file. `node` is the node in whose list it is, "" for
-    other lists and for HostEndpoints of no particular node.
+    `label` is how errors name its variable, "" for a document of a file. `node` is the node in whose list it is, or for
+    a HostEndpoint in a group's list one node of the group; "" for all others.
     """
 
     entry: t.Any
@@ -55,7 +55,7 @@ class Source(t.NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Whether it is a mapping in the flat form, without spec and metadata."""
+        """Whether it is a mapping in the flat form, without spec and metadata; False for a document of a file."""
         return self.document is None and not ("spec" in self.entry or "metadata" in self.entry)
 
     def error(self, who: str, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:

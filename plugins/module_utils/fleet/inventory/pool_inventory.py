@@ -72,8 +72,8 @@ def read(get: Get, bgp_enabled: bool) -> tuple[resources.IPPool, ...]:
 def check_families(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, FleetNode], underlay_mtu: int) -> None:
     """Raise FleetError if a node lacks an address of a pool's IP version, or if an MTU is too small for IPv6.
 
-    A node needs the address if the pool selects it or if it is in group calico_rr. `underlay_mtu` is in bytes. If there
-    is any IPv6 pool, each pool must leave workloads at least 1280 bytes.
+    A node needs the address if it is in group calico_nodes and the pool selects it, or if it is in group calico_rr.
+    `underlay_mtu` is in bytes. If there is any IPv6 pool, each pool must leave workloads at least 1280 bytes.
     """
     for pool in pools:
         lacking = [node for node in nodes.values() if not node.address_of(pool.version)]
@@ -131,7 +131,8 @@ def check_underlay(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, Fl
 def reservations(get: Get, pools: t.Sequence[resources.IPPool]) -> tuple[str, ...]:
     """Return the CIDRs in calico_ip_reservations, each once, IPv4 first, in order of their addresses.
 
-    Raise FleetError for an entry that is not a CIDR, has host bits set, or lies in no pool.
+    An address without a prefix length stands for itself alone. Raise FleetError for an entry that is not a CIDR, has
+    host bits set, or overlaps no pool.
     """
     ranges = [ipaddress.ip_network(pool.cidr) for pool in pools]
     found = set()

@@ -56,7 +56,7 @@ class InventoryWorkload:
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     pool: t.Optional[str] = None
     address: t.Optional[str] = None
-    endpoint: str = "eth0"  # interface inside the namespace
+    endpoint: str = "eth0"  # interface inside the workload's network namespace
     where: str = ""  # how errors name it: calico_workloads[0]
     profiles: t.Optional[tuple[str, ...]] = None  # None: those in calico_workload_profiles
     ports: tuple[DefinedPort, ...] = ()
@@ -124,7 +124,8 @@ class _Families:
     def of(self, node: FleetNode) -> tuple[int, ...]:
         """Return the sorted IP versions (4, 6) of the pools that give addresses to workloads on `node`.
 
-        If there is no such pool, it is IPv4 if the node has an IPv4 address, else IPv6.
+        Such a pool selects the node, is for workloads and assigns automatically; it may be disabled. If there is none,
+        it is IPv4 if the node has an IPv4 address, else IPv6.
         """
         if node.address and 6 not in self.versions.values():
             return (4,)

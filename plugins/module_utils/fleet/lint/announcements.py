@@ -19,7 +19,10 @@ _FILTERS = bgp_announcements.FILTERS
 
 
 def unused_filter(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a BGPFilter that no BGPPeer names, or only peers of an IP version that it has no rule for."""
+    """Report a BGPFilter that no BGPPeer names, or only peers of an IP version that it has no rule for.
+
+    A BGPFilter without rules is also reported. BGPPeers that apply to no node do not count.
+    """
     used: dict[str, set[int]] = {}
     for given, local, _remote in network.meant:
         families = {given.address.family} if given.address else {4, 6}
@@ -44,7 +47,10 @@ def unused_filter(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def unreached_rule(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a rule of a BGPFilter that is never reached, because an earlier rule matches all that it does."""
+    """Report a rule of a BGPFilter that is never reached, because an earlier rule matches all that it does.
+
+    The earlier rule has the same conditions or none; narrower conditions are not compared.
+    """
     for index, (name, resource) in enumerate(network.fleet.bgp.announcements.filters.items()):
         for function in bgp_filters.functions(resource):
             earlier: dict[FilterRule, int] = {}
@@ -66,7 +72,10 @@ _ANYTHING = FilterRule(accept=True)
 
 
 def unused_community(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a community in calico_bgp_communities that no prefix advertisement names."""
+    """Report a community in calico_bgp_communities that no prefix advertisement names.
+
+    There is no issue if BGP is disabled.
+    """
     lists = [network.variable(bgp_announcements.ADVERTISEMENTS) or ()]
     lists += [host.variables.get(bgp_announcements.NODE_ADVERTISEMENTS) or () for host in network.hosts]
     named = {one for entries in lists for entry in entries for one in entry.get("communities") or ()}
@@ -81,7 +90,10 @@ def unused_community(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def of_no_block(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a prefix advertisement whose range holds no block of any pool: no route gets its communities."""
+    """Report a prefix advertisement whose range holds no block of any pool: no route gets its communities.
+
+    There is no issue if BGP is disabled.
+    """
     pools = [(ipaddress.ip_network(pool.cidr), pool.blockSize) for pool in network.fleet.pools]
     lists = [(bgp_announcements.ADVERTISEMENTS, "", network.variable(bgp_announcements.ADVERTISEMENTS) or ())]
     for host in network.hosts:
@@ -100,7 +112,10 @@ def of_no_block(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def unused_secret(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a secret in calico_bgp_secrets that no session uses."""
+    """Report a secret in calico_bgp_secrets that no session uses.
+
+    Used are the secrets of calico_bgp_mesh_password and, if BGP is enabled, of all BGPPeers.
+    """
     bgp = network.fleet.bgp
     used = {bgp.unasked.password, *(given.password for given, _local, _remote in network.meant)}
     for name in bgp_secrets.read(network.variable(bgp_secrets.VARIABLE) or {}):

@@ -89,7 +89,10 @@ class LintedFleet:
 
     @functools.cached_property
     def sessions(self) -> t.Mapping[str, tuple[BirdPeer, ...]]:
-        """The sessions of each node by its name, without the mesh, whose sessions grow quadratically with the nodes."""
+        """The sessions of each node by its name, without the mesh, whose sessions grow quadratically with the nodes.
+
+        It is empty if BGP is disabled.
+        """
         bgp = self.fleet.bgp
         unasked = dataclasses.replace(bgp.unasked, mesh=False)
         peering = Peering(self.speakers.values(), bgp.peers, unasked)
@@ -101,12 +104,18 @@ class LintedFleet:
         return {(name, peer.address): peer for name, found in self.sessions.items() for peer in found}
 
     def back(self, node: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
-        """Return the other end of the session that `node` has with the node `peer.node`, None if that has none."""
+        """Return the other end of the session that `node` has with the node `peer.node`, None if that has none.
+
+        The other end is looked up in `ends`, so sessions of the mesh are not found.
+        """
         return self.ends.get((peer.node, peer.source_address or self.speakers[node].end(peer.family)))
 
     @functools.cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """The sessions between two nodes, each once, without those of the mesh."""
+        """The sessions between two nodes, each once, without those of the mesh.
+
+        A session that only one node has is left out if both are in the mesh, which has the other end.
+        """
         found = []
         for name, sessions in self.sessions.items():
             for here in sessions:

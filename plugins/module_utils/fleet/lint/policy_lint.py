@@ -145,7 +145,8 @@ def _unreached_rules(policy: Policy, conditions: _Conditions) -> t.Iterator[str]
 def _unasked(policy_set: PolicySet) -> t.Iterator[PolicyFinding]:
     """Yield a finding for each policy and direction with rules behind a policy of its tier that decides on all packets.
 
-    The earlier policy has the same selector, or selects all endpoints.
+    The earlier policy is not staged, has the same doNotTrack, preDNAT and applyOnForward, and has the same selector or
+    "all()". It decides on all packets if a rule without conditions has another action than Log.
     """
     ends: dict[tuple[t.Any, ...], str] = {}
     for policy in policy_set.policies:
@@ -209,9 +210,10 @@ class _Vocabulary:
 
 
 def _nearly(name: str, known: t.Collection[str]) -> str:
-    """Return the first name in `known` that `name` looks like a misspelling of, "" if there is none.
+    """Return the first name in `known`, in sorted order, that `name` looks like a misspelling of, "" if there is none.
 
-    Names whose digits differ do not count: web-2 is no misspelling of web-1.
+    It is also "" if `known` has more than _MANY names. Names whose digits differ do not count: web-2 is no misspelling
+    of web-1.
     """
     if len(known) > _MANY:
         return ""

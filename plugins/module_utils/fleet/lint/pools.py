@@ -16,7 +16,10 @@ NEARLY_ALL = 0.9
 
 
 def nearly_full(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a pool with nine of ten blocks or more granted or in quarantine."""
+    """Report a pool with nine of ten blocks or more granted or in quarantine.
+
+    Disabled pools are left out.
+    """
     granted: dict[str, int] = {}
     for part in network.fleet.allocation.nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
@@ -42,7 +45,10 @@ def nearly_full(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a pool that is not disabled and whose nodeSelector matches no node."""
+    """Report a pool that is not disabled and whose nodeSelector matches no node.
+
+    Nodes are those in group calico_nodes.
+    """
     for label, pool in network.pools:
         if not pool.disabled and not network.selected(pool):
             yield Issue(
@@ -54,7 +60,10 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def not_exported(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a pool with disableBGPExport that selects several nodes: they cannot reach each other's workloads."""
+    """Report a pool with disableBGPExport that selects several nodes: they cannot reach each other's workloads.
+
+    There is no issue if BGP is disabled.
+    """
     for label, pool in network.pools:
         nodes = network.selected(pool) if pool.disableBGPExport and network.fleet.settings.bgp_enabled else []
         if len(nodes) > 1:

@@ -24,7 +24,7 @@ class _Echo(t.NamedTuple):
     version: int
     protocol: str
     request: int
-    everything: str  # CIDR
+    everything: str  # the CIDR of all addresses
 
 
 _ECHOES = (_Echo(4, "ICMP", 8, "0.0.0.0/0"), _Echo(6, "ICMPv6", 128, "::/0"))  # RFC 792, RFC 4443

@@ -20,7 +20,8 @@ from .network import LintedFleet, address_of, counted, listed
 def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes that never receive the routes to others' blocks, because no chain of sessions advertises them.
 
-    It makes one issue for each IP version, which names the node that lacks the most.
+    It makes one issue for each IP version, which names the node that lacks the most. Nodes without any session of the
+    IP version are left to the rule `node-without-session`.
     """
     for family in sorted({pool.version for pool in network.fleet.pools if not pool.disableBGPExport}):
         nodes = [node.name for node in network.workload_nodes if network.speakers.get(node.name)]

@@ -15,7 +15,10 @@ LARGE = 100
 
 
 def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a reflector without clients."""
+    """Report a reflector without clients.
+
+    A reflector is a node with a cluster id.
+    """
     for name, clients in network.reflectors.items():
         if not clients:
             yield Issue(
@@ -29,7 +32,10 @@ def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def only_one(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a fleet with a single reflector and no mesh: without it no node receives routes to another's blocks."""
+    """Report a fleet with a single reflector and no mesh: without it no node receives routes to another's blocks.
+
+    Reflectors without clients do not count.
+    """
     working = [name for name, clients in network.reflectors.items() if clients]
     if len(working) == 1 and not network.mesh:
         name = working[0]
@@ -46,7 +52,8 @@ def only_one(network: LintedFleet) -> t.Iterator[Issue]:
 def one_of_several(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes that are clients of only one of several reflectors.
 
-    It makes one issue for each such reflector.
+    Reflectors without clients do not count. Nodes in the mesh or with other sessions than those with reflectors are
+    left out. It makes one issue for each such reflector.
     """
     working = [name for name, clients in network.reflectors.items() if clients]
     if len(working) < 2:
@@ -71,7 +78,7 @@ def one_of_several(network: LintedFleet) -> t.Iterator[Issue]:
 def apart_in_one_cluster(network: LintedFleet) -> t.Iterator[Issue]:
     """Report reflectors of one cluster id with different clients: each drops the other's reflected routes (RFC 4456).
 
-    It makes one issue for each cluster id.
+    Each of the two has a client that the other lacks. It makes one issue for each cluster id.
     """
     clusters: dict[str, dict[frozenset[str], str]] = {}
     for name, clients in network.reflectors.items():

@@ -38,6 +38,7 @@ def read(
 ) -> tuple[t.Optional[Inventory], tuple[FleetError, ...]]:
     """Return the inventory and (), or None and the errors of `hosts` and `documents`, at most 20.
 
+    Errors that may follow from an earlier one are left out.
     `documents` are policy resources from files. The search ends at an error that is not about the value of a variable,
     such as one in a file.
     """
@@ -76,7 +77,8 @@ class _Rest:
     def take_out(self, path: str) -> bool:
         """Take out the value that an error names by `path`; return False if the hosts do not have it.
 
-        The value is an entry of a list, a whole variable, or a host with an invalid address.
+        The value is an entry of a list or a whole variable. If a host's address is invalid, the host itself is taken
+        out, unless it is the only one.
         """
         variable, dummy, owner = path.partition(" of ")
         entry = _ENTRY.match(variable)

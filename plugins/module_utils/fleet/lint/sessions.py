@@ -17,7 +17,7 @@ from .network import LintedFleet, Pair, address_of, listed
 def missing(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes without any BGP session.
 
-    It makes one issue for all of them.
+    It makes one issue for all of them, and none in a fleet of one node or if BGP is disabled.
     """
     if len(network.speakers) < 2:
         return
@@ -74,7 +74,10 @@ def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a BGPPeer for a node of the fleet with another AS number than that node's: it refuses the session."""
+    """Report a BGPPeer for a node of the fleet with another AS number than that node's: it refuses the session.
+
+    A peerIP with another port than the node's is left out, and an AS number that the node has as local AS.
+    """
     by_address = {address: one for one in network.speakers.values() for dummy, address, number in one.ends}
     for given, _local, _remote in network.meant:
         speaker = by_address.get(given.address.address) if given.address else None
@@ -179,7 +182,10 @@ def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def own_as_refused(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report nodes of one AS that are connected by eBGP only: each drops routes with its own AS number in the path."""
+    """Report nodes of one AS that are connected by eBGP only: each drops routes with its own AS number in the path.
+
+    Nodes that accept their own AS number in any session (numAllowedLocalASNumbers) are left out.
+    """
     meeting: dict[int, list[str]] = {}
     for name, found in network.sessions.items():
         own = network.speakers[name]

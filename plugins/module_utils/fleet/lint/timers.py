@@ -13,11 +13,14 @@ from ...state.errors import within
 from .finding import Issue
 from .network import LintedFleet
 
-#: Seconds. With shorter times load alone resets sessions (projectcalico/calico#7086).
+#: The least hold time and keepalive time, in seconds, that are no finding. With shorter ones load alone resets sessions
+#: (projectcalico/calico#7086).
 SHORTEST_HOLD, SHORTEST_KEEPALIVE = 9, 3
-#: Milliseconds between two packets of BFD. BIRD is slower than the hardware of routers.
+#: The least interval between two packets of BFD, in milliseconds, that is no finding. BIRD is slower than the hardware
+#: of routers.
 QUICKEST_BFD = 50
-#: Seconds that a restart of BIRD may take, for example in a package upgrade.
+#: The least graceful restart time in seconds that is no finding. A restart of BIRD may take as long, for example in a
+#: package upgrade.
 RESTART = 10
 
 
@@ -35,7 +38,10 @@ class _Times(t.NamedTuple):
 
 
 def _times(network: LintedFleet) -> t.Iterator[_Times]:
-    """Yield the times for all sessions, and then those of each BGPPeer that sets any; nothing if BGP is disabled."""
+    """Yield the fleet's times, and then those of each BGPPeer that sets a hold or keepalive time.
+
+    It yields nothing if BGP is disabled.
+    """
     bgp = network.fleet.bgp
     if network.speakers:
         yield _Times(

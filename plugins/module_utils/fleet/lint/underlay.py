@@ -39,7 +39,8 @@ def tunnel_behind_a_router(network: LintedFleet) -> t.Iterator[Issue]:
 def _hears_by_routers_alone(network: LintedFleet, speaker: Speaker, as_number: t.Optional[int]) -> bool:
     """Return whether `speaker` gets other nodes' blocks only over eBGP with routers of AS `as_number`.
 
-    With a session to another node it prefers that node's own advertisements.
+    With a session to another node it prefers that node's own advertisements. It is also False if `speaker` gets no such
+    blocks: all workload nodes are of its AS, and no session accepts its own AS number in a path.
     """
     sessions = network.sessions[speaker.name]
     if speaker.name in network.mesh or any(peer.node for peer in sessions) or as_number == speaker.as_number:

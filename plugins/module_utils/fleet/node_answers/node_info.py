@@ -83,7 +83,11 @@ def _words(error: BaseException) -> str:
 
 
 def _check(found: NodeState) -> None:
-    """Raise Unreadable if the state has values that the compiler cannot compute with."""
+    """Raise Unreadable if the state has values that the compiler cannot compute with.
+
+    These are an MTU outside of _MTUS, too many pools or blocks, two pools of one name, and invalid pools. They are also
+    a generation outside of 0 to 2**53, an unknown kind of tunnel, and an unknown tunnel device of a pool in BIRD.
+    """
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")
     names = [pool.name for pool in found.pools]
@@ -174,7 +178,8 @@ class Journal(t.NamedTuple):
 def journal(host: str, result: t.Any) -> tuple[Journal, tuple[LeftOut, ...]]:
     """Return the journal in a `node_info` result, and the parts of it that are left out as invalid.
 
-    The journal is empty if the result has none. It does not raise an error.
+    The journal is empty if the result has none. A list in it that is none or too long is left out as a whole; otherwise
+    the texts that are no address or no CIDR are. It does not raise an error.
     """
     data = result.get("ipam") if isinstance(result, t.Mapping) else None
     if data is None:

@@ -16,7 +16,7 @@ from .shapes import Reader, Unreadable, by_name, flag, items, maybe, number, one
 _COUNT = whole(0, limits.ENTRIES)
 _PLACE = text(512)
 
-#: The values of dataplane.change.ACTIONS.
+#: The signs by which a plan says what a change does; they are the values of dataplane.change.ACTIONS.
 ACTIONS = ("+", "~", "-", "=", "!")
 _CHANGE = table({"kind": _PLACE, "action": one_of(*ACTIONS), "by": _PLACE})
 
