@@ -4,23 +4,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One workload attached to an existing network namespace, compared with bare netlink calls and `ip -batch`.
 
-Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. Each round measures
-the following in turn, each in a namespace that is made before and deleted after, beside 0, 10 and 1,000 other
-workloads:
-
-Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. What is timed, one
-after the other in each round, each with a new namespace made before and deleted after, beside 0, 10 and 1,000 others:
+Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. Beside 0, 10 and
+1,000 other workloads it measures the following. In each round the first three take turns, each in a namespace that is
+made before and deleted after:
 
   floor         the least that does the same work from Python: precomputed messages on open sockets, a veth pair with
-                MAC and MTU born in the namespace, lo and eth0 up, address, two routes, three sysctls, host end up, its
-                route; six system calls for netlink, no check, no mark, no error text
+                MAC and MTU born in the namespace, lo and eth0 up, address, two routes, sysctls, host end up, its route;
+                no check, no mark, no error text
   attach        dataplane.attach.attach: the same, and checked, marked, undone when refused
-  ip -batch     two processes `ip -batch` (host, inside) and the three sysctls written from here
-  detach_links  50 pairs deleted at once, per pair, against `ip link del` of one
-  plan          plan_node when nothing is to be done: whole, and the drivers that an event asks for
+  ip -batch     three processes `ip -batch` (pair, inside, host end) and the sysctls written from here
+  detach_links  50 pairs deleted at once, per pair, against `ip link del` of one; three rounds
+  plan          plan_node when nothing is to be done, only beside the most workloads: whole, without the insides of
+                namespaces, and each driver alone; nine rounds
 
 Ratios are medians of the ratio within each round, so that a busy machine affects both sides. The plan has nothing to
-be compared with: its figures are the best of all rounds.
+be compared with: its figures are the best of all rounds. The exit status is 1 when a goal is missed.
 """
 
 from __future__ import annotations
@@ -59,8 +57,8 @@ from plugins.module_utils.dataplane.registry import REGISTRY  # noqa: E402
 from plugins.module_utils.state.attachment import endpoint_routes, endpoint_sysctls  # noqa: E402
 from plugins.module_utils.state.node_state import NodeState, Route, Sysctl, VethEndpoint  # noqa: E402
 
-GOALS = {"attach": 3.0}
-PLAN_GOALS = {"whole": 1000.0, "all but interiors": 1000.0, "route": 30.0, "sysctl": 40.0}  # ms, beside 1,000 workloads
+GOALS = {"attach": 3.0}  # the greatest ratio to the floor
+PLAN_GOALS = {"whole": 1000.0, "all but interiors": 1000.0, "route": 30.0, "sysctl": 40.0}  # at most, in ms
 OWN = "10.10.1.11"
 FOLDER = "/run/netns"
 CLONE_NEWNET = 0x40000000
@@ -84,7 +82,7 @@ def state(endpoints: t.Sequence[VethEndpoint]) -> NodeState:
     )
 
 
-# ---- the floor
+# ---- The work of an attachment is done by bare netlink calls and by `ip -batch`, too, for the comparison.
 
 
 def attribute(kind: int, data: bytes) -> bytes:
@@ -105,7 +103,13 @@ def route_body(bits: int, protocol: int, scope: int, *attributes: tuple[int, byt
 
 
 class Floor:
-    """The minimal netlink work, with all numbers known in advance except those of the new devices."""
+    """The fewest messages to the kernel that attach a workload, as a lower bound for what our code can reach.
+
+    All numbers are known in advance except those of the new devices.
+
+    `attach` raises OSError if the workload's namespace does not exist, and AssertionError if the kernel refuses a
+    message.
+    """
 
     def __init__(self) -> None:
         self.host = rt.open_socket()
@@ -161,7 +165,10 @@ class Floor:
 
 
 def by_iproute2(wanted: VethEndpoint) -> None:
-    """Attach a workload as an optimal script would: with two processes `ip -batch`."""
+    """Attach a workload with three processes of `ip -batch`, the least that a script needs, and sysctls written here.
+
+    Its namespace must exist. Raise CalledProcessError if one of the processes fails.
+    """
     host = (
         f"link add {wanted.interface} address ee:ee:ee:ee:ee:ee mtu {wanted.mtu} type veth"
         f" peer name eth0 mtu {wanted.mtu} netns {wanted.netns}\n"
@@ -224,8 +231,8 @@ def measure_attach(kernel: linux.LinuxKernel, present: int, rounds: int) -> dict
     number = present + 1
     for round_ in range(rounds):
         done = []
-        # The order changes with each round, because the first measurement pays for what making the namespace leaves
-        # behind.
+        # The order changes with each round, so that each way is the first now and then: that one may also pay for what
+        # the kernel still has to do for namespaces that were deleted before.
         for turn in range(len(ways)):
             name = list(ways)[(round_ + turn) % len(ways)]
             number += 1
@@ -282,7 +289,7 @@ def main() -> int:
         print("bench/attach.py makes network namespaces: run it as root.", file=sys.stderr)
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
-        # The network, /run/netns and the names in it are namespaces of this process, and go away with it.
+        # The kernel removes both namespaces and the tmpfs on /run/netns when the process that is started here ends.
         script = 'mkdir -p /run/netns && mount -t tmpfs none /run/netns && exec "$0" "$@"'
         command = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script, sys.executable]
         inside = {**os.environ, "CALICO_BENCH_INSIDE": "1"}

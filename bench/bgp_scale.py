@@ -26,10 +26,10 @@ Goals: ours takes at most 1.1 of the time and memory of plain; behind reflectors
 has nothing written but its own bird.cfg and theirs, and no session begin anew; and what BIRD counts is what the
 simulation says. When one is missed the exit status is 1.
 
-Of `cold` the quickest round of each counts. BIRD before 2.14 may sleep for up to 3 s with routes yet to be sent
+The figure for `cold` is the quickest round of each. BIRD before 2.14 may sleep for up to 3 s with routes yet to be sent
 (io_loop in sysdep/unix/io.c: work that is done after it looked for events makes events), with either configuration, in
-about every other start of 20 nodes: a median says which of both met with it. Of the others it is the median of the
-rounds' ratios.
+about every other start of 20 nodes: a median would only say which of both met with it. The other figures are medians of
+the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from tests.integration.bird.bird_fleet import (  # noqa: E402
 from tests.integration.bird.debian_bird import BUILDS, Build, debian_bird  # noqa: E402
 
 GOAL = 1.1
-#: (nodes, reflectors, blocks of each node): small, and far apart in sessions and in routes.
+#: Small fleets that differ much in sessions and routes: (nodes, reflectors, blocks of each node).
 SMALL = (
     *((5, 0, 1), (10, 0, 1), (20, 0, 1), (5, 0, 65), (10, 0, 20), (10, 0, 65)),
     *((5, 2, 1), (10, 2, 1), (18, 2, 1), (5, 2, 65), (10, 2, 20), (10, 2, 65)),
@@ -70,7 +70,10 @@ ROUNDS = 5
 
 
 def plain(bird: Bird) -> str:
-    """Return the shortest configuration for the same routes in a network without attackers."""
+    """Return the text of the shortest bird.cfg with the sessions of `bird` and the routes of our configuration.
+
+    It has no protection against attackers. The benchmark compares our configuration with it.
+    """
     lines = [
         f"router id {bird.router_id};",
         "log stderr { error, fatal, bug };",
@@ -94,12 +97,12 @@ def plain(bird: Bird) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    cold: float  # seconds
-    processor: float  # seconds
-    block: float  # milliseconds
+    cold: float  # seconds until all routes are there, from the start of all BIRDs
+    processor: float  # seconds of processor time of all BIRDs in the cold start
+    block: float  # milliseconds until a new block is known everywhere, the median
     node: int  # KiB, of the median node
     reflector: int  # KiB, of the larger reflector; 0 without reflectors
-    dropped: int
+    dropped: int  # connections that did not fit into a listen queue, of all BIRDs together
 
 
 def measure(fleet: BirdFleet, written: t.Callable[[Bird], str]) -> Figures:
@@ -119,7 +122,6 @@ def compare(nodes: int, reflectors: int, rounds: int, build: Build) -> bool:
         planned = compiled(nodes, reflectors)
         simulated, wanted = simulation(planned), birds(planned)
         first = next(iter(wanted))
-        # Blocks announced while all is up: the first node may have these, too.
         fleet = BirdFleet(wanted, build, pathlib.Path(folder))
         try:
             shape = f"{nodes} nodes behind {reflectors} reflectors" if reflectors else f"mesh of {nodes} nodes"
@@ -128,6 +130,7 @@ def compare(nodes: int, reflectors: int, rounds: int, build: Build) -> bool:
             for number in range(rounds):
                 turn = [("ours", ours), ("plain", plain)]
                 for name, written in turn if number % 2 else reversed(turn):
+                    # The first node announces these blocks while all is up, so its filters have to let them pass.
                     fleet.machines[0].bird = dataclasses.replace(
                         wanted[first], blocks=wanted[first].blocks + FREE_BLOCKS
                     )
@@ -180,7 +183,10 @@ def _row(name: str, words: str, met: t.Optional[bool]) -> None:
 
 
 def coefficients(build: Build) -> None:
-    """Print one line of JSON for each daemon of small fleets: its counts, and its memory."""
+    """Print one line of JSON for each daemon of the fleets in SMALL: its counts, and its memory (`resident` in KiB).
+
+    Raise TimeoutError if a fleet does not learn all routes in time.
+    """
     for nodes, reflectors, blocks in SMALL:
         with tempfile.TemporaryDirectory(prefix="bench5-") as folder:
             fleet = BirdFleet(birds(compiled(nodes, reflectors, blocks)), build, pathlib.Path(folder))

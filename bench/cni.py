@@ -7,16 +7,17 @@
 Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. There are two
 hosts, each a network namespace: one runs the agent as nodes have it and the shim, the other ptp. Measured is the
 execution of the plugin: fork, exec, configuration on stdin, until it ends. The plugins take turns, container by
-container, each in a network namespace that already exists. Between two executions the benchmark waits until the agent
-has nothing under way (after its answer to a DEL it still deletes the link). Each program's files are where they are on
-a node: records below /run on a tmpfs, the journal and host-local's folder on the disk.
+container, each in a network namespace that already exists. After DELs the benchmark waits until the agent has deleted
+the links, which it does after its answers. Each program's files are where they are on a node: records below /run on a
+tmpfs, the journal and host-local's folder on the disk.
 
   ADD, DEL        one after the other, beside 0, 10 and 1,000 workloads that stay
   ADD 8 parallel  rounds of 48 containers by 8 threads, in turns; containers per second
-  policy          ADD and DEL beside 100 workloads here and 10,000 elsewhere under 500 policies with 30,000 rules. Some
-                  workloads are like one of the 100 and become members of sets. Each of the others needs a policy of 20
-                  rules of its own, that is new chains. The others also run with their own policies only, beside 10
-                  workloads: a kernel's time for new chains depends on how many rules there are already
+  policy          ADD and DEL beside 110 workloads here, of them 100 with labels, and 10,000 elsewhere under 500
+                  policies with 30,000 rules. Some workloads have a label of the 100 and become members of sets.
+                  Each of the others needs a policy of 20 rules of its own, that is new chains. The others also run with
+                  their own policies only, beside 10 workloads: a kernel's time for new chains depends on how many rules
+                  there are already
   growth          the median of ADD beside 1,000 workloads as a multiple of that beside 10
   fdatasync       of what the agent's journal writes for one address, on the same disk
   shim            an execution that the agent answers at once (STATUS)
@@ -59,7 +60,8 @@ SHIM = ROOT / "roles" / "calico_node" / "files" / "cni" / "calico"
 NETNS = "/run/netns"
 PARALLEL, BURST = 8, 48
 GOALS = {"ADD": 0.8, "DEL": 0.4, "ADD 8 parallel": 2.0, "growth": 1.5, "ADD, sets": 1.3, "ADD, few chains": 2.5}
-APPS, POLICIES, RULES, ELSEWHERE = 100, 500, 30, 10000  # rules of a policy and direction
+#: The numbers of values of the label app, of policies, of rules per policy and direction, and of workloads elsewhere.
+APPS, POLICIES, RULES, ELSEWHERE = 100, 500, 30, 10000
 
 Container = tuple[str, str]  # id, path of its namespace
 
@@ -68,14 +70,15 @@ Container = tuple[str, str]  # id, path of its namespace
 
 
 def execute(program: str, request: tuple[dict[str, str], bytes]) -> tuple[float, bytes]:
-    """Execute a plugin and return its output.
+    """Execute a plugin with its (environment, stdin); return its seconds and its output, stderr included.
 
-    It uses posix_spawn: `subprocess` takes 0.4 ms of processor time more, a tenth of what is measured here.
+    Raise AssertionError if its exit status is not 0. posix_spawn starts it: `subprocess` takes 0.4 ms of processor time
+    more, a tenth of what is measured here.
     """
     environment, stdin = request
     given, give = os.pipe()
     take, taken = os.pipe()
-    os.write(give, stdin)  # it fits into the pipe
+    os.write(give, stdin)  # this does not block, since the input fits into the pipe
     os.close(give)
     files = [(os.POSIX_SPAWN_DUP2, given, 0), (os.POSIX_SPAWN_DUP2, taken, 1), (os.POSIX_SPAWN_DUP2, taken, 2)]
     start = time.perf_counter()
@@ -93,7 +96,12 @@ def execute(program: str, request: tuple[dict[str, str], bytes]) -> tuple[float,
 
 
 def lane() -> None:
-    """Run jobs on one of the hosts: read each as a line of JSON, answer with its times and outputs."""
+    """Run jobs until stdin ends: read each as a line of JSON, and print a line of JSON when it is done.
+
+    A job is {"program", "threads": 1 or any other number for PARALLEL, "calls": [{"environment", "configuration"}]}. An
+    answer is {"seconds": in all, "times": seconds of each call, "outputs": texts}. Raise AssertionError if a call
+    fails.
+    """
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         for line in sys.stdin:
             job = json.loads(line)
@@ -140,9 +148,10 @@ class Plugin:
         return {"environment": environment, "configuration": {**self._configuration, **fields}}
 
     def add(self, containers: t.Sequence[Container], threads: int = 1, apps: t.Sequence[str] = ()) -> dict[str, t.Any]:
-        """Add containers and return the times and outputs.
+        """Add containers, one after the other or by PARALLEL threads if `threads` is not 1.
 
-        `apps` holds the label of each container, which ptp ignores.
+        Return {"seconds": in all, "times": seconds of each, "outputs": results of each as JSON text}. `apps` holds the
+        value of each container's label app, which ptp ignores. Raise ValueError if an execution fails.
         """
         fields: list[dict[str, t.Any]] = [{"labels": {"app": app}} for app in apps] or [{} for _ in containers]
         done = self._run([self._call("ADD", one, **more) for one, more in zip(containers, fields)], threads)
@@ -158,7 +167,7 @@ class Plugin:
         return t.cast(float, self._run([self._call("STATUS", ("", ""), cniVersion="1.1.0")], 1)["times"][0])
 
     def settled(self) -> None:
-        """Wait until nothing is under way that the answers did not wait for."""
+        """Wait until nothing is under way after the answers. A plugin without an agent returns at once."""
 
     def close(self) -> None:
         assert self._lane.stdin
@@ -167,7 +176,11 @@ class Plugin:
 
 
 class Ours(Plugin):
-    """The agent and the shim; `group` is the number of the group whose members may read through the API."""
+    """The agent and the shim, with all their files in `folder`.
+
+    `group` is the number of the group whose members may read through the API, None for no group. The constructor starts
+    the agent, and raises AssertionError if the agent ends before it answers.
+    """
 
     def __init__(self, folder: pathlib.Path, group: t.Optional[int] = None) -> None:
         self._volatile = folder / "run"
@@ -185,14 +198,17 @@ class Ours(Plugin):
         super().__init__(str(shim), {"cniVersion": "1.0.0", "name": "bench", "type": "calico"})
 
     def police(self, own: int, others: int) -> None:
-        """Bring policy into force, one policy for each of `own` workloads that may come and `others`."""
+        """Bring policy into force: one policy for each of `own` workloads that may come, and `others` more.
+
+        Raise AssertionError if the agent reports problems.
+        """
         self._apply(dataclasses.replace(self._state, policy=policy(own, others)))
 
     def unpolice(self) -> None:
         self._apply(self._state)
 
     def rules(self) -> int:
-        while True:  # the command fails when the agent writes meanwhile
+        while True:  # iptables-save fails when the agent writes meanwhile
             saved = subprocess.run(["iptables-save"], capture_output=True, text=True, check=False)
             if saved.returncode == 0:
                 return sum(line.startswith("-A ") for line in saved.stdout.splitlines())
@@ -218,7 +234,7 @@ class Ours(Plugin):
         source = str(ROOT / "plugins" / "module_utils")
         bundle.install(bundle.build(source), bundle.bundle_digest(source), str(folder / "engine"))
         (folder / "run").mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "calico-bench", folder / "run"], check=True)  # as /run is on a node
+        subprocess.run(["mount", "-t", "tmpfs", "calico-bench", folder / "run"], check=True)  # as /run is on nodes
         paths = {
             "store": "lib",
             "ipam": "lib/ipam",
@@ -247,7 +263,7 @@ class Ours(Plugin):
                 time.sleep(0.02)
 
     def memory(self) -> int:
-        """Return the peak memory of the agent, in KiB."""
+        """Return the peak resident memory of the agent since its start, in KiB."""
         status = pathlib.Path(f"/proc/{self._agent.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
 
@@ -268,7 +284,10 @@ class Ours(Plugin):
 
 
 def rules(chance: random.Random, number: int, direction: str) -> tuple[model.PolicyRule, ...]:
-    """Return `number` rules that each select random workloads on a port of their own."""
+    """Return `number` rules that allow TCP from (INGRESS) or to (EGRESS) the workloads of a random label app.
+
+    Each rule has another port of the policy's own workloads, from 1000 on.
+    """
     found = []
     for port in range(1000, 1000 + number):
         others = model.Entity(selector=f'app == "a{chance.randrange(APPS):03}"')
@@ -327,14 +346,20 @@ class Bench:
         self._existing: dict[str, list[Container]] = {name: [] for name in self.plugins}
 
     def existing(self, count: int, apps: t.Sequence[str] = ()) -> None:
-        """Bring both hosts to `count` workloads."""
+        """Add workloads to both hosts until each has `count`; none is removed from a host that has more.
+
+        `apps` holds the value of the label app of each added one; () stands for no labels.
+        """
         for name, plugin in self.plugins.items():
             more = containers(self._kernel, count - len(self._existing[name]))
             plugin.add(more, PARALLEL, apps)
             self._existing[name] += more
 
     def sequential(self, count: int, apps: t.Sequence[str] = ()) -> dict[str, dict[str, list[float]]]:
-        """Return {ADD, DEL: {plugin: seconds}} of single executions; `apps` holds the label of each container."""
+        """Return {"ADD", "DEL": {plugin: seconds of each execution}}, executed one after the other.
+
+        `count` containers are added and deleted by each plugin; `apps` holds the label of each container.
+        """
         times: dict[str, dict[str, list[float]]] = {
             verb: {name: [] for name in self.plugins} for verb in ("ADD", "DEL")
         }
@@ -351,7 +376,7 @@ class Bench:
         return times
 
     def parallel(self, rounds: int) -> dict[str, list[float]]:
-        """Return {plugin: containers per second, of each round}."""
+        """Return {plugin: containers added per second, of each round}. A round adds and deletes BURST containers."""
         rates: dict[str, list[float]] = {name: [] for name in self.plugins}
         for number in range(rounds):
             for name, plugin in self._in_turns(number):
@@ -368,7 +393,10 @@ class Bench:
 
 
 def fdatasync(folder: pathlib.Path, count: int) -> list[float]:
-    """Return the seconds that each fdatasync takes after a line as long as the journal's."""
+    """Return the seconds of `count` calls of fdatasync, each after a line of 301 bytes.
+
+    Lines of the agent's journal are about as long. The file is `folder`/journal.
+    """
     times = []
     with (folder / "journal").open("ab", buffering=0) as journal:
         for _ in range(count):
@@ -380,7 +408,11 @@ def fdatasync(folder: pathlib.Path, count: int) -> list[float]:
 
 
 def policed(bench: Bench, ours: Ours, count: int) -> dict[str, t.Any]:
-    """Return the figures of ADD and DEL under policy; remove the policy at the end."""
+    """Return the times of ADD and DEL under policy, and the number of iptables rules; remove the policy at the end.
+
+    The shape is {"few chains", "sets", "chains": as `Bench.sequential` returns, "rules": number}. Raise AssertionError
+    if the agent reports problems.
+    """
     warm = 3
     own = [f"own{number:03}" for number in range(count + warm)]
     figures = {}
@@ -413,7 +445,7 @@ def measure(folder: pathlib.Path, count: int, rounds: int, many: int) -> dict[st
     bench = Bench(kernel, ours, Plugin(PTP, ptp, ["nsenter", f"--net={NETNS}/ptp"]))
     figures: dict[str, t.Any] = {}
     try:
-        bench.sequential(5)  # everything has been read from the disk once
+        bench.sequential(5)  # so that everything has been read from the disk once
         figures["shim"] = [ours.status() for _ in range(count)]
         figures["fdatasync"] = fdatasync(folder, count)
         for existing in (0, 10, many):
@@ -438,9 +470,9 @@ def verdict(name: str, value: float, at_least: bool = False) -> tuple[str, bool]
 
 
 def ratio(times: dict[str, list[float]]) -> float:
-    """Return the median ratio of ours to theirs.
+    """Return the median ratio of the values of "calico" to those of "ptp", which are seconds or rates.
 
-    Both times of each pair are measured one after the other, so that a busy machine affects both.
+    Both values of each pair are measured one after the other, so that a busy machine affects both.
     """
     return statistics.median(ours / theirs for ours, theirs in zip(times["calico"], times["ptp"]))
 
@@ -495,7 +527,7 @@ def main() -> int:
     if os.geteuid() != 0:
         print("bench/cni.py attaches containers in network namespaces of its own: run it as root.", file=sys.stderr)
         return 2
-    # Without this netcat the shim starts an interpreter for each call, which is what would be measured.
+    # Without netcat-openbsd the shim starts an interpreter for each call, and its start would be measured.
     for program, package in ((PTP, "containernetworking-plugins"), ("/bin/nc.openbsd", "netcat-openbsd")):
         if not os.path.exists(program):
             print(f"bench/cni.py: {program} is missing. apt-get install {package}", file=sys.stderr)

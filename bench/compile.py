@@ -6,11 +6,9 @@
 
 Measured in turn, several rounds each:
 
-What is timed, in turn, several rounds each:
-
   compile N     inventory.read + Fleet.build of a new fleet + compiler.node_state of one node, for N nodes with one
                 workload each, in a running process
-  again N       the same on from the plan that the first one made, as every later run does
+  again N       the same with the plan that the first one made, as every later run has it
   ansible N     `ansible-inventory --list` of the same inventory, from its start to its end (N = 1000 only)
   policy        for 100 nodes with 100 workloads each and 500 policies of 60 rules: Fleet.build; and what each host's
                 task then does, from what the run keeps of the fleet to the text that is sent
@@ -47,7 +45,7 @@ from plugins.module_utils.fleet.inventory import inventory  # noqa: E402
 
 SIZES = (100, 300, 1000, 3000)
 COMPARED = 1000
-ANSIBLE_ROUNDS = 3  # it takes far longer than what it is compared with
+ANSIBLE_ROUNDS = 3  # few, because Ansible takes far longer than the compiler with which it is compared
 GROWTH, SHARE, SENT = 36.0, 1.0, 0.3
 POLICIES, APPS, RULES, NODES, WORKLOADS = 500, 250, 30, 100, 100
 
@@ -75,7 +73,10 @@ def hosts(count: int) -> list[Host]:
 
 
 def policy(number: int) -> dict[str, t.Any]:
-    """Return a policy with RULES rules of each direction, which select apps of other workloads."""
+    """Return a NetworkPolicy as inventories have it, with RULES rules of each direction.
+
+    Each rule allows TCP from or to the workloads of one app, on a port of its own.
+    """
 
     def entity(rule: int) -> dict[str, t.Any]:
         return {"selector": f"app == 'a{(number * 7 + rule) % APPS:03}' && env == 'prod'"}
@@ -103,9 +104,10 @@ def with_policy() -> list[Host]:
 
 
 def policy_once(read: inventory.Inventory) -> tuple[float, float]:
-    """Return the seconds for the fleet and for one node's part.
+    """Return the seconds that Fleet.build takes, and those from what a run keeps of the fleet to one node's text.
 
-    See plugin_utils/sources/targets.py.
+    The latter are the steps of plugin_utils/sources/targets.py. Raise AssertionError if the text is not larger than
+    256 KiB.
     """
     gc.collect()
     began = time.perf_counter()
@@ -126,7 +128,7 @@ def policy_once(read: inventory.Inventory) -> tuple[float, float]:
 def compile_once(found: t.Sequence[Host], previous: t.Any) -> tuple[float, Fleet]:
     gc.collect()
     began = time.perf_counter()
-    with uncollected():  # as in plugin_utils/sources/fleet_source.py
+    with uncollected():  # without the garbage collector, as in plugin_utils/sources/fleet_source.py
         fleet = Fleet.build(inventory.read(found), previous)
     state = compiler.node_state(fleet, found[len(found) // 2].name)
     taken = time.perf_counter() - began
@@ -135,9 +137,10 @@ def compile_once(found: t.Sequence[Host], previous: t.Any) -> tuple[float, Fleet
 
 
 def write_inventory(folder: pathlib.Path, count: int) -> pathlib.Path:
-    """Write an inventory as people do, and return its path.
+    """Write an inventory of `count` hosts as people do, and return the path of its hosts.yml.
 
-    The hosts are in one file (JSON is YAML), the fleet's variables in group_vars.
+    The hosts are in this file (JSON is YAML), the fleet's variables in group_vars. Raise FileExistsError if `folder`
+    has an inventory already.
     """
     (folder / "group_vars").mkdir()
     (folder / "group_vars" / "all.yml").write_text(json.dumps(FLEET))

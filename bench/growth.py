@@ -18,8 +18,8 @@ Counted as no growth:
   memory    a slope of less than 8 bytes a pair after the first 3,000: that is less than one entry of a list,
             and the smallest thing that could be left behind of a pair, a name in a table, takes 100. At the end of
             the heap lies up to 0.2 MiB of freed memory that the kernel has back in one sample and not in the next; so
-            of three samples the lowest counts, which whatever is left behind raises as well. The slope is the median
-            of those between all two of them (Theil and Sen)
+            of three samples the lowest counts: whatever is left behind raises it as well. The slope is the median of
+            the slopes between every two of these (Theil and Sen)
 """
 
 from __future__ import annotations
@@ -50,15 +50,19 @@ CALLERS = 4
 NAMESPACES = 50  # per caller, used in turn
 HALF = NAMESPACES // 2
 FIRST = 100  # pairs before anything is counted
-SAMPLE = 1000  # pairs
-WARM = 3000  # pairs after which memory counts: by then the journal has been rewritten once, and all code is loaded
+SAMPLE = 1000  # pairs between two samples
+WARM = 3000  # pairs (an add and a delete) before memory counts: the journal was rewritten once, and all code is loaded
 GROUP = 3  # samples per group; the lowest of them counts
-SLOPE = 8.0  # bytes per pair
-JOURNAL_KIB = COMPACT_ABOVE // 1024 + 4  # one write may go beyond
+SLOPE = 8.0  # bytes per pair: memory must grow by less
+JOURNAL_KIB = COMPACT_ABOVE // 1024 + 4  # the journal's greatest size in KiB: one write may go beyond COMPACT_ABOVE
 
 
 class Counted(t.NamedTuple):
-    """One sample; `memory` is the bytes of anonymous pages in RAM (RssAnon), `things` is {kind: number}."""
+    """One sample after `pairs` pairs.
+
+    `memory` is the bytes of anonymous pages in RAM (RssAnon), `journal` the bytes of the journal's file, `things` is
+    {kind: number}.
+    """
 
     pairs: int
     memory: int
@@ -67,7 +71,11 @@ class Counted(t.NamedTuple):
 
 
 def call(socket: str, caller: str, namespaces: t.Sequence[str], pairs: range) -> str:
-    """Run one caller over its pairs; return its error, or ""."""
+    """Add and delete one workload for each number in `pairs`; return the text of an AgentError, "" if there was none.
+
+    After an AgentError nothing more is called. `socket` is the path of the agent's socket. `namespaces` are names, used
+    in turn.
+    """
     try:
         with AgentClient(socket) as client:
             for pair in pairs:
@@ -82,10 +90,10 @@ def call(socket: str, caller: str, namespaces: t.Sequence[str], pairs: range) ->
 
 
 def _wait_for_links(client: AgentClient) -> None:
-    """Wait until few links of deleted workloads are left.
+    """Wait until at most HALF links of deleted workloads are left; there is no time limit.
 
-    Links are deleted after the answer, in the order of the deletes. With fewer than HALF left, none is in a namespace
-    that is used next.
+    Links are deleted after the answer, in the order of the deletes. With so few left, none is in a namespace that is
+    used next. Raise AgentError if the agent does not answer.
     """
     while client.call("status")["deleting"] > HALF:
         time.sleep(0.02)
@@ -94,7 +102,7 @@ def _wait_for_links(client: AgentClient) -> None:
 def count(daemon: Daemon, pairs: int) -> Counted:
     daemon.settled()
     daemon.in_sync()
-    time.sleep(0.1)  # until the agent has seen that this connection is closed
+    time.sleep(0.1)  # until the agent has seen that the connection for `in_sync` is closed
     folder = pathlib.Path(f"/proc/{daemon.pid}")
     return Counted(
         pairs,
@@ -112,7 +120,10 @@ def count(daemon: Daemon, pairs: int) -> Counted:
 
 
 def run(daemon: Daemon, pairs: int, sample: int) -> t.Iterator[Counted]:
-    """Add and delete workloads; yield a sample before, and one after each `sample` pairs."""
+    """Start the agent, and add and delete `pairs` workloads; yield a sample before, and one after each `sample` pairs.
+
+    The FIRST pairs come before the first sample and are not counted. Raise AssertionError if a caller reports an error.
+    """
     daemon.start()
     callers = [f"caller{number}" for number in range(CALLERS)]
     namespaces = {caller: [daemon.netns(f"{caller}-{n}") for n in range(NAMESPACES)] for caller in callers}
@@ -132,7 +143,11 @@ def run(daemon: Daemon, pairs: int, sample: int) -> t.Iterator[Counted]:
 
 
 def slope(samples: t.Sequence[Counted]) -> float:
-    """Return the growth of memory in bytes per pair."""
+    """Return the growth of memory in bytes per pair: the median slope between the lowest samples of all groups.
+
+    A group is GROUP samples in a row, from WARM pairs on. With fewer than two groups it is the slope between the first
+    and the last sample. Raise ZeroDivisionError if there is only one sample.
+    """
     warm = [sample for sample in samples if sample.pairs >= WARM]
     groups = [warm[first : first + GROUP] for first in range(0, len(warm) - GROUP + 1, GROUP)]
     lowest = [min(group, key=lambda sample: sample.memory) for group in groups]
@@ -155,7 +170,7 @@ def main() -> int:
         print("bench/growth.py makes network namespaces: run it as root.", file=sys.stderr)
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
-        # Namespaces of this process, which go away with it.
+        # The namespaces belong to this process and go away with it.
         command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable]
         inside = {**os.environ, "CALICO_BENCH_INSIDE": "1"}
         return subprocess.run([*command, *sys.argv], env=inside, check=False).returncode

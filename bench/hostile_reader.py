@@ -9,7 +9,8 @@ set up as on nodes, with 200 workloads that stay, and the shim is executed as a 
 tests/integration/attacks/hostile_reader.py, and all of them together, runs with several processes, each of a user of
 its own, and with as many processes that only count. Both sets are stopped in turn (SIGSTOP), so that each pair of ADDs
 is measured on the same machine at nearly the same time. The figure is the median beside readers as a multiple of the
-median beside the others. The longest ADD and the agent's peak memory are printed, too.
+median beside the others; the exit status is 1 if it is above 2 for some way. The longest ADD and the agent's peak
+memory are printed, too.
 """
 
 from __future__ import annotations
@@ -39,12 +40,16 @@ ATTACK = ROOT / "tests" / "integration" / "attacks" / "hostile_reader.py"
 UNIT = ROOT / "roles" / "calico_node" / "files" / "systemd" / "calico-agent.service"
 GROUP = 64000  # number of the group that reads through the API
 GOAL = 2.0
-LET = 0.05  # seconds between the change of processes and an ADD
+LET = 0.05  # seconds between the moment the processes go on and an ADD
 BUSY = "print('ready', flush=True)\nwhile True: pass"
 
 
 class Processes:
-    """Processes that run only inside the context `going`, and are stopped otherwise."""
+    """Processes that run only inside the context `going`, and are stopped otherwise.
+
+    Each has to print the line "ready" first. The constructor raises AssertionError if one does not, and `going` if one
+    has ended. `close` kills them.
+    """
 
     def __init__(self, commands: t.Sequence[t.Sequence[str]]) -> None:
         self._processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in commands]
@@ -82,7 +87,12 @@ def readers(number: int, socket: str, ways: t.Sequence[str]) -> list[list[str]]:
 
 
 def measure(folder: pathlib.Path, count: int, number: int, ways: t.Sequence[str]) -> dict[str, t.Any]:
-    """Return {way: {"readers": seconds, "busy": seconds, "memory": KiB}}."""
+    """Return {way: {"readers", "busy": seconds of each ADD beside such processes, "memory": the agent's peak in KiB}}.
+
+    A way is a kind of attack; the last one is "all of them". `count` is the number of ADDs beside each side, `number`
+    that of processes of each side. Raise CalledProcessError if the network cannot be set up, and AssertionError if one
+    of the processes or the agent does not start.
+    """
     kernel = linux.LinuxKernel(marker_folder=str(folder / "markers"))
     underlay = (
         "link add eth0 type veth peer name wire0\nlink set lo up\nlink set wire0 up\nlink set eth0 up\n"
@@ -148,7 +158,7 @@ def main() -> int:
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
         for line in UNIT.read_text().splitlines():
-            if line.startswith("Environment="):  # these settings determine its memory
+            if line.startswith("Environment="):  # these settings determine the agent's memory
                 name, _, value = line.partition("=")[2].partition("=")
                 os.environ[name] = value
         command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable, *sys.argv]

@@ -6,14 +6,13 @@
 
 Run as root. It makes a network namespace of its own and changes nothing outside of it. Measured are:
 
-Run as root; it makes a network namespace of its own and touches nothing outside of it. What is timed:
-
   full            iptables-restore of all tables as iptables-save printed them: its start until it has ended
   remote label    a workload elsewhere gets another label: from the Endpoint value to the kernel, in a running process
                   (index, compiler, rendering, comparison, ipset and iptables), which here changes members of sets
-  local label     the same of a workload here, to which other policies apply then
-  new workload    one more workload here like others, and its removal
+  local label     the same for a workload here, to which other policies apply then
+  new workload    one more workload here like others; `gone workload` is its removal
   new policies    one more workload here unlike all others, with a policy of 60 rules of its own: chains in two tables
+  bare transaction  iptables-restore --noflush of one chain with one rule
   no change       a pass that finds nothing to do, which is asserted: without a change no driver is called to write
   read again      the same when somebody else has written in between, and all rules are read
   from nothing    everything, in a running process, into an empty kernel
@@ -84,7 +83,10 @@ def endpoint(number: int, app: str, node: str, env: str = "prod") -> Endpoint:
 
 
 def policy(name: str, app: str, rules: int = RULES) -> Policy:
-    """Return a policy whose rules select workloads of others by label, each with a port."""
+    """Return a policy for the workloads of `app`, with `rules` rules per direction.
+
+    Each rule allows TCP from or to the workloads of a random app, on a port of its own.
+    """
     chance = random.Random(name)
 
     def entity(number: int) -> Entity:
@@ -126,7 +128,10 @@ class Node:
         self.desired = self.rendering.render(node, [self.compiler.compile(node)])
 
     def program(self) -> int:
-        """Program additions, then removals, sets around tables; return the number of changes."""
+        """Write what differs to the kernel, and return the number of changes.
+
+        Additions and changes come first, sets before tables. Then come removals, tables before sets.
+        """
         tables, sets = self.desired
         changed_sets = self.sets.diff(sets, self.sets.observe(self.kernel, sets))
         changed_tables = self.tables.diff(tables, self.tables.observe(self.kernel, tables))
@@ -151,7 +156,7 @@ class Node:
 def timed(work: t.Callable[[], t.Any], least: int = 1) -> float:
     """Return the seconds that `work` takes.
 
-    `work` returns the number of its changes, which must be at least `least`.
+    `work` returns None, or the number of its changes. Raise AssertionError if there are fewer than `least`.
     """
     began = time.perf_counter()
     done = work()
@@ -214,7 +219,11 @@ def one_round(node: Node, here: t.Sequence[Endpoint], elsewhere: t.Sequence[Endp
 
 
 def measure(rounds: int) -> tuple[list[dict[str, float]], int, float, float]:
-    """Return the rounds, the number of rules, and the seconds of rendering and programming from nothing."""
+    """Return each round's {name: seconds}, the number of rules, and the seconds of rendering and of programming.
+
+    The latter two are of everything, once, into an empty kernel. Raise AssertionError if a pass makes fewer or more
+    changes than it must.
+    """
     kernel = LinuxKernel()
     node = Node(kernel)
     here, elsewhere = world()
@@ -230,7 +239,11 @@ def measure(rounds: int) -> tuple[list[dict[str, float]], int, float, float]:
 
 
 def alternatives(backend: str, folder: str) -> None:
-    """Make `iptables` that of `backend`, for this process and its children."""
+    """Make `iptables` and `ip6tables` those of `backend`, "nft" or "legacy", for this process and its children.
+
+    `folder` must exist and be empty; links to the programs are made in it. Raise AssertionError if this machine has no
+    program of that backend.
+    """
     program = shutil.which(f"xtables-{backend}-multi", path="/usr/sbin:/sbin")
     assert program, "install iptables"
     for family in ("iptables", "ip6tables"):

@@ -9,7 +9,7 @@ side by side and are measured in turn, each with a pair of workloads attached as
 
   bare          forwards; no iptables, no conntrack
   natOutgoing   what the collection programs without policy: NAT for the pool, and so conntrack
-  policy        the same and policy: everything is asked for that a packet between workloads can be asked for
+  policy        the same and policy, with every check that a packet between workloads can meet
 
 What is measured between the two, each for a moment, client and server on a processor each, and then on the same one:
 
@@ -18,10 +18,10 @@ What is measured between the two, each for a moment, client and server on a proc
   packets       UDP datagrams of 64 bytes in one flow, sent as fast as can be, that arrived
   connections   TCP connections opened and closed, one after the other: the first packet of each meets all the rules
 
-On one processor whatever a packet costs on its way is missing at its ends, and no other processor is woken up: that is
-the most that policy can cost. The other 998 endpoints have routes, and members in the sets and chains; links, which no
-packet here would pass, they have none. Ratios are medians of those within each round. Goals are of policy against
-natOutgoing, for throughput and round trip with a processor each.
+On one processor, the time that a packet costs on its way is missing at its ends, and no other processor is woken up:
+that is the most that policy can cost. The other 998 endpoints have routes, and members in the sets and chains. They
+have no links, which no packet here would pass. Ratios are medians of those within each round. Goals are of policy
+against natOutgoing, for throughput and round trip with a processor each.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ Resource = dict[str, t.Any]
 
 
 def policy(number: int) -> Resource:
-    """Return a policy whose rules select workloads by label, each with a port, and never the pair."""
+    """Return a policy whose rules select workloads by label, each with a port, and never match the pair's packets."""
     chance = random.Random(number)
 
     def rules(peer: str) -> list[Resource]:
@@ -96,7 +96,7 @@ def policy(number: int) -> Resource:
     }
 
 
-#: The pair's policy, evaluated after all others, so that they reach each other whatever the random policies are.
+#: The pair's policy, evaluated after all others, so that the pair's ends reach each other beside any random policies.
 PAIR = {
     "kind": "GlobalNetworkPolicy",
     "name": "pair",
@@ -109,7 +109,11 @@ PAIR = {
 
 
 def state_of(kind: str, endpoints: int) -> NodeState:
-    """Return the state of node1 of a fleet with all its workloads; the first two are the pair."""
+    """Return the state of node1, the only node of a fleet with `endpoints` workloads; two of them are the pair.
+
+    `kind` is one of KINDS: "bare" has no NAT, and only "policy" has policies. Raise IndexError for fewer than two
+    endpoints.
+    """
     workloads = [
         {"name": f"w{number}", "node": "node1", "labels": {"app": f"a{number % APPS:03}"}}
         for number in range(endpoints)
@@ -129,7 +133,10 @@ def state_of(kind: str, endpoints: int) -> NodeState:
 
 
 def throughput(connection: socket.socket, seconds: float) -> float:
-    """Return the bytes per second that the other end read from its socket."""
+    """Send for `seconds`, and return the bytes per second that the other end read from its socket.
+
+    Raise EOFError if the other end does not say how many.
+    """
     handle = os.memfd_create("pages")
     size = 4 << 20
     os.ftruncate(handle, size)
@@ -169,9 +176,10 @@ def connections(address: tuple[str, int], seconds: float) -> float:
 
 
 def packets(address: tuple[str, int], seconds: float) -> float:
-    """Return the datagrams per second that arrived.
+    """Send for `seconds`, and return the datagrams per second that arrived.
 
-    Each batch waits for the server's answer, so that no buffer overflows.
+    Each batch of 100 waits for the server's answer, so that no buffer overflows. Raise TimeoutError if it does not come
+    within 5 seconds.
     """
     count, began, now = 0, time.perf_counter(), 0.0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
@@ -197,7 +205,11 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def serve(port: int) -> t.NoReturn:
-    """Serve one client at a time, forever; the first byte of a connection selects the measurement."""
+    """Serve one client at a time, forever; the first byte of a connection selects the measurement.
+
+    After "t" all bytes are read, and their number is sent back. Otherwise each byte is sent back. A forked process
+    answers datagrams at the same port. Raise OSError if the port is in use.
+    """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("0.0.0.0", port))
@@ -251,7 +263,10 @@ def measure(what: str, address: tuple[str, int], seconds: float) -> float:
 
 
 def stand(kind: str, endpoints: int) -> str:
-    """Set the node up in this network namespace; return the server's address."""
+    """Set a node of this kind up in this network namespace; return the server's IPv4 address.
+
+    `kind` is one of KINDS. Raise KernelError or ApplyError if the kernel refuses a part.
+    """
     kernel = LinuxKernel()
     pathlib.Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     kernel.link_add(NewLink("eth0", "veth", peer_name="wire0"))
@@ -281,7 +296,7 @@ def stand(kind: str, endpoints: int) -> str:
 
 
 def go_first() -> None:
-    """Raise this process's priority above all others."""
+    """Give this process priority above all others, as far as it may; what the kernel refuses is left out."""
     with contextlib.suppress(OSError):
         os.nice(-20)
     # Where the kernel first shares processors between sessions (sched(7), autogroup), raise the session's priority,
@@ -306,7 +321,12 @@ def _setns(handle: int) -> int:
 
 
 def inside(kind: str, endpoints: int, seconds: float) -> int:
-    """Run one node: carry out the measurements that stdin names, line by line."""
+    """Run one node: print "ready", then carry out the measurements that stdin names, and print the rate of each.
+
+    A line of stdin is JSON: [a key of PORTS, one of MEASURES]. Rates are per second. Return 0 when stdin ends. `kind`
+    is one of KINDS, `seconds` the length of each measurement. Raise IndexError for fewer than two `endpoints`, or
+    KernelError or ApplyError if the kernel refuses a part of the node.
+    """
     address = stand(kind, endpoints)
     processors = sorted(os.sched_getaffinity(0))
     go_first()
@@ -327,7 +347,8 @@ def inside(kind: str, endpoints: int, seconds: float) -> int:
 def start(kind: str, options: t.Sequence[str]) -> subprocess.Popen[str]:
     """Start a node in namespaces of its own: network, mounts (for /run/netns) and processes.
 
-    The servers end with the process namespace.
+    `options` are further words of its command line. Return the process, whose stdin and stdout are pipes of text. The
+    servers end with the process namespace.
     """
     script = 'mkdir -p /run/netns && mount -t tmpfs none /run/netns && exec "$0" "$@"'
     command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]

@@ -54,7 +54,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test, install_engine  # noqa: E402
 from tests.unit.dataplane.suites.drivers import underlay  # noqa: E402
 
-GOALS = {"ratio": 4.0, "memory_started_mib": 60.0, "memory_resynced_mib": 60.0}  # times of ip -batch
+#: The greatest values: `ratio` is the agent's time as a multiple of that of ip -batch, the others are memory in MiB.
+GOALS = {"ratio": 4.0, "memory_started_mib": 60.0, "memory_resynced_mib": 60.0}
 BIRD = 12  # the protocol number of BIRD's routes
 MTU = 1450
 ASKED_EVERY = 0.005  # seconds
@@ -103,14 +104,18 @@ def prepare(daemon: Daemon, workloads: int, routes: int) -> None:
 
 
 class Watched(t.NamedTuple):
-    """`seconds` until the agent was in sync, and `longest`, the longest time that an answer took meanwhile."""
+    """The `seconds` until the agent was done, and `longest`, the longest time in seconds that an answer took."""
 
     seconds: float
     longest: float
 
 
 def watch(daemon: Daemon, began: float, done: t.Callable[[dict[str, t.Any]], bool]) -> Watched:
-    """Ask for the status until it is `done`; return the times."""
+    """Ask for the status until `done` is true of it; return the times since `began`.
+
+    `began` is a value of time.perf_counter(). Raise AssertionError if this takes more than 120 seconds, if the agent
+    ends, or if it reports problems when `done` is true.
+    """
     longest = 0.0
     with AgentClient(daemon.socket) as client:
         while True:
@@ -145,11 +150,11 @@ def resync(daemon: Daemon) -> Watched:
     return watched
 
 
-# ---- the same by ip -batch
+# ---- the same work by ip -batch
 
 
 class ByIproute2:
-    """Another host, with a namespace for each workload."""
+    """The work of `ip -batch` on another host, itself a network namespace, with a namespace for each workload."""
 
     def __init__(self, folder: pathlib.Path, workloads: int, routes: int) -> None:
         self._folders = {"netns_folder": FOLDER, "marker_folder": str(folder / "their-markers")}
@@ -177,7 +182,10 @@ class ByIproute2:
         self._routes = "".join(f"route add {to} via 10.10.1.1 dev eth0 proto bird\n" for to in destinations(routes))
 
     def make(self) -> dict[str, float]:
-        """Set everything up from nothing; return {part: seconds}."""
+        """Set everything up from nothing and remove it; return {part: seconds} of the setting up.
+
+        Raise CalledProcessError if `ip` fails, and AssertionError if the host then has a wrong number of links.
+        """
         maker = LinuxKernel(**self._folders)
         maker.netns_add(OTHER_HOST, "")
         for name in self._names:
@@ -220,7 +228,7 @@ class ByIproute2:
 
 
 def enter(netns: str) -> None:
-    """Move the calling thread to a network namespace."""
+    """Move the calling thread to a network namespace; raise OSError if that fails."""
     handle = os.open(f"{FOLDER}/{netns}", os.O_RDONLY)
     try:
         if ctypes.CDLL(None, use_errno=True).setns(handle, CLONE_NEWNET) != 0:
@@ -234,7 +242,7 @@ def batch(netns: str, text: str) -> None:
     subprocess.run(["ip", "-batch", "-"], input=text, text=True, check=True)
 
 
-# ---- in turn
+# ---- the agent and ip -batch in turn
 
 
 def measure(folder: pathlib.Path, workloads: int, routes: int, rounds: int) -> dict[str, t.Any]:
@@ -302,7 +310,7 @@ def main() -> int:
         print("bench/restart.py makes network namespaces: run it as root.", file=sys.stderr)
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
-        # The network, /run/netns and the names in it are namespaces of this process, and go away with it.
+        # The kernel removes both namespaces and the tmpfs on /run/netns when the process that is started here ends.
         script = 'mkdir -p /run/netns && mount -t tmpfs none /run/netns && exec "$0" "$@"'
         command = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script, sys.executable]
         inside = {**os.environ, "CALICO_BENCH_INSIDE": "1"}

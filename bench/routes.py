@@ -11,7 +11,7 @@ change; and the two driver runs again as processes of their own. What is timed:
   ip -batch     start of `ip -batch FILE` until it has ended (one fork, the file is written before)
   apply         route.observe + route.diff + route.apply of 10,000 Route values in a running process: dump of the table,
                 comparison, all writes acknowledged by the kernel
-  no change     the same call when all stand: dump, comparison, nothing written
+  no change     the same call when all routes are there: dump, comparison, nothing written
   ... process   the same two as `python3 -I` from its start to its end, imports and the making of the values included
 
 Ratios are medians of the ratio within each round, so that a busy machine affects both sides.
@@ -66,7 +66,7 @@ def _present() -> int:
 
 
 def _child(count: int) -> None:
-    """Run one pass as a process of its own."""
+    """Bring this namespace to `count` routes by the driver, and print the number of changes that this took."""
     linux, route, node_state = _modules()
     print(_converge(linux.LinuxKernel(), route, _routes(node_state, count)))
 
@@ -133,7 +133,7 @@ def main() -> int:
         print("bench/routes.py writes routes in a network namespace of its own: run it as root.", file=sys.stderr)
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
-        # A namespace of this process, which goes away with it.
+        # The namespace belongs to this process and goes away with it.
         command = ["unshare", "--net", sys.executable, *sys.argv]
         return subprocess.run(command, env={**os.environ, "CALICO_BENCH_INSIDE": "1"}, check=False).returncode
     times = _measure(arguments.count, arguments.rounds)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The growth of site.yml's time with the fleet, over simulated hosts of this machine.
+"""The growth of site.yml's time with the fleet, and the time of calls that only ask, over simulated hosts.
 
-Its first run, one with nothing to do, and --check are measured. Run as root; nothing outlives the process.
+Of site.yml its first run, one with nothing to do, and --check are measured. Run as root; nothing outlives the process.
 
     bench/site_scale.py [--hosts 50,100,200] [--agent] [--tasks]
 
@@ -14,6 +14,9 @@ is SSH, systemd (bench/site/systemctl answers) and, without --agent, the agent.
 Hosts and controller share this machine's processors, so the time of a run is what they all use together. Goal: from the
 smallest to the largest fleet it grows with hosts to the power of at most 1.15, in seconds of a processor (others on the
 machine do not count there). When that is missed the exit status is 1.
+
+Two calls that only ask each host once are measured as well: status.yml, and the module node_info as an ad-hoc command.
+Goal: at most 0.4 s of a processor a host, in the largest fleet.
 """
 
 from __future__ import annotations
@@ -37,28 +40,35 @@ sys.path.insert(0, str(ROOT))
 from bench.site.simulated_hosts import SimulatedHosts  # noqa: E402
 
 GOAL = 1.15
+ASKED = 0.4
 REFLECTORS = 2
 RUNS: t.Mapping[str, t.Sequence[str]] = {"first run": (), "nothing to do": (), "--check": ("--check",)}
+QUESTIONS: t.Mapping[str, t.Sequence[str]] = {
+    "status.yml": ("ansible-playbook", "playbooks/status.yml"),
+    "node_info": ("ansible", "calico_nodes:calico_rr", "-m", "baremetal.host_routing.node_info"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run of a playbook.
+    """One run of a program of Ansible.
 
     `seconds` is wall-clock time. `processor` is processor time in seconds of Ansible and all that ran on the hosts for
-    it. `memory` is the peak of one process in MiB. `tasks` holds the wall-clock seconds of each task.
+    it. `memory` is the peak of one process in MiB. `changed` counts the tasks of all hosts that changed something.
+    `tasks` maps the heading of each task and play to its wall-clock seconds; "start" is the time before the first.
     """
 
     seconds: float
     processor: float
     memory: float
+    changed: int
     tasks: t.Mapping[str, float]
 
 
-def play(inventory: Path, *options: str) -> Run:
-    """Run site.yml and return its figures.
+def run(inventory: Path, program: str, *options: str) -> Run:
+    """Run a program of Ansible with these options and return its figures; exit if it fails.
 
-    Exit if the run fails or if any but the first run changes something.
+    `inventory` is a folder. The file log in it gets stderr.
     """
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))},
@@ -66,11 +76,11 @@ def play(inventory: Path, *options: str) -> Run:
         "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin",
         "LC_ALL": "C.UTF-8",
-        # Tasks are timed by their headings, which appear at once and before the first host answers.
+        # Tasks are timed by their headings. With these two settings a heading appears at once, before a host answers.
         "PYTHONUNBUFFERED": "1",
         "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true",
     }
-    command = ["ansible-playbook", "-i", str(inventory), "playbooks/site.yml", *options]
+    command = [program, "-i", str(inventory), *options]
     said, tasks, current = [], {}, "start"
     with open(inventory / "log", "w", encoding="utf-8") as log:
         began = since = time.monotonic()
@@ -88,7 +98,8 @@ def play(inventory: Path, *options: str) -> Run:
     tasks[current] = tasks.get(current, 0.0) + ended - since
     if process.returncode != 0:
         sys.exit(f"{' '.join(command)} failed:\n{''.join(said)[-6000:]}{(inventory / 'log').read_text()[-3000:]}")
-    return Run(ended - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, tasks)
+    changed = sum(map(int, re.findall(r"\bchanged=(\d+)", "".join(said))))
+    return Run(ended - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, changed, tasks)
 
 
 def write_inventory(folder: Path, hosts: SimulatedHosts, agent: bool) -> None:
@@ -115,17 +126,32 @@ def write_inventory(folder: Path, hosts: SimulatedHosts, agent: bool) -> None:
 
 
 def measure(count: int, agent: bool) -> dict[str, Run]:
+    """Return the runs on a new fleet of `count` hosts, by the names in RUNS and QUESTIONS.
+
+    Exit if one fails, or if the second run of site.yml changes something.
+    """
     with tempfile.TemporaryDirectory(prefix="site-scale-") as name:
         folder = Path(name)
         (folder / "private").mkdir()
         with SimulatedHosts(count, folder / "private") as hosts:
             inventory = folder / "inventory"
             write_inventory(inventory, hosts, agent)
-            return {name: play(inventory, *options) for name, options in RUNS.items()}
+            runs = {
+                name: run(inventory, "ansible-playbook", "playbooks/site.yml", *options)
+                for name, options in RUNS.items()
+            }
+            runs.update({name: run(inventory, *command) for name, command in QUESTIONS.items()})
+    changed = runs["nothing to do"].changed
+    if changed:
+        sys.exit(f"{count} hosts: {changed} tasks of the run with nothing to do changed something")
+    return runs
 
 
 def growth(of: t.Mapping[int, float]) -> float:
-    """Return the exponent of growth between the smallest and the largest fleet."""
+    """Return the exponent of growth between the smallest and the largest fleet.
+
+    `of` maps the number of hosts to seconds. Raise ZeroDivisionError if it has only one size.
+    """
     few, many = min(of), max(of)
     return math.log(of[many] / of[few]) / math.log(many / few)
 
@@ -142,13 +168,13 @@ def main() -> None:
     found: dict[int, dict[str, Run]] = {}
     for size in sizes:
         found[size] = measure(size, options.agent)
-        for name, run in found[size].items():
+        for name, one in found[size].items():
             print(
-                f"{size:5} hosts  {name:<14} {run.seconds:7.1f} s  {run.processor:7.1f} s of a processor"
-                f"  {1000 * run.processor / size:6.0f} ms a host  {run.memory:5.0f} MiB",
+                f"{size:5} hosts  {name:<14} {one.seconds:7.1f} s  {one.processor:7.1f} s of a processor"
+                f"  {1000 * one.processor / size:6.0f} ms a host  {one.memory:5.0f} MiB",
                 flush=True,
             )
-            for task, seconds in run.tasks.items() if options.tasks else ():
+            for task, seconds in one.tasks.items() if options.tasks else ():
                 print(f"{'':20} {seconds:7.1f} s  {task}")
     missed = False
     for name in RUNS:
@@ -159,6 +185,12 @@ def main() -> None:
         print(
             f"{name:<14} grows with hosts to the power of {exponent:.2f} (clock: {clock:.2f})  goal {GOAL}: {verdict}"
         )
+    largest = sizes[-1]
+    for name in QUESTIONS:
+        each = found[largest][name].processor / largest
+        missed = missed or each > ASKED
+        verdict = "met" if each <= ASKED else "MISSED"
+        print(f"{name:<14} {each:.2f} s of a processor a host, {largest} hosts  goal {ASKED}: {verdict}")
     if missed:
         sys.exit(1)
 

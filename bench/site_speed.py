@@ -15,33 +15,23 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench.site.playbook_times import play, reporting, tasks  # noqa: E402
 from tests.lab import Lab  # noqa: E402
 
 
-def play(playbook: str, inventory: Path, environment: dict[str, str], *arguments: str) -> float:
-    """Return the seconds that ansible-playbook took."""
-    began = time.monotonic()
-    command = ["ansible-playbook", "-i", str(inventory), playbook, *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-3000:]}{done.stderr[-2000:]}")
-    return time.monotonic() - began
-
-
 def task_seconds(folder: Path, name: str) -> float:
-    """Return the seconds that the one task of this name took, as the junit callback reports it."""
-    cases = [case for report in folder.glob("*.xml") for case in ElementTree.parse(report).iter("testcase")]
-    found = [float(case.get("time", "0")) for case in cases if name in case.get("name", "")]
+    """Return the seconds that the one task with this name took, by the reports of the junit callback in `folder`.
+
+    The reports are removed. Exit if there is no such task or several.
+    """
+    found = [seconds for task, seconds in tasks(folder) if task == name]
     if len(found) != 1:
         sys.exit(f"{len(found)} tasks of the report are called {name!r}, one was expected")
     return found[0]
@@ -76,15 +66,13 @@ def measure(lab: Lab, count: int, rounds: int) -> None:
         (inventory / "group_vars" / "all" / "calico.yml").write_text(json.dumps(variables))
         reports = Path(folder) / "reports"
         environment = {**os.environ, "HOST_ROUTING_LAB": lab.name, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
-        timed = {**environment, "ANSIBLE_CALLBACKS_ENABLED": "ansible.builtin.junit", "JUNIT_OUTPUT_DIR": str(reports)}
+        timed = {**environment, **reporting(reports)}
         play("playbooks/site.yml", inventory, environment)
         state = json.loads(lab.exec("node1", ["cat", "/var/lib/calico/state.json"]).stdout)["state"]
         given = Path(folder) / "state.json"
         given.write_text(json.dumps({"bench_state": state}))
         site, node, loop = [], [], []
         for _ in range(rounds):
-            for old in reports.glob("*.xml"):
-                old.unlink()
             site.append(play("playbooks/site.yml", inventory, timed))
             node.append(task_seconds(reports, "Bring the node to its state"))
             loop.append(play("bench/site/loop.yml", inventory, environment, "-e", f"@{given}"))

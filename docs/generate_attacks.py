@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 from generate_variables import cell, written  # noqa: E402
 
-#: Beginning of a file's name -> the attacker.
+#: The attacker of the tests in files whose names begin with the key.
 ATTACKERS = {
     "test_another_node": "Another node",
     "test_workload": "A workload",
@@ -51,7 +51,10 @@ class Attack(t.NamedTuple):
 
 
 def attacks(folder: pathlib.Path = TESTS) -> t.Iterator[Attack]:
-    """Yield the attacks of all test files. Raises ValueError for a docstring without one of the fields."""
+    """Yield the attacks of all test files, sorted by file name.
+
+    Raise ValueError for a docstring without a first line or without one of the fields Gain, Precedent and Result.
+    """
     for path in sorted(folder.rglob("test_*.py"), key=lambda path: path.name):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
@@ -97,7 +100,10 @@ def table() -> str:
 
 
 def page() -> str:
-    """Return the whole page: the present text up to MARKER, the marker and the table. Errors are those of `table`."""
+    """Return the whole page: the present text up to MARKER (all of it without one), MARKER and the table.
+
+    Raise the errors of `table`.
+    """
     return PAGE.read_text("utf-8").partition(MARKER)[0] + MARKER + table()
 
 

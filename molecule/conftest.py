@@ -21,7 +21,7 @@ from tests.lab.handle import BaseLab
 from tests.lab.measure.checks import Fleet, outgoing, pings
 from tests.lab.measure.observed import Observed, Pong, Runner, observe, send
 
-# The scenarios import their tests from there.
+# The scenarios import their tests from this module, whose asserts pytest does not rewrite by itself.
 pytest.register_assert_rewrite("tests.lab.suite_converged")
 
 REFLECTORS = ("node5", "node6")
@@ -29,7 +29,7 @@ REFLECTORS = ("node5", "node6")
 
 @pytest.fixture(scope="session")
 def lab() -> BaseLab:
-    """The lab that molecule's create step started.
+    """The lab that molecule's create step started, by HOST_ROUTING_LAB and HOST_ROUTING_LAB_MACHINE.
 
     Tests need it for the router, which is not a host of the inventory.
     """
@@ -56,7 +56,7 @@ def observed(lab: BaseLab, run: Runner) -> dict[str, Observed]:
 
 @pytest.fixture(scope="module")
 def fleet(request: pytest.FixtureRequest, observed: dict[str, Observed]) -> Fleet:
-    """The expected fleet: the module's POOLS, with its EXTERNAL peers and BY_SWITCHES if it defines them."""
+    """The observed hosts and what the module expects of them: its POOLS and, if defined, EXTERNAL and BY_SWITCHES."""
     return Fleet(
         pools=request.module.POOLS,
         nodes={name: node for name, node in observed.items() if name not in REFLECTORS},

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Make `import ansible_collections.baremetal.host_routing...` work in a clone of any name, wherever pytest starts."""
+"""Pytest setup: a clone of any name is importable as ansible_collections.baremetal.host_routing from any folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-# Suites, and what they ask for, lie in modules that are no tests themselves; their asserts are to say as much.
+# Some shared helpers assert, and are no test modules. Without this line pytest would not show the values compared.
 pytest.register_assert_rewrite("tests.unit")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -23,13 +23,13 @@ LINK = COLLECTIONS / "ansible_collections" / "baremetal" / "host_routing"
 def _link_collection() -> None:
     LINK.parent.mkdir(parents=True, exist_ok=True)
     try:
-        # Relative, so that a clone can be moved.
+        # The link is relative, so that a clone can be moved.
         LINK.symlink_to(os.path.relpath(ROOT, LINK.parent), target_is_directory=True)
     except FileExistsError:
-        pass  # `make setup`, or another pytest worker, was first
+        pass  # `make setup`, or another pytest worker, has made it
 
 
 _link_collection()
 sys.path.insert(0, str(COLLECTIONS))
-# For the ansible processes that tests start.
+# Ansible processes that tests start find the collection through this variable.
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(COLLECTIONS)

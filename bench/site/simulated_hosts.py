@@ -19,7 +19,7 @@ import typing as t
 _HERE = pathlib.Path(__file__).resolve().parent
 _UNDERLAY = ipaddress.IPv4Network("172.20.0.0/16")
 _DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
-#: The folders that a run of site.yml writes to; all others are this machine's.
+#: The folders to which a run of site.yml writes, besides /run: each host's changes to them are its own.
 _FOLDERS = ("etc", "opt", "usr/local", "var/lib")
 _BOOT = """
 mount -t tmpfs tmpfs "$1"
@@ -40,7 +40,11 @@ done
 
 
 class Space:
-    """A process that holds a network namespace and, for a host, all other namespaces of the host."""
+    """A process that holds a network namespace and, for a host, its mount and process namespaces as well.
+
+    `options` are those of unshare(1), `pid` is the process id. The constructor raises AssertionError if the process
+    ends at once.
+    """
 
     def __init__(self, *options: str, command: t.Sequence[str] = ("sleep", "infinity")) -> None:
         unshare = ["unshare", "--net", "--fork", "--kill-child", *options, "--", *command]
@@ -57,16 +61,19 @@ class Space:
             time.sleep(0.005)
 
     def run(self, *command: str, lines: t.Iterable[str] = ()) -> None:
-        """Run a command in the network namespace only, with these lines as its input."""
+        """Run a command in the network namespace only, `lines` as its input; raise CalledProcessError if it fails."""
         enter = ["nsenter", f"--target={self.pid}", "--net", "--", *command]
         subprocess.run(enter, input="\n".join(lines), text=True, check=True)
 
     def ip(self, lines: t.Iterable[str]) -> None:
-        """Run commands of the program `ip`."""
+        """Run commands of the program `ip`, one a line; raise CalledProcessError if one fails."""
         self.run("ip", "-batch", "-", lines=lines)
 
     def wait_for(self, path: str) -> None:
-        """Wait until a file exists."""
+        """Wait until the file `path` (relative to /) exists on the host; raise AssertionError if the host ends before.
+
+        There is no time limit.
+        """
         while not pathlib.Path(f"/proc/{self.pid}/root/{path}").exists():
             assert self._holder.poll() is None, "a simulated host did not boot"
             time.sleep(0.005)
@@ -77,7 +84,11 @@ class Space:
 
 
 class SimulatedHosts:
-    """`count` hosts called host1 and so on; `addresses` have their prefix lengths."""
+    """The hosts host1 to host`count` and their router; `addresses` is {host: address with its prefix length}.
+
+    Each host mounts its own files at `folder`, which must exist. The constructor waits until all have booted. It raises
+    AssertionError if one does not, and CalledProcessError if `ip` fails.
+    """
 
     def __init__(self, count: int, folder: pathlib.Path) -> None:
         boot = _BOOT.format(folders=" ".join(_FOLDERS))

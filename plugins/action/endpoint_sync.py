@@ -22,7 +22,11 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Determine, on the controller, which workloads of others each node lacks; see the module of this name."""
+    """The action endpoint_sync, which determines on the controller which workloads of others each node lacks.
+
+    It writes what each node is to receive into a private folder. The result has the folder's `path`, the hosts that
+    `answered`, and sentences about what was `left_out`. The task fails if the lockfile is missing or cannot be read.
+    """
 
     _requires_connection = False
 

@@ -12,7 +12,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 
 class ActionModule(GuardedAction):
-    """Report the result of an exchange of workloads in a few lines; see the module of this name."""
+    """The action endpoint_sync_report, which prints the result of an exchange of workloads in a few lines.
+
+    The result has the `lines` and the `problems`. With `strict` the task fails if there is a problem.
+    """
 
     _requires_connection = False
 

@@ -19,7 +19,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import observed_nodes, run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
+    host_check,
+    observed_nodes,
+    run_results,
+)
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
     fleet_source,
     inventory_source,
@@ -30,9 +34,18 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.pool_modes import some
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.topology import TOPOLOGIES
 
+#: The role's options that together switch the CNI plugin on.
+_CNI_OPTIONS = ("calico_node_agent", "calico_node_cni")
+
 
 class ActionModule(GuardedAction):
-    """Compile the fleet once per run, on the controller; see the module of this name."""
+    """The action fleet, which compiles the fleet once per run, on the controller.
+
+    It stores the nodes' targets in a private folder, whose `path` the result has, and writes the lockfile, except in
+    check mode. The task fails, with the text of the FleetError, if the inventory or the lockfile is invalid, if the
+    fleet cannot be planned, if nodes cannot take part in a change that needs all, or if the run exceeds its limits
+    without approval. In check mode, an excess is only a warning.
+    """
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -55,6 +68,8 @@ class ActionModule(GuardedAction):
                     },
                 },
                 "approve": {"type": "str", "default": ""},
+                "cni": {"type": "bool", "default": False},
+                "install_packages": {"type": "bool", "default": True},
             },
             required_together=[("pool", "mode")],
         )
@@ -95,7 +110,8 @@ class ActionModule(GuardedAction):
                     refusal, alone = next(iter(alone.values()), refusal), {}
             if not alone:
                 break
-            for host, error in alone.items():  # what few nodes alone say stops these, not the run
+            # A node is refused, and the run goes on, if only this node and few others say what stops the run.
+            for host, error in alone.items():
                 answers.refuse(host, error)
         warnings = [*compiled.notices, *left_out_sentences(answers.left_out)]
         if refusal is not None and not self._task.check_mode:
@@ -116,6 +132,8 @@ class ActionModule(GuardedAction):
             "hold": compiled.targets.hold,
             "divert": compiled.targets.divert,
             "fresh": list(compiled.fresh),
+            "prepare": self._to_prepare(compiled, answers, results, task_vars, args),
+            "steady": not compiled.change and _is_plan_of_all(observed, compiled.fleet.digest),
             "approval": approval,
             "modes": compiled.modes,
             "warnings": [str(warning) for warning in warnings],
@@ -129,6 +147,30 @@ class ActionModule(GuardedAction):
                 "after": compiled.after,
             }
         return answer
+
+    def _to_prepare(
+        self,
+        compiled: fleet_source.Compiled,
+        answers: observed_nodes.ObservedNodes,
+        results: t.Mapping[str, t.Mapping[str, t.Any]],
+        task_vars: t.Mapping[str, t.Any],
+        args: t.Mapping[str, t.Any],
+    ) -> bool:
+        """Return whether a host has findings or lacks packages, which later tasks handle before it gets its state.
+
+        It is also True if the run is a change in phases, or if a host is refused or its answer cannot be judged.
+        """
+        with_cni = _with_cni(task_vars, answers.states, args["cni"])
+        if compiled.change or answers.refused:
+            return True
+        try:
+            for host in answers.states:
+                found = host_check.check(results[host], compiled.targets.state(host), host in with_cni)
+                if found.findings or (found.missing_packages and args["install_packages"]):
+                    return True
+        except (host_check.NotJudged, KeyError):  # the host's own task says what is wrong
+            return True
+        return False
 
     @staticmethod
     def _refusal(found: Impact, approval: str, args: t.Mapping[str, t.Any]) -> t.Optional[FleetError]:
@@ -164,7 +206,10 @@ class ActionModule(GuardedAction):
         observed: t.Mapping[str, t.Optional[NodeState]],
         args: t.Mapping[str, t.Any],
     ) -> dict[str, FleetError]:
-        """Return an error for each of the few nodes without whose word the run stays inside its limits."""
+        """Return an error for each of the few nodes without whose stored states the run stays inside its limits.
+
+        The result maps the node's name to its error, and is {} if there are no such nodes (see `witnesses.too_far`).
+        """
         limits = ImpactLimits(**args["limits"])
         nodes = witnesses.too_far(found, limits, compiled.told_alone, observed)
         clauses = "; ".join(limits.exceeded(found))
@@ -186,10 +231,10 @@ class ActionModule(GuardedAction):
     def _other_routing(
         compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]]
     ) -> dict[str, FleetError]:
-        """Return an error for each of the few nodes that run with BGP and the inventory is without, or the other way.
+        """Return errors, by node, for the few nodes that run with BGP while the inventory is without, or the reverse.
 
-        Raise FleetError if these are most nodes: the inventory has changed. BIRD's routes and the collection's own
-        routes for the same blocks conflict.
+        Raise FleetError if these are more than half of the nodes: then the inventory has changed. BIRD's routes and the
+        collection's own routes for the same blocks conflict.
         """
         enabled = compiled.fleet.settings.bgp_enabled
         other = sorted(host for host, state in observed.items() if state and (state.bird is not None) != enabled)
@@ -211,7 +256,7 @@ class ActionModule(GuardedAction):
     def _cannot_take_part(
         compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]]
     ) -> dict[str, FleetError]:
-        """Return an error for each node that cannot be changed because another one does not take part in the phases.
+        """Return errors, by node, for nodes that cannot be changed because another one takes no part in the phases.
 
         These are the few nodes that alone say that their sessions are interrupted. Raise FleetError if phases are
         needed for another reason. A node that does not take part would go on to send in a mode that the others no
@@ -253,10 +298,11 @@ class ActionModule(GuardedAction):
         variable: str,
         answers: observed_nodes.ObservedNodes,
     ) -> dict[str, t.Any]:
-        """Return the task's result for a rollback to states that the nodes stored as a generation.
+        """Save the states that the nodes stored as a generation as the run's targets, and return the task's result.
 
-        node_info read the generation into `variable`. Blocks that were granted later, and from which addresses are in
-        use, stay. Raise FleetError if a node does not have the generation, or if it cannot be read.
+        The result has the targets' path, the plan, what needs phases, and warnings. Nodes are not changed. node_info
+        read the generation into `variable`. Blocks that were granted later, and from which addresses are in use, stay.
+        Raise FleetError if a node does not have the generation, or its state cannot be read or is another node's.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
@@ -297,6 +343,8 @@ class ActionModule(GuardedAction):
             "hold": interrupted.hold,
             "divert": interrupted.divert,
             "fresh": sorted(host for host, state in observed.items() if state is None),
+            "prepare": True,
+            "steady": False,
             "modes": {
                 name: pool_modes.MODE_OF[mode] for name, mode in pool_modes.modes_of_most(states.values()).items()
             },
@@ -329,6 +377,26 @@ class ActionModule(GuardedAction):
                 )
                 restored.encapsulations = pool_modes.modes_of_most(states.values())
         return restored
+
+
+def _is_plan_of_all(observed: t.Mapping[str, t.Optional[NodeState]], plan: str) -> bool:
+    """Return whether all nodes have their state of this plan, by what they say; True if there are no nodes."""
+    return all(state is not None and state.plan == plan for state in observed.values())
+
+
+def _with_cni(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str], default: bool) -> set[str]:
+    """Return the hosts that may have the CNI plugin.
+
+    `default` is what the role's options say for the first host. Where the inventory gives hosts values of their own,
+    all count that do not have False: one too many costs a question to each host, and one too few leaves a package out.
+    Only hosts of group calico_nodes are in the result.
+    """
+    raw = getattr(task_vars["hostvars"], "raw_get", task_vars["hostvars"].__getitem__)
+    own = {host: [raw(host)[name] for name in _CNI_OPTIONS if name in raw(host)] for host in hosts}
+    differ = any(own.values())
+    workload_nodes = set(task_vars.get("groups", {}).get(inventory_source.NODES_GROUP, ()))
+    wanting = {host for host, given in own.items() if not any(value is False for value in given)}
+    return (wanting if differ or default else set()) & workload_nodes
 
 
 def _generation(answer: t.Any) -> t.Any:

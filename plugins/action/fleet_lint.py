@@ -12,7 +12,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Find settings of an inventory that cannot work, or are probably a mistake; see the module of this name."""
+    """The action fleet_lint, which prints the settings of an inventory that cannot work or are probably a mistake.
+
+    The task fails if one of them is an error, and with `strict` also for a warning.
+    """
 
     TRANSFERS_FILES = False
     _requires_connection = False

@@ -14,7 +14,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Calculate the cost of BGP in an inventory's fleet; see the module of this name."""
+    """The action fleet_load, which prints the cost of BGP in an inventory's fleet.
+
+    The task fails if the inventory or the lockfile is invalid, the fleet cannot be planned, or BGP is disabled.
+    """
 
     TRANSFERS_FILES = False
     _requires_connection = False

@@ -14,7 +14,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 
 class ActionModule(GuardedAction):
-    """Report in a few lines what a run has changed in the fleet, or would change; see the module of this name."""
+    """The action fleet_report, which prints in a few lines what a run has changed, or in check mode would change.
+
+    The result has the `lines`. A host that failed has a line, and does not fail this task.
+    """
 
     _requires_connection = False
 
@@ -36,8 +39,11 @@ class ActionModule(GuardedAction):
         if self._task.check_mode:
             lines = report_lines.plan(hosts, plans)
         else:
-            convergence = read("convergence", readers.CONVERGENCE)
-            reachability = read("reachability", readers.PROBES)
+            # Without results of convergence_info and probe, the hosts were found settled by `node`. Its field `settled`
+            # has what both modules would have found.
+            settled = {host: plan["settled"] for host, plan in plans.items() if plan.get("settled")}
+            convergence = read("convergence", readers.CONVERGENCE) or settled
+            reachability = read("reachability", readers.PROBES) or settled
             elapsed = time.time() - args["started"] if args["started"] else None
             lines = report_lines.converged(hosts, plans, convergence, reachability, elapsed)
         shown_lines.show(lines)

@@ -13,7 +13,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 
 class ActionModule(GuardedAction):
-    """Show the status of all nodes as one table; see the module of this name."""
+    """The action fleet_status, which prints the status of all nodes as one table or as JSON.
+
+    The result has `lines`, `good`, `problems` and `nodes`. With `strict` the task fails if there is a problem.
+    """
 
     _requires_connection = False
 

@@ -11,7 +11,11 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.gua
 
 
 class ActionModule(GuardedAction):
-    """Choose the stored generation for a rollback; see the module of this name."""
+    """The action generation_choice, which chooses the stored generation of a host for a rollback.
+
+    The result has its number `generation` and the hash of its `plan`. The task fails if no generation is of the wanted
+    plan or none was named, and then lists the generations. It also fails if these cannot be read.
+    """
 
     _requires_connection = False
 

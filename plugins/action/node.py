@@ -14,27 +14,36 @@ from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.connection import ConnectionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import new_connection
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import engine_call, new_connection
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import bgp_secrets, targets
 
 _COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _ROLE = os.path.join(_COLLECTION, "roles", "calico_node")
 
-# Ansible imports an action once per run, before it forks for each host.
+#: The verbosity (-vvv) from which on Ansible prints a module's arguments.
+_SHOWS_ARGUMENTS = 3
+
+# Ansible imports an action once per run, before it forks for each host. So the templates are read once per run.
 bird_config.prepare()
 
 
 class ActionModule(StateAction):
-    """Compile the node's state, render its bird.cfg and send both in one call; see the module of this name."""
+    """The controller's part of the module node: it compiles the node's state and sends it and its bird.cfg in one call.
 
-    TRANSFERS_FILES = True
+    If the change is to be confirmed, the action then does so by a new connection. The task fails if the state cannot
+    be compiled or rendered, if the module fails, or if the change is not confirmed.
+    """
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
@@ -54,6 +63,8 @@ class ActionModule(StateAction):
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result
+            if boolean(args.get("settle", False)) and not self._task.check_mode:
+                args.update(self._to_settle(state, int(args.get("sample") or 0), task_vars))
             policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None
             args["state"] = self._content(state, policy)
             try:
@@ -85,11 +96,29 @@ class ActionModule(StateAction):
             self._execute_module(module_name="baremetal.host_routing.node", module_args=args, task_vars=task_vars)
         )
         result["bgp"] = args["state"].get("bird") is not None
+        if isinstance(result.get("settled"), dict):
+            result["settled"]["external_sessions"] = self.external_sessions(args["state"])
+        if Display().verbosity < _SHOWS_ARGUMENTS:
+            result.pop("invocation", None)  # it has the whole state, which Ansible would process but not show
         self._remove_tmp_path(self._connection._shell.tmpdir)
         change = result.pop("unconfirmed", "")
         if change and seconds and not self._task.check_mode:
             self._confirm(result, str(change), seconds, args, task_vars)
         return result
+
+    def _to_settle(self, state: NodeState, sample: int, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Return the arguments by which the module node finds out whether the fleet is as it shall be.
+
+        They are `absent_nodes` (names) and `targets`, the packed (address, size in bytes, node name) of at most
+        `sample` paths to probe, or of all if `sample` is 0.
+        """
+        others = self.targets.ipams() if self.targets else {}
+        return {
+            "absent_nodes": convergence.absent(state, task_vars.get("ansible_play_hosts", ())),
+            "targets": packed_json.pack(
+                [(path.address, path.size, path.node) for path in probing.paths(state, others, sample)]
+            ),
+        }
 
     def _confirm(
         self,
@@ -102,7 +131,8 @@ class ActionModule(StateAction):
         """Confirm the change by a new connection, so that the node keeps it.
 
         This also happens after the module has failed: a failure may leave changes, which stay as long as the node can
-        be reached.
+        be reached. Set `confirmed` in `result`, and `generation` if the node returns one. If the change is not
+        confirmed, also set `failed`, and add the reason to `msg`.
         """
         kept = {name: args[name] for name in ("generations_kept", "lock_timeout") if name in args}
         # A connection without a `reset` of its own keeps nothing open from one task to the next. `local` may itself run
@@ -122,11 +152,12 @@ class ActionModule(StateAction):
             )
 
         with contextlib.suppress(AnsibleError):
-            # Each attempt has a time limit of its own, so that a node's return to its earlier state is noticed at once.
+            # The connection repeats no attempt by itself. So each attempt ends within its own time limit, and a node's
+            # return to its earlier state is noticed at once.
             self._connection.set_option("reconnection_retries", 0)
         answer = new_connection.confirm(reset, ask, seconds)
         if answer.get("unreachable"):
-            self._connection._shell.tmpdir = None  # this folder can no longer be removed
+            self._connection._shell.tmpdir = None  # Ansible must not try to remove the folder: the host is unreachable
         problem = new_connection.problem(task_vars["inventory_hostname"], answer, seconds, result.get("cut", ()))
         result["confirmed"] = not problem
         if answer.get("generation") is not None:
@@ -139,7 +170,8 @@ class ActionModule(StateAction):
     def _content(state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
         """Return the state as a dict, with `policy` as its policy if the state has any.
 
-        `policy` is the node's part of the fleet's policy, which is not loaded with the state.
+        `policy` is the node's part of the fleet's policy, which is not loaded with the state. Without one (None or
+        empty) the state keeps the policy that it has.
         """
         content = state.to_wire()
         return {**content, "policy": policy} if policy and state.policy is not None else content
@@ -151,9 +183,9 @@ class ActionModule(StateAction):
 
     @staticmethod
     def _file(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """Return path, content and mode of a file.
+        """Return a copy of `entry` (path, content, mode), with the content of the role's file that `src` names.
 
-        An entry may name its content by `src`, a file of the role.
+        Without `src` the content stays. Raise OSError if that file cannot be read.
         """
         entry = dict(entry)
         source = entry.pop("src", None)
@@ -170,9 +202,11 @@ class ActionModule(StateAction):
         return entry
 
     def _add_engine(self, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> None:
-        """Add the engine to `args` unless the node already has this controller's engine."""
-        source = os.path.join(_COLLECTION, "plugins", "module_utils")
-        digest = bundle.bundle_digest(source)
+        """Add to `args` the digest of this controller's engine, and the engine unless the node already has it.
+
+        In check mode only the digest is added. The engine is an archive, copied to a temporary folder on the node.
+        """
+        digest = engine_call.engine_digest()
         args["engine_digest"] = digest
         observed = task_vars.get(self._task.args.get("observed") or "") or self.answered
         if observed.get("engine_digest") == digest or self._task.check_mode:
@@ -180,9 +214,9 @@ class ActionModule(StateAction):
         local = os.path.join(str(constants.DEFAULT_LOCAL_TMP), f"engine-{digest}.tar.gz")
         if not os.path.exists(local):
             with open(local + f".{os.getpid()}", "wb") as stream:
-                stream.write(bundle.build(source))
+                stream.write(bundle.build(engine_call.SOURCE))
             os.replace(local + f".{os.getpid()}", local)
-        if not self._connection._shell.tmpdir:
+        if not self._connection._shell.tmpdir:  # most calls transfer no file, and need no folder
             self._make_tmp_path()
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "engine.tar.gz")
         args["engine"] = self._transfer_file(local, remote)

@@ -15,7 +15,12 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Hold the fleet at a barrier and report a phase in one line; see the module of this name."""
+    """The action phase_gate, which checks the results of all hosts in a phase and prints a line about them.
+
+    The result has `ok`, `line` and `problems`; a problem does not fail the task. With the phase `return` it always
+    fails, and says why the change was not made. After `retire`, and after `return` if all hosts could be put back, it
+    records the pools' modes in the lockfile, except in check mode.
+    """
 
     _requires_connection = False
 
@@ -35,8 +40,8 @@ class ActionModule(GuardedAction):
         results = run_results.of_hosts(task_vars, args["results"], hosts, readers.any_phase)
         fleet = targets.load(args["fleet"])
         back = all(run_results.usable(results.get(host)) for host in hosts)
-        # The gate of the last phase comes after the soak: by then all packets take the new mode, even if a node failed
-        # to retire.
+        # The modes are recorded once the fleet runs them. At the gate of the last phase, after the soak, all packets
+        # take the new mode, even if a node failed to retire. After a return, all nodes must be back in the old mode.
         if args["phase"] == Phase.RETIRE or (args["phase"] == "return" and back):
             self._remember(fleet, result)
         if args["phase"] == "return":
@@ -59,5 +64,5 @@ class ActionModule(GuardedAction):
         try:
             result["changed"] = lockfile_store.remember(fleet.lockfile, fleet.encapsulations)
         except FleetError as error:
-            # The change is done in either case, and the next run over all nodes finds the error again.
+            # An unwritten lockfile is a warning only: the change is done, and the next run over all nodes reports it.
             result["warnings"] = [str(error)]

@@ -23,7 +23,10 @@ _OPTIONS = ("from", "to", "port")
 
 
 class ActionModule(GuardedAction):
-    """Explain how policy judges a flow, from the inventory only; see the module of this name."""
+    """The action policy_explain, which prints how policy judges a flow, from the inventory only.
+
+    The task fails if the inventory or the question is invalid, or if the verdict is not the one in `expect`.
+    """
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -58,7 +61,10 @@ class ActionModule(GuardedAction):
 
 
 def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer:
-    """Return policy's answer for the flow; raise FleetError or CommandError."""
+    """Return policy's answer for the flow that the options describe.
+
+    Raise CommandError if the question is invalid, FleetError if the inventory or lockfile is, or cannot be planned.
+    """
     asked = Asked(*(args[option] for option in _OPTIONS), args["source_port"], _OPTIONS)
     asked.kind()
     compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, may_be_new=True)

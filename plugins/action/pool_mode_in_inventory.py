@@ -12,7 +12,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 class ActionModule(GuardedAction):
-    """Show how to write a switched mode into the inventory, or write it; see the module of this name."""
+    """The action pool_mode_in_inventory, which prints how to write a switched mode into the inventory, or writes it.
+
+    An entry that cannot be edited line by line stays, and the printed `lines` say so; the task does not fail.
+    """
 
     _requires_connection = False
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import shapes
-from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import host_check
 
 
 class ActionModule(StateAction):
-    """Check, on the controller, whether the observed host can take its state; see the module of this name."""
+    """The action preflight, which checks on the controller whether the observed host can take its state.
+
+    The result has `findings`, `warnings` and `missing_packages`. The task fails if a finding is an error, if the host's
+    answer cannot be judged, or if its state cannot be determined.
+    """
 
     _requires_connection = False
 
@@ -23,6 +26,7 @@ class ActionModule(StateAction):
                 "fleet": {"type": "str", "required": True},
                 "observed": {"type": "str", "required": True},
                 "cni": {"type": "bool", "default": False},
+                "install_packages": {"type": "bool", "default": True},
             }
         )
         host = task_vars["inventory_hostname"]
@@ -32,24 +36,21 @@ class ActionModule(StateAction):
             result.update(failed=True, msg=str(error))
             return result
         try:
-            facts = shapes.plain(task_vars[args["observed"]].get("preflight"))
-            findings = judge.judge(facts, state)
-            missing = judge.missing_packages(facts, state, args["cni"])
-        except (shapes.Unreadable, LookupError, TypeError, ValueError, AttributeError) as error:
-            what = error if isinstance(error, shapes.Unreadable) else "a part is missing, or is something else"
+            findings, missing = host_check.check(task_vars[args["observed"]], state, args["cni"])
+        except host_check.NotJudged as error:
             result.update(
                 failed=True,
-                msg=f"{host}: what it says of itself cannot be judged: {what}. Its modules do not answer so. Look at "
+                msg=f"{host}: what it says of itself cannot be judged: {error}. Its modules do not answer so. Look at "
                 "the node. Nothing was changed on it.",
             )
             return result
         errors = [finding for finding in findings if finding.severity == "error"]
         result["findings"] = [str(finding) for finding in findings]
         result["warnings"] = [f"{host}: {finding}" for finding in findings if finding.severity != "error"]
-        result["missing_packages"] = missing
-        if self._task.check_mode and result["missing_packages"]:
-            # In check mode, the installation of packages itself is left out, because apt needs its own package for
-            # that. The plan names the packages.
+        result["missing_packages"] = list(missing)
+        if self._task.check_mode and args["install_packages"] and result["missing_packages"]:
+            # In check mode, the task that installs packages is skipped: Ansible's module apt needs python3-apt for a
+            # prediction, and cannot install it then. So the plan names the packages here.
             lines = [f"  + package  {name}" for name in result["missing_packages"]]
             result["changed"] = True
             result["diff"] = {"prepared": "\n".join([f"{host}  packages to install", *lines]) + "\n"}

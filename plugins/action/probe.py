@@ -29,7 +29,11 @@ def watch_limit(waits: int, task_vars: t.Mapping[str, t.Any]) -> int:
 
 
 class ActionModule(StateAction):
-    """Determine from the fleet what to probe; see the module of this name."""
+    """The controller's part of the module probe: it determines from the fleet what to probe.
+
+    If there is nothing to probe, the module does not run, and the result has empty `targets`. The task fails if the
+    host's state cannot be determined or the module fails. Lost probes do not fail it.
+    """
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)

@@ -10,7 +10,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 
 class ActionModule(GuardedAction):
-    """Send a node the endpoints of other nodes; see the module of this name."""
+    """The controller's part of the module remote_endpoints: it sends a node the endpoints of other nodes.
+
+    The task is skipped for a host that told nothing of itself in this run.
+    """
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)

@@ -7,4 +7,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.gua
 
 
 class ActionModule(PlainAction):
-    """Run the module of this name. Return the keys of its answer that are documented or report how the task went."""
+    """The controller's part of the module workload_info: it calls the node and filters the answer.
+
+    It passes on the keys of the answer that the module documents, and those that report how the task went.
+    """

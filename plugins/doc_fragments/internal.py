@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What modules say that only the roles and playbooks of this collection call."""
+    """The note in the documentation of modules that only the roles and playbooks of this collection call."""
 
     # A note, not a part of the description: Ansible sorts descriptions that it merges.
     DOCUMENTATION = r"""

@@ -56,22 +56,17 @@ sessions:
   sample: [{name: Mesh_10_10_1_12, address: 10.10.1.12, bgp_state: Established, established: true, imported: 1}]
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
-
-
-def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
-    found = report.bgp(here)
-    wanted = params["neighbor"]
-    return {**found, "sessions": [entry for entry in found["sessions"] if wanted in (None, entry["address"])]}
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import bgp_session_info
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={"neighbor": {"type": "str"}}, supports_check_mode=True)
-    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
+    """Run the module bgp_session_info on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    bgp_session_info.run(AnsibleModule(**bgp_session_info.SPEC.options()))
 
 
 if __name__ == "__main__":

@@ -76,75 +76,17 @@ missing:
   sample: [session with node4 (10.10.2.14) is Active since 14:02:11]
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import BirdError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ObserveError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
-
-# Number of missing things that a message names; all are in `missing`.
-_NAMED = 5
-
-
-def state_of(params: t.Mapping[str, t.Any], here: machine.Machine) -> NodeState:
-    """Return the state to wait for; raise ValueError or StoreError."""
-    if params["state"] is not None:
-        return NodeState.from_dict(params["state"])
-    stored = Store(here.store).load()
-    if stored is None:
-        raise ValueError(
-            f"there is nothing to wait for: no state was given, and none is stored in {here.store}. "
-            "Bring the node to its state first (module baremetal.host_routing.node)."
-        )
-    return stored.state
-
-
-def message(found: convergence.Convergence, timeout: int) -> str:
-    more = len(found.missing) - _NAMED
-    named = "; ".join(text.rstrip(".") for text in found.missing[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
-    return f"not converged after {timeout} s: {named}. See `birdc -s /run/calico/bird.ctl show protocols all` there."
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import convergence_info
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "dict"},
-            "fleet": {"type": "str"},
-            "observed": {"type": "str"},
-            "phase": {
-                "type": "str",
-                "choices": [str(phase) for phase in Phase],
-                "default": str(Phase.CONVERGE),
-            },
-            "timeout": {"type": "int", "default": 60},
-            "fail": {"type": "bool", "default": True},
-        },
-        supports_check_mode=True,
-    )
-    here = machine.here()
-    try:
-        state = state_of(module.params, here)
-        found = convergence.wait(here, state, module.params["timeout"])
-    except (BirdError, KernelError, ObserveError, StoreError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
-    answer: dict[str, t.Any] = {
-        "changed": False,
-        "converged": found.converged,
-        "sessions": {"expected": found.sessions_expected, "established": found.sessions_established},
-        "routes": {"expected": found.routes_expected, "present": found.routes_present},
-        "missing": list(found.missing),
-    }
-    if not found.converged and module.params["fail"]:
-        module.fail_json(msg=message(found, module.params["timeout"]), **answer)
-    module.exit_json(**answer)
+    """Run the module convergence_info on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    convergence_info.run(AnsibleModule(**convergence_info.SPEC.options()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+"""The documentation of the action fleet, which runs on the controller; its code is in plugins/action."""
 
 from __future__ import annotations
 
@@ -80,6 +80,17 @@ options:
       - The RV(approval) of a plan that may exceed O(limits).
     type: str
     default: ""
+  cni:
+    description:
+      - Whether packages that the CNI plugin recommends are required as well, for RV(prepare). The inventory's
+        C(calico_node_agent) and C(calico_node_cni) of a host come first.
+    type: bool
+    default: false
+  install_packages:
+    description:
+      - Whether missing packages are installed before hosts are brought to their states, for RV(prepare).
+    type: bool
+    default: true
 """
 
 EXAMPLES = r"""
@@ -128,6 +139,14 @@ fresh:
   returned: success
   type: list
   elements: str
+prepare:
+  description: Whether something is to be said of a host, or done, before hosts are brought to their states.
+  returned: success
+  type: bool
+steady:
+  description: Whether all hosts have the states of this plan already, by what they say.
+  returned: success
+  type: bool
 approval:
   description: Hash of the plan and of what it interrupts, for O(approve).
   returned: success

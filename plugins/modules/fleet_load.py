@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documentation of an action that runs on the controller; the code is in plugins/action."""
+"""The documentation of the action fleet_load, which runs on the controller; its code is in plugins/action."""
 
 from __future__ import annotations
 

@@ -75,48 +75,17 @@ plan:
   sample: ["~ sysctl   net.ipv4.conf.veth1.proxy_arp  0  ->  1"]
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import sysctl
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
-from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Sysctl
-
-
-def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
-    """Return the settings to make; raise ValueError for a setting that the interface does not have."""
-    if params["interface"] == "all" and params["proxy_delay"] is not None:
-        raise ValueError("interface all has no proxy_delay. Set it on default, or on each interface.")
-    return [
-        Sysctl(key, str(int(params[name])))
-        for name, key in report.interface_settings(params["interface"]).items()
-        if params[name] is not None
-    ]
-
-
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
-    desired = wanted(params)
-    return [Part(sysctl, sysctl.diff(desired, sysctl.observe(kernel, desired)))]
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import interface_sysctl
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "interface": {"type": "str", "required": True},
-            "forwarding": {"type": "bool"},
-            "proxy_arp": {"type": "bool"},
-            "proxy_delay": {"type": "int"},
-            "rp_filter": {"type": "int", "choices": [0, 1, 2]},
-            "accept_local": {"type": "bool"},
-            "send_redirects": {"type": "bool"},
-        },
-        required_one_of=[("forwarding", "proxy_arp", "proxy_delay", "rp_filter", "accept_local", "send_redirects")],
-        supports_check_mode=True,
-    )
-    standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))
+    """Run the module interface_sysctl on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    interface_sysctl.run(AnsibleModule(**interface_sysctl.SPEC.options()))
 
 
 if __name__ == "__main__":

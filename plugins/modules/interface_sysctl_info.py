@@ -39,22 +39,17 @@ settings:
   sample: {forwarding: 1, proxy_arp: 0, rp_filter: 2}
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
-
-
-def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
-    keys = report.interface_settings(params["interface"])
-    found = {name: here.kernel.sysctl_read(key) for name, key in keys.items()}
-    return {"settings": {name: None if value is None else int(value) for name, value in found.items()}}
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import interface_sysctl_info
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={"interface": {"type": "str", "required": True}}, supports_check_mode=True)
-    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
+    """Run the module interface_sysctl_info on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    interface_sysctl_info.run(AnsibleModule(**interface_sysctl_info.SPEC.options()))
 
 
 if __name__ == "__main__":

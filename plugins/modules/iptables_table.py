@@ -82,60 +82,17 @@ plan:
   sample: ["+ iptables nat cali-nat-outgoing  2 rules"]
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
-from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Hook, IptablesTable
-
-
-def wanted(params: t.Mapping[str, t.Any]) -> IptablesTable:
-    """Return the table to make.
-
-    Raise ValueError for a chain that cannot belong to the collection, and for rules that are not a list.
-    """
-    chains: dict[str, tuple[str, ...]] = {}
-    for name, rules in params["chains"].items():
-        if not name.startswith(iptables.PREFIX) or len(name) > 28:
-            raise ValueError(
-                f"chains: {name} cannot be a chain of the collection. Those begin with {iptables.PREFIX} and have at "
-                "most 28 characters. Rename it."
-            )
-        if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
-            raise ValueError(f"chains: {name} is not a list of rules. Write each rule as one text.")
-        chains[name] = tuple(rules)
-    hooks = tuple(Hook(entry["chain"], entry["rule"]) for entry in params["hooks"])
-    return IptablesTable(params["table"], chains, hooks, params["family"])
-
-
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
-    desired = [wanted(params)] if params["state"] == "present" else []
-    table, family = params["table"], params["family"]
-    observed = iptables.observe(kernel, desired or [IptablesTable(table, family=family)])
-    return [Part(iptables, iptables.diff(desired, observed.only(table, family)))]
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import iptables_table
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw"], "default": "filter"},
-            "family": {"type": "int", "choices": [4, 6], "default": 4},
-            "chains": {"type": "dict", "default": {}},
-            "hooks": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {"chain": {"type": "str", "required": True}, "rule": {"type": "str", "required": True}},
-            },
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        },
-        supports_check_mode=True,
-    )
-    standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))
+    """Run the module iptables_table on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    iptables_table.run(AnsibleModule(**iptables_table.SPEC.options()))
 
 
 if __name__ == "__main__":

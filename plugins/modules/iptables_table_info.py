@@ -45,27 +45,17 @@ tables:
   sample: {nat: {cali-nat-outgoing: ["-A cali-nat-outgoing -d 10.244.0.0/16 -j RETURN"]}}
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
-
-
-def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
-    found = report.tables(here.kernel, params["family"])
-    return {"tables": {name: chains for name, chains in found.items() if params["table"] in (None, name)}}
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import iptables_table_info
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "table": {"type": "str", "choices": ["filter", "nat", "mangle", "raw"]},
-            "family": {"type": "int", "choices": [4, 6], "default": 4},
-        },
-        supports_check_mode=True,
-    )
-    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
+    """Run the module iptables_table_info on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    iptables_table_info.run(AnsibleModule(**iptables_table_info.SPEC.options()))
 
 
 if __name__ == "__main__":

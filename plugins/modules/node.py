@@ -145,6 +145,27 @@ options:
     description:
       - Name of this change, with which it is confirmed. Filled in by the action.
     type: str
+  settle:
+    description:
+      - Look for RV(settled) on a host that needed no change, outside of check mode.
+    type: bool
+    default: false
+  sample:
+    description:
+      - For O(settle), the largest number of paths to probe; V(0) probes all.
+    type: int
+    default: 0
+  absent_nodes:
+    description:
+      - For O(settle), nodes that do not take part in the run. Sessions with them and their routes may be missing.
+        Filled in by the action.
+    type: list
+    elements: str
+    default: []
+  targets:
+    description:
+      - For O(settle), what to probe, packed. Filled in by the action.
+    type: str
 seealso:
   - module: baremetal.host_routing.node_confirm
   - module: baremetal.host_routing.node_info
@@ -239,242 +260,36 @@ unconfirmed:
   description: The change that waits for a confirmation, V("") if none does. Used by the action.
   returned: always
   type: str
+settled:
+  description:
+    - What M(baremetal.host_routing.convergence_info) found in one look and, if nothing is missing,
+      M(baremetal.host_routing.probe) after it.
+  returned: with O(settle), on a host that needed no change
+  type: dict
+  contains:
+    converged: {description: Whether nothing is missing., type: bool}
+    sessions: {description: The numbers of sessions V(expected) and V(established)., type: dict}
+    external_sessions: {description: The number of expected sessions with routers outside the fleet., type: int}
+    paths: {description: The number of addresses that were probed., type: int}
+    sent: {description: The number of probes., type: int}
+    lost: {description: The number of probes without an answer., type: int}
 confirmed:
   description: Whether the change was confirmed by a new connection.
   returned: when a change waited for that
   type: bool
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change, change_lines
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, units
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import apply, lockout_check, phases
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.comparison import Engine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.plan import ChangePlan, plan_change
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.errors import ERRORS, InTheWay
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import unconfirmed
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import File, Stored, StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "state": {"type": "dict"},
-    "fleet": {"type": "str"},
-    "observed": {"type": "str"},
-    "phase": {
-        "type": "str",
-        "choices": [str(phase) for phase in Phase],
-        "default": str(Phase.CONVERGE),
-    },
-    "pool": {"type": "str"},
-    "mode": {"type": "str", "choices": ["ipip", "ipip-crosssubnet", "vxlan", "vxlan-crosssubnet", "direct"]},
-    "by_phase": {"type": "bool", "default": False},
-    "phases": {
-        "type": "list",
-        "elements": "dict",
-        "options": {
-            "phase": {"type": "str", "required": True},
-            "state": {"type": "dict", "required": True},
-            "bird_config": {"type": "str"},
-        },
-    },
-    "bird_config": {"type": "str"},
-    "bgp_passwords": {"type": "str", "no_log": True},
-    "files": {
-        "type": "list",
-        "elements": "dict",
-        "options": {
-            "path": {"type": "str", "required": True},
-            "content": {"type": "str"},
-            "src": {"type": "str"},
-            "mode": {"type": "str", "default": "0644"},
-            "last": {"type": "bool", "default": False},
-        },
-    },
-    "units": {
-        "type": "list",
-        "elements": "dict",
-        "options": {
-            "name": {"type": "str", "required": True},
-            "enabled": {"type": "bool"},
-            "started": {"type": "bool"},
-            "masked": {"type": "bool", "default": False},
-            "bgp": {"type": "bool"},
-        },
-    },
-    "engine": {"type": "path"},
-    "engine_digest": {"type": "str"},
-    "who": {"type": "str", "default": "ansible"},
-    "generations_kept": {"type": "int", "default": 10},
-    "lock_timeout": {"type": "int", "default": 60},
-    "confirm_timeout": {"type": "int", "default": 0},
-    "change": {"type": "str"},
-}
-
-
-def target_of(params: t.Mapping[str, t.Any]) -> Stored:
-    """Return the state, bird.cfg and files to apply; raise ValueError for a state that this release cannot read."""
-    if params["state"] is None:
-        raise ValueError("state is missing. It is worked out by the module's action, on the controller.")
-    files = None
-    if params["files"] is not None:
-        files = tuple(
-            File(entry["path"], entry["content"] or "", entry["mode"], entry["last"]) for entry in params["files"]
-        )
-    state = NodeState.from_dict(params["state"])
-    return Stored(state, params["bird_config"] if state.bird else None, files, params["who"])
-
-
-def units_of(params: t.Mapping[str, t.Any]) -> tuple[units.WantedUnit, ...]:
-    """Return the units that have something to be set."""
-    wanted = [
-        units.WantedUnit(entry["name"], entry["enabled"], entry["started"], entry["masked"])
-        for entry in params["units"] or ()
-    ]
-    return tuple(unit for unit in wanted if unit != units.WantedUnit(unit.name))
-
-
-def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[Engine]:
-    if params["engine_digest"] is None:
-        return None
-    data = None
-    if params["engine"] is not None:
-        with open(params["engine"], "rb") as stream:
-            data = stream.read()
-    return Engine(params["engine_digest"], data)
-
-
-def confirm_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> t.Optional[unconfirmed.Confirm]:
-    if params["confirm_timeout"] <= 0:
-        return None
-    own = next(iter(here.sessions()), None)
-    return unconfirmed.Confirm(params["change"] or params["who"], params["confirm_timeout"], own.text if own else "")
-
-
-def waiting_change(here: machine.Machine) -> str:
-    """Return the name of the change that waits for its confirmation, even if the change failed; "" if none waits."""
-    try:
-        pending = unconfirmed.UnconfirmedStore(here.store).load()
-    except StoreError:
-        return ""
-    return pending.change if pending else ""
-
-
-def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """Return what each phase will change, as data and in lines."""
-    plans = []
-    for entry in params["phases"] or ():
-        state = NodeState.from_dict(entry["state"])
-        stored = Stored(state, entry["bird_config"] if state.bird else None)
-        plans.append(plan_change(here, stored, passwords=passwords.unpack(params["bgp_passwords"])))
-    return [
-        {
-            "phase": entry["phase"],
-            "plan": change_lines(step),
-            "changes": changes_of(step),
-        }
-        for entry, step in zip(params["phases"] or (), phases.steps(plans))
-    ]
-
-
-def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = ()) -> str:
-    """Return the plan for people: the phases on the way, the plan's lines, then the differences of texts."""
-    node, lines = plan.target.state.node, []
-    for step in steps:
-        lines.append(
-            f"{node}  {step['phase']:<8} {_count((change['kind'], change['action']) for change in step['changes'])}"
-        )
-        lines += [f"  {line}" for line in step["plan"]]
-    head = f"{node}  {_count((change.kind, change.action) for change in plan.shown if change not in plan.cut)}"
-    lines.append(f"{head:<58} plan {plan.target.state.plan[:12]}".rstrip())
-    lines += [f"  {line}" for line in plan.lines]
-    details = [terminal_text.text(change.detail.rstrip("\n")) for change in plan.shown if change.detail]
-    return "\n".join([*lines, *details]) + "\n"
-
-
-def _count(changes: t.Iterable[tuple[str, str]]) -> str:
-    """Return the number of changes in words, from pairs (kind, action).
-
-    A session that restarts is not counted, since another change causes it.
-    """
-    count = sum(action != "=" and kind != "session" for kind, action in changes)
-    return f"{count} change{'' if count == 1 else 's'}"
-
-
-def changes_of(changes: t.Iterable[Change]) -> list[dict[str, t.Any]]:
-    return [
-        {
-            "kind": change.kind,
-            "action": change.action,
-            "subject": change.subject,
-            "before": change.before,
-            "after": change.after,
-            "note": change.note,
-            "by": "bird" if change.note == "proto bird" else "node",
-        }
-        for change in changes
-    ]
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import node
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, required_together=[("pool", "mode")], supports_check_mode=True)
-    here = machine.here(agent_start.connect)
-    steps: list[dict[str, t.Any]] = []
-    try:
-        if module.check_mode:
-            steps = phases_of(here, module.params)
-        result = apply.bring_to(
-            here,
-            target_of(module.params),
-            engine=engine_of(module.params),
-            wanted_units=units_of(module.params),
-            check=module.check_mode,
-            keep=module.params["generations_kept"],
-            lock_timeout=module.params["lock_timeout"],
-            confirm=confirm_of(here, module.params),
-            passwords=passwords.unpack(module.params["bgp_passwords"]),
-        )
-    except (*ERRORS, InTheWay, bundle.BundleError, ValueError) as error:
-        module.fail_json(msg=str(error), unconfirmed=waiting_change(here))
-    finally:
-        here.kernel.close()
-    plan = result.plan
-    answer: dict[str, t.Any] = {
-        "changed": plan.changed,
-        "plan": plan.lines,
-        "changes": changes_of(plan.shown),
-        "new": plan.stored is None,
-        "sessions_begun": plan.sessions_begun,
-        "sessions_reset": plan.sessions_reset,
-        "routes_withdrawn": plan.routes_withdrawn,
-        "kept": plan.kept,
-        "units_changed": plan.units_changed,
-        "generation": result.generation,
-        "cut": [lockout_check.sentence(change) for change in plan.cut],
-        "unconfirmed": result.unconfirmed,
-    }
-    if steps:
-        answer["phases"] = steps
-    if module._diff and plan.changed:
-        answer["diff"] = {"prepared": prepared_diff(plan, steps)}
-    for change in plan.node.problems:
-        module.warn(f"{plan.target.state.node}: {change.note}")
-    for change in plan.node.kept:
-        if change.kind == "ipset":
-            module.warn(f"{plan.target.state.node}: {change.subject}: {change.note}")
-    policy = plan.target.state.policy
-    standing = "" if policy is not None and policy.settings.cut_denied_flows else " Connections that stand go on."
-    for sentence in answer["cut"]:
-        module.warn(f"{plan.target.state.node}: {sentence}.{standing}")
-    for change in plan.news:
-        module.warn(f"{plan.target.state.node} {change.note}")
-    module.exit_json(**answer)
+    """Run the module node on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    node.run(AnsibleModule(**node.SPEC.options()))
 
 
 if __name__ == "__main__":

@@ -63,60 +63,17 @@ generation:
   type: int
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
-    KernelError,
-    MissingLibrary,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import confirmation
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.atomic_file import FileError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.lock import LockError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import UnconfirmedStore
-
-NOTHING = "nothing"
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "change": {"type": "str"},
-    "same_connection": {"type": "bool", "default": False},
-    "generations_kept": {"type": "int", "default": 10},
-    "lock_timeout": {"type": "int", "default": 60},
-}
-
-
-def run(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
-    pending = UnconfirmedStore(here.store).load()
-    change = params["change"] or (pending.change if pending else "")
-    if not change:
-        return {"changed": False, "outcome": NOTHING, "news": "", "generation": None}
-    if check:
-        waits = pending is not None and pending.change == change
-        return {"changed": waits, "outcome": confirmation.CONFIRMED, "news": "", "generation": None}
-    own = None if params["same_connection"] else next(iter(here.sessions()), None)
-    answer = confirmation.confirm(
-        here, change, own.text if own else "", params["generations_kept"], params["lock_timeout"]
-    )
-    return {
-        "changed": pending is not None and answer.outcome == confirmation.CONFIRMED,
-        "outcome": answer.outcome,
-        "news": answer.news.sentence if answer.news else "",
-        "generation": answer.generation,
-    }
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import node_confirm
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
-    here = machine.here()
-    try:
-        answer = run(here, module.params, module.check_mode)
-    except (KernelError, MissingLibrary, LockError, StoreError, FileError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
-    module.exit_json(**answer)
+    """Run the module node_confirm on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    node_confirm.run(AnsibleModule(**node_confirm.SPEC.options()))
 
 
 if __name__ == "__main__":

@@ -174,100 +174,17 @@ bgp:
   sample: {running: true, version: 2.0.12, sessions: [{name: Mesh_10_10_1_12, bgp_state: Established}]}
 """
 
-import dataclasses
-import typing as t
-from types import MappingProxyType
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import IpamUnreadable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import session_passwords
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import observe, packages
-from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight.files import Files
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-
-SUBSETS = ["preflight", "packages", "state", "engine", "generations", "generation"]
-SUBSETS += ["blocks", "ipam", "devices", "routes", "workloads", "bgp"]
-QUICK = [name for name in SUBSETS if name not in ("preflight", "packages", "generation")]
-
-
-def gather(
-    here: machine.Machine,
-    subsets: t.Collection[str],
-    generation: t.Optional[int],
-    policy: bool = True,
-    given: t.Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, t.Any]:
-    store = Store(here.store)
-    result: dict[str, t.Any] = {}
-    stored = store.load() if {"state", "blocks", "workloads"} & set(subsets) else None
-    if "state" in subsets:
-        result["state"] = told(stored.state, policy) if stored else None
-        result["complete"] = stored.complete if stored else False
-        result["passwords_changed"] = session_passwords.outdated(here, given)
-    if "engine" in subsets:
-        # A damaged engine counts as none: the node module then brings it again.
-        result["engine_digest"] = None if bundle.damage(here.engine) else bundle.installed_digest(here.engine)
-    if "preflight" in subsets:
-        result["preflight"] = observe.observe(here.kernel, here.root)
-        result["missing_packages"] = result["preflight"]["missing_packages"]
-    elif "packages" in subsets:
-        result["missing_packages"] = packages.missing(packages.of_node(Files(here.root)))
-    if "generations" in subsets:
-        result["generations"] = [entry._asdict() for entry in store.generations()]
-    if "generation" in subsets and generation is not None:
-        result["generation"] = with_packed_policy(store.generation(generation))
-    if "blocks" in subsets:
-        result["blocks"] = report.blocks(stored)
-    if "ipam" in subsets:
-        result["ipam"] = report.ipam(here)
-    if "devices" in subsets:
-        result["devices"] = report.devices(here.kernel)
-    if "routes" in subsets:
-        result["routes"] = report.routes(here.kernel)
-    if "workloads" in subsets:
-        result["workloads"] = report.workloads(here.kernel, stored.state if stored else None)
-    if "bgp" in subsets:
-        result["bgp"] = report.bgp(here)
-    return result
-
-
-def told(state: NodeState, policy: bool) -> dict[str, t.Any]:
-    return (state if policy else dataclasses.replace(state, policy=None)).to_wire()
-
-
-def with_packed_policy(generation: dict[str, t.Any]) -> dict[str, t.Any]:
-    state = generation.get("state")
-    if not isinstance(state, dict) or "policy" not in state:
-        return generation
-    return {**generation, "state": {**state, "policy": packed_json.pack(state["policy"])}}
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import node_info
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "gather": {"type": "list", "elements": "str", "choices": SUBSETS, "default": QUICK},
-            "generation": {"type": "int"},
-            "policy": {"type": "bool", "default": True},
-            "bgp_passwords": {"type": "str", "no_log": True},
-        },
-        supports_check_mode=True,
-    )
-    here = machine.here()
-    params = module.params
-    try:
-        given = passwords.unpack(params["bgp_passwords"])
-        result = gather(here, params["gather"], params["generation"], params["policy"], given)
-    except (StoreError, IpamUnreadable, KernelError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
-    module.exit_json(changed=False, **result)
+    """Run the module node_info on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    node_info.run(AnsibleModule(**node_info.SPEC.options()))
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ sent:
   returned: always
   type: int
 lost:
-  description: Probes that no target answered.
+  description: Probes without an answer.
   returned: always
   type: int
 watch:
@@ -192,142 +192,17 @@ watch:
       sample: 51.3
 """
 
-import time
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import probing, watch
-
-Found = dict[str, t.Any]
-
-# Probes per second to each target, and to all of them together, while a change soaks.
-_ALONE = 10
-_BESIDE_A_WATCH = 1
-_TOGETHER = 200
-
-
-def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_second: int) -> list[Found]:
-    """Probe the targets and return what was found.
-
-    Probe for `seconds` at `a_second` probes per second, or `count` times. Targets with a loss are probed again, in up
-    to `attempts` rounds.
-    """
-    count, interval = params["count"], params["interval"] / 1000
-    if params["seconds"] and targets:
-        count = max(1, int(params["seconds"] * min(a_second, _TOGETHER / len(targets))))
-        interval = params["seconds"] / count
-    answers: list[probing.ProbeResult] = []
-    missing = list(range(len(targets)))
-    for dummy in range(max(1, params["attempts"])):
-        again = [targets[number] for number in missing]
-        found = probing.probe(again, count, interval, params["timeout"] / 1000, params["mark"], params["source"])
-        latest = dict(zip(missing, found))
-        answers = [latest.get(number) or answers[number] for number in range(len(targets))]
-        missing = [number for number in missing if latest[number].lost]
-        if not missing:
-            break
-    return [{**answer._asdict(), "lost": answer.lost} for answer in answers]
-
-
-def start(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], found: t.Sequence[Found]) -> Found:
-    if not found or any(entry["lost"] for entry in found):
-        return {"running": False, "reason": "not all targets answered" if found else "there is nothing to watch"}
-    # Small probes: before and after the routes are replaced, the largest size that passes differs.
-    watch.start([probing.Target(target.address, name=target.name) for target in targets], params["limit"])
-    return {"running": True, "reason": "", "interval": round(watch.interval(len(targets)) * 1000, 1)}
-
-
-def collect(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target]) -> tuple[list[Found], Found]:
-    running = watch.running()
-    until = time.monotonic() + params["seconds"]
-    found = send(params, targets, _ALONE if running is None else _BESIDE_A_WATCH)
-    time.sleep(max(0.0, until - time.monotonic()))  # the last probe is sent before the last second is over
-    report = watch.collect(running)
-    state = report["state"] if report else None
-    if state == "stopped" and running is None:
-        state = None  # left by an earlier collection
-    reasons = {
-        None: "no watch was running",
-        "running": "the watch was killed",
-        "ended": "the watch came to its limit before",
-    }
-    about: Found = {"running": False, "complete": state == "stopped", "reason": reasons.get(state, "")}
-    if report and state in ("stopped", "ended"):
-        about.update({key: report[key] for key in ("seconds", "interval", "resolution")})
-        watched = {(entry["name"], entry["address"]): entry for entry in report["targets"]}
-        found = [together(entry, watched.get((entry["name"], entry["address"]))) for entry in found]
-    return found, about
-
-
-def together(sent: Found, watched: t.Optional[Found]) -> Found:
-    """Return one entry for a target, from the probes of full size and those of the watch."""
-    if watched is None:
-        return {**sent, "silent": 0.0}
-    both: Found = {key: sent[key] + watched[key] for key in ("sent", "received", "lost")}
-    reasons = [watched["reason"]] if watched["lost"] else []
-    if sent["lost"]:
-        reasons.append(f"in full size {sent['reason']}")
-    return {
-        **sent,
-        **both,
-        "longest_gap": watched["longest_gap"] or sent["longest_gap"],
-        "silent": watched["silent"],
-        "reason": "; ".join(reasons),
-    }
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import probe
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "targets": {
-                "type": "list",
-                "elements": "dict",
-                "options": {
-                    "address": {"type": "str", "required": True},
-                    "name": {"type": "str", "default": ""},
-                    "size": {"type": "int", "default": 84},
-                },
-            },
-            "fleet": {"type": "str"},
-            "observed": {"type": "str"},
-            "proof": {"type": "bool", "default": False},
-            "sample": {"type": "int", "default": 0},
-            "seconds": {"type": "int", "default": 0},
-            "watch": {"type": "str", "choices": ["start", "collect", "stop"]},
-            "limit": {"type": "int", "default": 600},
-            "count": {"type": "int", "default": 3},
-            "interval": {"type": "int", "default": 200},
-            "timeout": {"type": "int", "default": 1000},
-            "attempts": {"type": "int", "default": 1},
-            "mark": {"type": "int", "default": 0},
-            "source": {"type": "str", "default": ""},
-        },
-        required_one_of=[("targets", "fleet", "watch")],
-        supports_check_mode=True,
-    )
-    params = module.params
-    targets = [probing.Target(entry["address"], entry["size"], entry["name"]) for entry in params["targets"] or ()]
-    wanted = None if module.check_mode else params["watch"]
-    answer: Found = {}
-    found: list[Found] = []
-    try:
-        if wanted == "collect":
-            found, answer["watch"] = collect(params, targets)
-        elif wanted == "stop":
-            answer["watch"] = {"running": False, "reason": "stopped" if watch.stop() else "there was none"}
-        else:
-            found = send(params, targets, _ALONE)
-            if wanted == "start":
-                answer["watch"] = start(params, targets, found)
-    except probing.ProbeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=False,
-        targets=found,
-        sent=sum(entry["sent"] for entry in found),
-        lost=sum(entry["lost"] for entry in found),
-        **answer,
-    )
+    """Run the module probe on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    probe.run(AnsibleModule(**probe.SPEC.options()))
 
 
 if __name__ == "__main__":

@@ -80,55 +80,16 @@ changes:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import agent_start
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import change_lines
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.errors import ERRORS
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import endpoint_sync
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import sentences
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import remote_endpoints
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "exchange": {"type": "str"},
-            "told": {"type": "dict"},
-            "nodes": {"type": "list", "elements": "str"},
-            "who": {"type": "str", "default": "ansible"},
-            "lock_timeout": {"type": "int", "default": 60},
-        },
-        required_together=[("told", "nodes")],
-        required_one_of=[("exchange", "told")],
-        mutually_exclusive=[("exchange", "told")],
-        supports_check_mode=True,
-    )
-    here = machine.here(agent_start.connect)
-    try:
-        taken = endpoint_sync.take(
-            here,
-            module.params["told"] or {},
-            module.params["nodes"] or [],
-            who=module.params["who"],
-            check=module.check_mode,
-            lock_timeout=module.params["lock_timeout"],
-        )
-    except ValueError as error:
-        module.fail_json(msg=f"told: {error}. Tell what remote_endpoints_info of this release returned.")
-    except ERRORS as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
-    for sentence in sentences(taken.left_out):
-        module.warn(sentence)
-    lines = change_lines(taken.changes)
-    answer = {
-        "changed": taken.changed,
-        "plan": lines,
-        "changes": [{"action": change.action, "subject": change.subject} for change in taken.changes],
-    }
-    if module._diff and lines:
-        answer["diff"] = {"prepared": "".join(f"{line}\n" for line in lines)}
-    module.exit_json(**answer)
+    """Run the module remote_endpoints on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    remote_endpoints.run(AnsibleModule(**remote_endpoints.SPEC.options()))
 
 
 if __name__ == "__main__":

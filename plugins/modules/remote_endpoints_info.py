@@ -52,56 +52,17 @@ known:
   sample: {node2: {collected: "2026-11-22T06:00:00Z", endpoints: 3, digest: 1f2e3d4c5b6a7988}}
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import endpoint_sync
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import (
-    Known,
-    RemoteUnreadable,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.remote_endpoints import known as on_disk
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import StoreError
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import (
-    Collected,
-    RemoteEndpoints,
-)
-
-
-def known(remote: RemoteEndpoints) -> dict[str, t.Any]:
-    return {
-        node: {"collected": told.when, "endpoints": len(told.endpoints), "digest": told.digest}
-        for node, told in remote.nodes.items()
-    }
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import remote_endpoints_info
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    here = machine.here()
-    kept = Known()
-    try:
-        node, endpoints, problems = endpoint_sync.own(here)
-    except StoreError as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
-    try:
-        kept = on_disk(here.store)
-    except RemoteUnreadable as error:
-        problems = [*problems, str(error)]
-    if kept.left_out:
-        problems = [*problems, kept.problem(here.store)]
-    for problem in problems:
-        module.warn(problem)
-    module.exit_json(
-        changed=False,
-        node=node,
-        endpoints=to_plain(endpoints),
-        digest=Collected("", endpoints).digest,
-        known=known(kept.remote),
-    )
+    """Run the module remote_endpoints_info on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    remote_endpoints_info.run(AnsibleModule(**remote_endpoints_info.SPEC.options()))
 
 
 if __name__ == "__main__":

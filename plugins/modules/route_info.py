@@ -51,46 +51,17 @@ routes:
   sample: [{destination: 10.244.7.0/26, gateway: 10.10.1.12, device: tunl0, onlink: true, protocol: bird}]
 """
 
-import ipaddress
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import family_of, inside
-from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
-
-
-def _network(text: str) -> str:
-    try:
-        return str(ipaddress.IPv6Network(text) if family_of(text) == 6 else ipaddress.IPv4Network(text))
-    except ValueError as error:
-        version, example = ("IPv6", "fd00:10:244::40/122") if family_of(text) == 6 else ("IPv4", "10.244.3.0/26")
-        raise ValueError(f"prefix is not an {version} network: {error}. Write it as {example}.") from None
-
-
-def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
-    found = report.routes(here.kernel, params["table"], params["protocol"])
-    if params["prefix"] is not None:
-        outer = _network(params["prefix"])
-        found = [entry for entry in found if inside(entry["destination"], outer)]
-    return {"routes": found}
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import route_info
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "prefix": {"type": "str"},
-            "protocol": {
-                "type": "list",
-                "elements": "str",
-                "choices": ["calico", "bird"],
-                "default": ["calico", "bird"],
-            },
-            "table": {"type": "int", "default": 254},
-        },
-        supports_check_mode=True,
-    )
-    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
+    """Run the module route_info on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    route_info.run(AnsibleModule(**route_info.SPEC.options()))
 
 
 if __name__ == "__main__":

@@ -52,40 +52,16 @@ kept:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import change_lines
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, teardown
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.errors import ERRORS
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import teardown
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "who": {"type": "str", "default": "ansible"},
-            "lock_timeout": {"type": "int", "default": 60},
-        },
-        supports_check_mode=True,
-    )
-    here = machine.here()
-    try:
-        plan = teardown.tear_down(
-            here,
-            who=module.params["who"],
-            check=module.check_mode,
-            lock_timeout=module.params["lock_timeout"],
-        )
-    except ERRORS as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
-    lines = change_lines(plan.shown)
-    answer = {
-        "changed": bool(plan.changes),
-        "plan": lines,
-        "kept": [f"{change.subject} {change.note}" for change in plan.node.kept],
-    }
-    if module._diff and plan.changes:
-        answer["diff"] = {"prepared": "".join(f"{line}\n" for line in lines)}
-    module.exit_json(**answer)
+    """Run the module teardown on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    teardown.run(AnsibleModule(**teardown.SPEC.options()))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ module: tunnel_device_info
 short_description: Read the tunnel devices
 version_added: 0.1.0
 description:
-  - Returns C(tunl0) and C(vxlan.calico) with their addresses, and the latter's entries for other nodes.
+  - Returns C(tunl0), C(vxlan.calico) and C(vxlan-v6.calico) with their addresses, and the entries of the VXLAN devices
+    for other nodes.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
 extends_documentation_fragment:
@@ -33,20 +34,17 @@ devices:
   sample: [{name: vxlan.calico, mtu: 1450, up: true, remotes: [{address: 10.10.1.12, mac: "66:8d:1b:4f:f3:44"}]}]
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
-
-
-def look(here: machine.Machine) -> dict[str, t.Any]:
-    return {"devices": report.tunnels(here.kernel)}
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import tunnel_device_info
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    standalone_module.run_info(module, machine.here(), look)
+    """Run the module tunnel_device_info on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    tunnel_device_info.run(AnsibleModule(**tunnel_device_info.SPEC.options()))
 
 
 if __name__ == "__main__":

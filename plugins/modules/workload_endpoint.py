@@ -105,96 +105,17 @@ interface:
   sample: cali717821d73f3
 """
 
-import ipaddress
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import route, sysctl, workload
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import Kernel
-from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import Part
-from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import (
-    endpoint_routes,
-    endpoint_sysctls,
-)
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
-
-
-def endpoint_of(params: t.Mapping[str, t.Any]) -> VethEndpoint:
-    interface = params["interface"] or naming.interface_name(params["namespace"], params["name"])
-    return VethEndpoint(
-        name=params["name"],
-        interface=naming.check_device_name(interface, "interface"),
-        address=_address(params, "address", ipaddress.IPv4Address, "172.19.1.2"),
-        address6=_address(params, "address_ipv6", ipaddress.IPv6Address, "fd00:19::2"),
-        mtu=params["mtu"],
-        pool="",
-        namespace=params["namespace"],
-        netns=params["netns"] or params["name"],
-        peer_interface=naming.check_device_name(params["peer_interface"], "peer_interface"),
-    )
-
-
-def _address(params: t.Mapping[str, t.Any], option: str, read: t.Callable[[str], t.Any], example: str) -> str:
-    """Return the address as the kernel writes it, "" without one; raise ValueError for an invalid one."""
-    try:
-        return str(read(params[option])) if params[option] else ""
-    except ValueError:
-        version = "IPv6" if option == "address_ipv6" else "IPv4"
-        raise ValueError(f"{option}: {params[option]} is not an {version} address. Write it as {example}.") from None
-
-
-def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
-    endpoint = endpoint_of(params)
-    found = workload.observe(kernel, [endpoint])
-    if params["state"] == "absent":
-        name = workload.identity(endpoint)
-        gone = {key: have for key, have in workload.observe(kernel, []).items() if key == name}
-        links = {have.link.name for have in gone.values() if have.link is not None}
-        routes = {key: have for key, have in route.observe(kernel, []).items() if have.device in links}
-        return [Part(workload, workload.diff([], gone)), Part(route, route.diff([], routes))]
-    pairs = workload.diff([endpoint], {endpoint.interface: found[endpoint.interface]})
-    made = [Part(workload, pairs)]
-    anew = workload.recreated(pairs)
-    settings = endpoint_sysctls(endpoint)
-    if not params["routed"]:  # what protects the host is there in either case
-        settings = tuple(setting for setting in settings if setting.key.endswith("/rp_filter"))
-    have = dict.fromkeys((setting.key for setting in settings), None) if anew else sysctl.observe(kernel, settings)
-    # Also without settings, since the host end is set up after this step.
-    made.append(Part(sysctl, sysctl.diff(settings, have)))
-    if params["routed"]:
-        wanted = list(endpoint_routes(endpoint))
-        routes = {key: value for key, value in route.observe(kernel, wanted).items() if value.device not in anew}
-        made.append(Part(route, [c for c in route.diff(wanted, routes) if c.action != "-"]))
-    return made
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import workload_endpoint
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "required": True},
-            "namespace": {"type": "str", "default": "default"},
-            "address": {"type": "str"},
-            "address_ipv6": {"type": "str"},
-            "netns": {"type": "str"},
-            "interface": {"type": "str"},
-            "peer_interface": {"type": "str", "default": "eth0"},
-            "mtu": {"type": "int", "default": 1500},
-            "routed": {"type": "bool", "default": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        },
-        required_if=[("state", "present", ["address", "address_ipv6"], True)],
-        supports_check_mode=True,
-    )
-    try:
-        interface = endpoint_of(module.params).interface
-    except ValueError as error:
-        module.fail_json(msg=str(error))
-    standalone_module.run_change(
-        module, machine.here(), lambda kernel: steps(module.params, kernel), interface=interface
-    )
+    """Run the module workload_endpoint on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    workload_endpoint.run(AnsibleModule(**workload_endpoint.SPEC.options()))
 
 
 if __name__ == "__main__":

@@ -45,21 +45,17 @@ workloads:
     addresses: {description: Addresses that are routed to it., type: list, elements: str, sample: [172.19.1.2/32]}
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import standalone_module
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine, report
-
-
-def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
-    found = report.endpoints(here.kernel)
-    return {"workloads": [entry for entry in found if params["name"] in (None, entry["name"])]}
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.objects import workload_endpoint_info
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={"name": {"type": "str"}}, supports_check_mode=True)
-    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))
+    """Run the module workload_endpoint_info on a host to which Ansible has sent this file.
+
+    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
+    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    """
+    workload_endpoint_info.run(AnsibleModule(**workload_endpoint_info.SPEC.options()))
 
 
 if __name__ == "__main__":

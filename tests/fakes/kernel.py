@@ -8,9 +8,10 @@ disappears takes its routes, addresses and neighbours along. IPv6 addresses disa
 IPv6 is disabled. tunl0 cannot be deleted. Sysctls exist as long as their interface. Rules are not returned in the form
 in which they were written. The same test suite runs on it and on LinuxKernel, which keeps both alike.
 
-For tests: `fail_next` makes one operation fail. `watch` sets a function that is called after every write, with the
-namespace that was written. `violations` lists what no driver may ever do. `sockets` says how many sockets use an
-address. `kinds` and `programs` say what the machine has.
+For tests: `fail_next` makes one operation fail. `watch` sets a function that is called with the written namespace after
+each write, except those of tracked connections. `violations` has a text for each write that turned proxy_arp on while
+proxy_delay was not 0. `sockets` maps an address to the number of sockets that use it. `kinds` and `programs` are the
+kinds of devices and the programs that the machine has.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class _Link:
 
 
 def _socket(link: t.Union[_Link, port.NewLink]) -> tuple[t.Any, ...]:
-    """Return the values by which a VXLAN receives packets; no two devices may have the same."""
+    """Return (VNI, UDP port, whether it uses IPv6) of a VXLAN device; in a namespace each device has another result."""
     return link.vni, link.port, ":" in (link.local or "")
 
 
@@ -156,10 +157,12 @@ class FakeKernel:
         self.machine.watch = callback
 
     def fail_next(self, operation: str, number: int, match: str = "") -> None:
-        """Let the next call of a method fail with this errno.
+        """Let the next call of the method named `operation` raise KernelError with the errno `number`.
 
-        For route_batch, one operation of it fails. `operation` is the method's name. If `match` is not "", only a call
-        about an object of this name fails.
+        Methods that do not call `_may_fail`, such as `links` and most others that only read, never fail. Later calls
+        succeed. route_batch returns a RouteFailure for one of its operations instead, and run returns code 1. If
+        `match` is not "", only a call about this object fails: its device, address, destination, MAC address, rule
+        priority, sysctl key, namespace or program is `match`.
         """
         self.machine.failures.append((operation, number, match))
 
@@ -178,7 +181,10 @@ class FakeKernel:
             self.machine.watch(self)
 
     def snapshot(self) -> t.Any:
-        """Return the state of this namespace and of those below it, without indexes, in a form to compare with `==`."""
+        """Return the state of this namespace, without the indexes of links, in a form to compare with `==`.
+
+        For the host's own namespace the state includes that of all named namespaces.
+        """
         return {
             "links": [dataclasses.replace(link, index=0, peer_index=0) for link in self.links()],
             "addresses": sorted(self.addresses() + self.addresses(family=6)),
@@ -198,10 +204,9 @@ class FakeKernel:
     # ---- links
 
     def _make(self, link: _Link, ipv6: bool = True) -> _Link:
-        """Add a device and its sysctls.
+        """Add a device and its sysctls, give it the next index, and return it.
 
-        Return it. With `ipv6` False it has no IPv6 until its MTU changes or it comes up (addrconf_notify of the
-        kernel).
+        With `ipv6` False it has no IPv6 until its MTU changes or it comes up (addrconf_notify of the kernel).
         """
         link.index = self._next_index
         self._next_index += 1
@@ -349,7 +354,7 @@ class FakeKernel:
         if not link.kind:
             raise port.KernelError(errno.EOPNOTSUPP, operation)
         if link.kind == "ipip" and name == "tunl0":
-            return  # For its fallback device the kernel reports success and does nothing.
+            return  # The kernel does not delete tunl0, the module's own device, and reports success.
         self._drop(link)
         if link.peer is not None and link.peer.home is not None:
             link.peer.home._drop(link.peer)
@@ -405,7 +410,7 @@ class FakeKernel:
 
     def _connect(self, address: port.InterfaceAddress) -> None:
         if ":" in address.address:
-            # A /128 gets such a route as well. The kernel's own IPv6 routes have this metric.
+            # A /128 gets a connected route as well. 256 is the metric of the kernel's own IPv6 routes.
             key = (254, self._connected(address)[1], 256)
             attributes = port.RouteAttributes(device=address.device, protocol=port.PROTOCOL_KERNEL, metric=256)
             self._routes.setdefault(key, attributes)
@@ -500,7 +505,7 @@ class FakeKernel:
         action, destination, wanted = operation
         words = f"{action} route {destination}"
         family6 = ":" in destination
-        if family6:  # Store it in the form in which the kernel shows it.
+        if family6:  # Store the route in the form in which the kernel shows it.
             wanted = wanted._replace(metric=wanted.metric or port.METRIC_IPV6, scope=port.SCOPE_UNIVERSE)
             wanted = wanted._replace(device=None if wanted.type in _NOWHERE else wanted.device)
         key = (wanted.table, destination, wanted.metric)
@@ -545,9 +550,10 @@ class FakeKernel:
         )
 
     def _is_elsewhere(self, gateway: str, device: t.Optional[str]) -> bool:
-        """Return whether an IPv6 address is directly reached through another device.
+        """Return whether a route without gateway leads to the IPv6 address `gateway` through a device except `device`.
 
-        The kernel then refuses it as a gateway on this device.
+        The kernel then refuses `gateway` for a route through `device`. For a link-local address the result is False,
+        because such addresses are on every device.
         """
         if ipaddress.ip_address(gateway).is_link_local:
             return False
@@ -673,6 +679,7 @@ class FakeKernel:
         return hash(frozenset(self.routes(protocol=protocol) + self.routes(protocol=protocol, family=6)))
 
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
+        self._may_fail("conntrack_flush", "", f"delete tracked connections of {', '.join(sorted(addresses))}")
         connections = self.machine.connections
         self.machine.connections = [found for found in connections if not {*addresses} & {*found}]
         return len(connections) - len(self.machine.connections)
@@ -681,6 +688,8 @@ class FakeKernel:
         return iter(list(self.machine.tracked))
 
     def connections_mark(self, connections: t.Collection[port.Connection], bits: int, marked: bool) -> int:
+        self._may_fail("connections_mark", "", f"mark {len(connections)} tracked connections")
+
         def changed(one: port.Connection) -> port.Connection:
             return one._replace(mark=one.mark & ~bits | (bits if marked else 0)) if one in connections else one
 

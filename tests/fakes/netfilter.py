@@ -46,7 +46,7 @@ Tables = dict[str, dict[str, list[str]]]
 class _Refused(Exception):
     """A refused line.
 
-    `late` says that not the program, which names the line, refused it, but the kernel, at the end.
+    `late` is False if the program refused the line, which it names, and True if the kernel did at the end.
     """
 
     def __init__(self, words: str, late: bool = False) -> None:
@@ -64,7 +64,8 @@ class FakeSet(t.NamedTuple):
 class FakeNetfilter:
     """The rules and sets of one network namespace.
 
-    `default` is the backend of `iptables` without a suffix. `generation` counts the transactions of nftables.
+    `default` is the backend of `iptables` without a suffix, "nft" or "legacy". `generation` starts at 1 and counts the
+    restores with the nft backend that have more than two lines.
     """
 
     def __init__(self) -> None:
@@ -76,7 +77,11 @@ class FakeNetfilter:
         self.sets: dict[str, FakeSet] = {}
 
     def snapshot(self) -> dict[str, t.Any]:
-        """Return a copy of all tables and sets that can be compared with `==`."""
+        """Return {"tables": ..., "sets": ...}: a copy of all tables and sets that can be compared with `==`.
+
+        "tables" maps "backend program table", such as "nft iptables filter", to a mapping from chain to rules. "sets"
+        maps a name to (type, family, maxelem, sorted members).
+        """
         return {
             "tables": {
                 f"{backend} {program} {name}": chains
@@ -90,7 +95,7 @@ class FakeNetfilter:
         }
 
     def legacy_sizes(self) -> t.Hashable:
-        """Return (program, table, number of rules of each chain) for each table of the legacy backend."""
+        """Return (program, table, ((chain, number of its rules), ...)) for each table of the legacy backend."""
         return tuple(
             (program, table, tuple((chain, len(rules)) for chain, rules in sorted(chains.items())))
             for (backend, program), tables in sorted(self.tables.items())
@@ -99,9 +104,10 @@ class FakeNetfilter:
         )
 
     def run(self, argv: t.Sequence[str], stdin: str, written: t.Callable[[], None]) -> t.Optional[Completed]:
-        """Return the result of a program of iptables or ipset, or None for any other program or an unknown option.
+        """Return the result of a save, a restore, `iptables... -V` or ipset, or None for anything else.
 
-        `written` is called after each write.
+        Input that is refused raises nothing: the result has a code other than 0. `written` is called after each write:
+        after a restore of tables that succeeded, and after each accepted line of ipset.
         """
         if argv[0] == "ipset":
             return self._ipset(argv, stdin, written)
@@ -198,7 +204,7 @@ class FakeNetfilter:
             raise _Refused(f"unknown option {command}")
 
     def _normal(self, rule: str, table: str) -> str:
-        """Return a rule as iptables-save prints it: addresses and protocol come before matches and our comment.
+        """Return a rule as iptables-save prints it: addresses, interfaces and protocol come before all other words.
 
         Raise _Refused for a rule that the program or the kernel refuses.
         """
@@ -313,7 +319,10 @@ def _copy(tables: Tables) -> Tables:
 
 
 def _member(text: str, into: FakeSet) -> str:
-    """Return a member as `ipset save` prints it. Raise _Refused if it has not the set's type and family."""
+    """Return a member as `ipset save` prints it.
+
+    Raise _Refused if it does not have the set's type and family, or if its prefix length is 0.
+    """
     address, comma, rest = text.partition(",")
     try:
         network = ipaddress.ip_network(address, strict=False)

@@ -13,7 +13,7 @@ import sys
 import typing as t
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-#: The folder of programs in the environment of the tests.
+#: The folder with the programs of the Python environment that runs the tests.
 BIN = pathlib.Path(sys.executable).parent
 PIPELINED = {"ANSIBLE_PIPELINING": "1"}
 
@@ -25,9 +25,10 @@ def play(
     timeout: float = 120,
     environment: t.Optional[t.Mapping[str, str]] = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a playbook without colours; return the finished process.
+    """Run a playbook without colours; return the finished process, whatever its exit status.
 
-    `playbook` is a path from the repository's root, `timeout` is in seconds.
+    `playbook` is a path from the repository's root. `environment` is added to this process's. Raise
+    subprocess.TimeoutExpired after `timeout` seconds.
     """
     return subprocess.run(
         [BIN / "ansible-playbook", playbook, "-i", inventory, *options],
@@ -41,7 +42,11 @@ def play(
 
 
 def play_on_simulated_hosts(playbook: str, inventory: pathlib.Path, *options: str) -> str:
-    """Run one of the playbooks (such as `site`) and return its output without line breaks; check that it succeeds."""
+    """Run one of the playbooks (such as `site`) on simulated hosts; return its stdout as one line.
+
+    Each run of white space is one space. Raise AssertionError if the playbook fails, and subprocess.TimeoutExpired
+    after 300 seconds.
+    """
     connection = {"ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection")}
     environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), **connection}
     done = play(f"playbooks/{playbook}.yml", inventory, *options, timeout=300, environment=environment)

@@ -24,7 +24,8 @@ def unpacked(
     """Return the folder below `tree` that holds the files of a package; fetch it at the first use.
 
     `dependencies` are patterns of the names of required packages to unpack as well; without them the package has to
-    work with the machine's own. `finish` is called with `tree` after unpacking. Raise RuntimeError with apt's error.
+    work with the machine's own. `finish` is called with `tree` after unpacking. Raise RuntimeError with the output of
+    apt-get or dpkg-deb if one of them fails, and subprocess.TimeoutExpired if one takes more than 300 seconds.
     """
     tree.mkdir(parents=True, exist_ok=True)
     with open(f"{tree}.lock", "w") as lock:

@@ -16,7 +16,7 @@ HOST = "host-under-test"
 
 
 class HostKernel(LinuxKernel):
-    """LinuxKernel in that namespace; the namespaces of its workloads lie beside it."""
+    """The kernel of a host's namespace; `netns_list` leaves that namespace out, and so lists those of workloads."""
 
     def netns_list(self) -> list[str]:
         return [name for name in super().netns_list() if name != HOST]
@@ -27,7 +27,11 @@ _Kernel = t.TypeVar("_Kernel", bound=HostKernel)
 
 @contextlib.contextmanager
 def host_under_test(folder: pathlib.Path, kind: type[_Kernel]) -> t.Iterator[_Kernel]:
-    """Yield a kernel of this kind, with its namespaces below `folder`; remove all of them at the end."""
+    """Create a namespace that stands for a host, and yield its kernel, of the class `kind`.
+
+    All namespaces are below `folder`, and are removed at the end, with those that the test made. Raise KernelError if
+    one cannot be created.
+    """
     folders = {"netns_folder": str(folder / "netns"), "marker_folder": str(folder / "markers")}
     maker = LinuxKernel(**folders)
     maker.netns_add(HOST, "test")

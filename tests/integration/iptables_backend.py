@@ -13,7 +13,10 @@ import pytest
 
 
 def choose(backend: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `iptables` nft or legacy, for this process and its children; `folder` is the test's own."""
+    """Make `iptables` and `ip6tables` those of `backend`, nft or legacy, for this process and its children.
+
+    `folder` is the test's own, and `monkeypatch` undoes it. Raise AssertionError if iptables is not installed.
+    """
     programs = shutil.which(f"xtables-{backend}-multi", path="/usr/sbin:/sbin")
     assert programs, "install iptables to run these tests"
     alternatives = folder / "alternatives"

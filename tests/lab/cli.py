@@ -175,7 +175,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # Find the administrator's programs whatever PATH the caller has.
+    # The administrator's programs, such as ip, are found whatever PATH the caller has.
     os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
     options = _parser().parse_args(arguments)
     try:

@@ -20,7 +20,7 @@ _REST = ("--rootfs", "/srv/box", "/bin/sleep", "100000")
 
 @dataclass(frozen=True)
 class Container:
-    """A container; `netns` is the name of its namespace below /run/netns."""
+    """A container; `node` is its host, `address` its IPv4 address, `netns` its namespace's name below /run/netns."""
 
     node: str
     name: str
@@ -33,7 +33,10 @@ def has_cni(lab: BaseLab, node: str) -> bool:
 
 
 def run(lab: BaseLab, node: str, name: str) -> Container:
-    """Start a container that sleeps, and return it."""
+    """Start a container that sleeps, attached to the node's network, and return it.
+
+    Raise CommandFailed if the host refuses a step, for instance because the name is in use.
+    """
     if has_cni(lab, node):
         lab.exec(node, ["podman", "run", "-d", "--name", name, "--network", NETWORK, *_REST])
         return inspect(lab, node, name)
@@ -46,7 +49,8 @@ def run(lab: BaseLab, node: str, name: str) -> Container:
 def inspect(lab: BaseLab, node: str, name: str) -> Container:
     """Return the container as podman and the kernel know it.
 
-    The address is read inside the container, not taken from the answer to ADD.
+    The address is read inside the container, not taken from the CNI plugin's answer to ADD. Raise CommandFailed if
+    podman has no container of that name or it has no network, and ValueError unless eth0 has exactly one IPv4 address.
     """
     [found] = lab.json(node, ["podman", "inspect", name])
     netns = found["NetworkSettings"]["SandboxKey"].rpartition("/")[2] if has_cni(lab, node) else name
@@ -63,12 +67,15 @@ def remove(lab: BaseLab, container: Container) -> None:
 
 
 def ping(lab: BaseLab, source: Container, address: str) -> bool:
-    """Return whether `address` answers one ping of the program inside the container."""
+    """Return whether `address` answers one ping from inside the container within 2 seconds.
+
+    The result is False also if the container does not run.
+    """
     words = ["podman", "exec", source.name, "/bin/ping", "-c", "1", "-W", "2", address]
     return lab.exec(source.node, words, check=False).returncode == 0
 
 
 def workload_addresses(lab: BaseLab, node: str) -> dict[str, str]:
-    """Return {name: address} of the workloads that a node's agent knows."""
+    """Return {name: first address} of the workloads that calicoctl lists on a node; raise CommandFailed if it fails."""
     listed = json.loads(lab.exec(node, ["calicoctl", "workload", "list", "-o", "json"]).stdout)
     return {entry["name"]: entry["addresses"][0] for entry in listed["workloads"]}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The workloads of a converged lab, and traffic between all of them, for tests and the demo."""
+"""The workloads of a converged lab, and traffic between all its nodes, for tests and the demo."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .handle import BaseLab
 from .measure.streams import Stream, Transfer
 
 POOL = "default-ipv4-ippool"
-#: Packets per second of a stream in tests with many runs, which share two processors with the streams.
+#: Packets per second of a stream in tests with many Ansible runs, since runs and streams share two processors.
 SPARING = 200
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A network namespace ``name`` on ``node``; others reach it at ``address``."""
+    """A network namespace ``name`` on ``node``; others reach it at ``address``, through the host's ``interface``."""
 
     name: str
     node: str
@@ -28,7 +28,10 @@ class Workload:
 
 
 def workloads(lab: BaseLab) -> list[Workload]:
-    """Return the workloads that the nodes have stored in their state."""
+    """Return the inventory's workloads, node by node, as the nodes have stored them; the address is the IPv4 one.
+
+    Raise CommandFailed if a node has no stored state.
+    """
     found = []
     for node in lab.nodes:
         state = json.loads(lab.exec(node.name, ["cat", "/var/lib/calico/state.json"]).stdout)
@@ -40,12 +43,13 @@ def workloads(lab: BaseLab) -> list[Workload]:
 def mesh_of_streams(lab: BaseLab, found: list[Workload], pps: float = 500) -> list[Stream | Transfer]:
     """Return streams that cover all kinds of paths between `found`.
 
-    UDP with small and full-size packets runs both ways between workloads of all pairs of nodes, and from hosts to
-    workloads. TCP runs between nodes of one subnet and of two. `pps` is packets per second and stream.
+    Only the first workload of each node is used. UDP with small or full-size packets runs both ways between all pairs
+    of nodes, and from each host to a workload. TCP runs between nodes of one subnet and of two, from workloads and from
+    hosts. `pps` is the packets per second of each UDP stream.
 
-    In the emulated machine a stream of 500 packets per second takes a quarter of a processor. That machine gets one
-    stream of each kind: between two subnets in both directions, and from a neighbour's host, the latter at a fifth of
-    the rate.
+    In the emulated machine a stream of 500 packets per second takes a quarter of a processor. That machine gets a UDP
+    stream from one subnet to the other, and at a fifth of the rate one back and one from a neighbour's host. It also
+    gets one TCP transfer between the subnets. There, raise IndexError for workloads on fewer than three nodes.
     """
     first: dict[str, Workload] = {}
     for workload in found:
@@ -76,24 +80,29 @@ def _one_of_each_kind(one: Workload, neighbour: Workload, far: Workload, pps: fl
 
 
 def _stream(source: Workload, target: Workload, size: int | str, pps: float, host: bool = False) -> Stream:
-    """Return a UDP stream from the workload `source`, or from its host if `host` is true."""
+    """Return a UDP stream from the workload `source`, or from its host if `host` is true, to the workload `target`.
+
+    `size` and `pps` are as in Stream.
+    """
     return Stream(source.node, None if host else source.name, target.node, target.name, target.address, size, pps)
 
 
 def no_way_around(lab: BaseLab, state: str = "replace") -> None:
-    """Make every node drop packets to a block for which it has no route.
+    """Make every node refuse packets to blocks of 10.244.0.0/16 for which it has no route of its own.
 
-    Without this, the default route takes such packets to the lab's router, which knows all blocks, and a route that is
-    missing for a moment is not seen. `state` is a verb of `ip route`: "del" undoes it.
+    Otherwise the default route takes such packets to the lab's router, which knows all blocks, and a route that is
+    missing for a moment is not seen. `state` is a verb of `ip route`: "del" removes the refusal, and raises
+    CommandFailed where there is none.
     """
     for node in lab.nodes:
         lab.exec(node.name, ["ip", "route", state, "unreachable", "10.244.0.0/16", "proto", "static"])
 
 
 def ping(lab: BaseLab, where: str, address: str, netns: str | None = None, size: int = 56) -> bool:
-    """Return whether `address` answers one of two pings.
+    """Return whether `address` answers at least one of two pings within 2 seconds.
 
-    The first ping may wait for a neighbour's address to be resolved. `size` is the payload in bytes.
+    They come from the host `where`, or from its namespace `netns`. The first one may be lost while a neighbour's
+    address is resolved. `size` is the payload in bytes.
     """
     command = ["ping", "-q", "-c", "2", "-i", "0.2", "-W", "2", "-s", str(size), address]
     return lab.exec(where, command, netns=netns, check=False).returncode == 0
@@ -102,7 +111,7 @@ def ping(lab: BaseLab, where: str, address: str, netns: str | None = None, size:
 def kernel_has_ipip() -> bool:
     """Return whether this kernel can create IPIP devices.
 
-    It is tried in a network namespace that goes away afterwards.
+    It is tried in a network namespace that ends with the attempt. Without root the result is False.
     """
     command = ["unshare", "--net", "ip", "link", "add", "probe0", "type", "ipip", "remote", "192.0.2.1"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -21,7 +21,7 @@ Command = str | Sequence[str | Path]
 
 
 class CommandFailed(LabError):
-    """A command inside the lab ended with a status other than 0; ``done`` is its CompletedProcess."""
+    """The error for a command inside the lab with an exit status other than 0; ``done`` is its CompletedProcess."""
 
     def __init__(self, where: str, done: subprocess.CompletedProcess) -> None:
         self.done = done
@@ -32,9 +32,10 @@ class CommandFailed(LabError):
 
 
 class Program:
-    """A program that runs inside the lab until ``stop``.
+    """A program that runs inside the lab until it ends, or until ``stop`` is called.
 
-    ``Lab.background`` starts one. A thread reads its output all the time.
+    ``BaseLab.background`` starts one. A thread reads its stdout to the end, into ``stdout``. ``pid`` is its process id
+    in the lab. The constructor raises LabError if it does not start.
     """
 
     def __init__(self, lab: BaseLab, where: str, command: Command, netns: str | None = None) -> None:
@@ -59,7 +60,7 @@ class Program:
         self.stdout = self._process.stdout.read()
 
     def wait_for(self, text: bytes) -> None:
-        """Return as soon as a line of stderr contains ``text``; raise LabError if the program ends first."""
+        """Return as soon as stderr contains ``text``; raise LabError if it is closed first. There is no time limit."""
         said = b""
         assert self._process.stderr
         while text not in said:
@@ -74,7 +75,10 @@ class Program:
         return not self._reader.is_alive()
 
     def stop(self, name: str = "TERM") -> bytes:
-        """Send the program a signal unless it has ended, and return all that it wrote to stdout."""
+        """Send the program the signal `name` unless it has ended, and return all that it wrote to stdout.
+
+        A program that has not ended within 15 seconds is killed.
+        """
         if not self.join(0):
             self._lab.exec(self._where, f"kill -{name} {self.pid}", check=False)
             if not self.join(15):
@@ -88,9 +92,10 @@ class Program:
 
 
 class Capture:
-    """Packets seen on a link of the underlay.
+    """Packets seen on a link of the underlay: a host's, or the bridge of "rack1" or "rack2".
 
-    ``Lab.capturing`` makes one. Read it after the with block.
+    ``BaseLab.capturing`` makes one. Read it after the with block. At most 256 bytes of each packet are kept. The
+    constructor returns when tcpdump listens, and raises LabError if it does not, as for a wrong ``expression``.
     """
 
     def __init__(self, lab: BaseLab, where: str, expression: str, count: int | None) -> None:
@@ -110,13 +115,13 @@ class Capture:
         self._program.stop()
 
     def wait(self, seconds: float) -> None:
-        """Wait until ``count`` packets have been seen, at most ``seconds``."""
+        """Wait ``seconds``, or less if ``count`` was given and that many packets have been seen."""
         self._program.join(seconds)
 
     def text(self, *options: str) -> str:
-        """Return the packets as tcpdump prints them, one per line.
+        """Return the packets as tcpdump prints them: a line each, and more for encapsulated packets or with ``-v``.
 
-        `options` are tcpdump's, such as ``-e`` and ``-v``.
+        `options` are tcpdump's, such as ``-e`` and ``-v``. Raise CommandFailed if tcpdump refuses them.
         """
         done = self._lab.exec("router", ["tcpdump", "-n", *options, "-r", "-"], input=self.pcap, text=False)
         return done.stdout.decode(errors="replace")
@@ -139,7 +144,7 @@ class BaseLab(abc.ABC):
         self.name = name
         self.places = Places(name)
 
-    # Each kind of machine implements these.
+    # Methods that each kind of machine implements in its own way:
 
     @abc.abstractmethod
     def up(
@@ -152,41 +157,58 @@ class BaseLab(abc.ABC):
     ) -> None:
         """Start what is not running of the lab; return when SSH answers on all hosts.
 
-        `podman`: hosts that are started now have podman, and /srv/box to run. `switches`: start top-of-rack switches
+        `hosts` are names, None for the usual four. `baked`: hosts have BIRD and other packages installed. `podman`:
+        hosts that are started now have podman, and /srv/box to run. `switches`: start top-of-rack switches
         (machines/tors.py). `ipv6`: both subnets have IPv6. These three exist only on the machine's own kernel.
+
+        Raise LabError for an unknown host, a lab that is up in another way, or a host that does not answer in time.
         """
 
     @abc.abstractmethod
     def down(self) -> None:
-        """Remove all that this lab has put on the machine, whatever state it is in."""
+        """Remove all that this lab has put on the machine, whatever state it is in; return at once if there is nothing.
+
+        Images in the cache stay. Raise LabError if processes survive SIGKILL for 10 to 20 seconds.
+        """
 
     @abc.abstractmethod
     def argv(self, where: str, command: Sequence[str]) -> list[str]:
-        """Return the outer command line that runs ``command`` in a node, ``router``, ``outside`` or ``control``."""
+        """Return the command line, for this machine, that runs ``command`` at ``where``.
+
+        ``where`` is a host, a switch, "router", "outside" or "control".
+        """
 
     @abc.abstractmethod
     def reboot(self, node: str, wait: bool = True) -> None:
-        """Run ``systemctl reboot`` inside; return when SSH answers again, if `wait` is true."""
+        """Run ``systemctl reboot`` inside; return when SSH answers again, if `wait` is true.
+
+        Raise LabError if the host is off or does not come back.
+        """
 
     @abc.abstractmethod
     def power_cut(self, node: str) -> None:
         """Cut the power of a host or a switch without a last packet on the wire.
 
-        A host keeps its disk.
+        A host keeps its disk. Raise LabError if processes survive SIGKILL for 20 seconds.
         """
 
     @abc.abstractmethod
     def start(self, node: str, wait: bool = True) -> None:
-        """Start a host or a switch that is off; return when SSH answers, if `wait` is true."""
+        """Start a host or a switch that is off; one that runs stays as it is.
+
+        If `wait` is true, return when the host has booted and its SSH answers, or when the switch's FRR answers. Raise
+        LabError if the lab has no such node, or if it does not answer in time. On the machine's own kernel that is 90
+        seconds by default for a host, and 60 for a switch.
+        """
 
     @abc.abstractmethod
     def is_running(self, node: str) -> bool: ...
 
-    # Common to all machines.
+    # Methods and properties that all kinds of machines share:
 
     @property
     def state(self) -> dict:
-        """Return what ``up`` has stored (machine, hosts, baked), empty if the lab is not up."""
+        """What ``up`` has stored (machine, hosts, baked, ipv6), {} if the lab is not up."""
         try:
             return json.loads((self.places.state / "lab.json").read_text())
         except (OSError, ValueError):
@@ -199,7 +221,7 @@ class BaseLab(abc.ABC):
 
     @property
     def nodes(self) -> list[Node]:
-        """Return the hosts of this lab."""
+        """The hosts of this lab, with the usual four if it is not up."""
         return pick(self.state.get("hosts") or [])
 
     @property
@@ -224,10 +246,12 @@ class BaseLab(abc.ABC):
         input: str | bytes | None = None,
         text: bool = True,
     ) -> subprocess.CompletedProcess:
-        """Run a command in a host, or in its named namespace `netns`, and return its CompletedProcess.
+        """Run a command at `where`, or in a named namespace `netns` there, and return its CompletedProcess.
 
-        The command is a list of words, or one text for sh. `timeout` is in seconds. Raise CommandFailed on a status
-        other than 0 unless ``check`` is false, and LabError when the time is over.
+        `where` is a host, a switch, "router", "outside" or "control". The command is a list of words, or one text for
+        sh. `timeout` is in seconds, times `patience`. stdout and stderr are captured, as bytes if `text` is false.
+        Raise CommandFailed on a status other than 0 unless ``check`` is false, and LabError for an unknown `where` or
+        when the time is over.
         """
         argv = self._command(where, command, netns)
         source = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
@@ -243,15 +267,16 @@ class BaseLab(abc.ABC):
         return done
 
     def popen(self, where: str, command: Command, netns: str | None = None, **more: object) -> subprocess.Popen:
-        """Start a program that ends when its stdin is closed.
+        """Start a program in a host or a namespace, and return its Popen at once.
 
-        stdin and stdout are pipes of bytes unless `more` says otherwise.
+        stdin and stdout are pipes of bytes unless `more`, options of Popen, says otherwise. Raise LabError for an
+        unknown `where`.
         """
         options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **more}
         return subprocess.Popen(self._command(where, command, netns), **options)  # type: ignore[call-overload]
 
     def background(self, where: str, command: Command, netns: str | None = None) -> Program:
-        """Start a program that runs until its ``stop()``."""
+        """Start a program that runs until its ``stop()``; raise LabError if it does not start."""
         return Program(self, where, command, netns)
 
     def router_exec(self, command: Command, **more: object) -> subprocess.CompletedProcess:
@@ -261,7 +286,10 @@ class BaseLab(abc.ABC):
         return self.exec("outside", command, **more)  # type: ignore[arg-type]
 
     def put(self, node: str, local: str | Path, remote: str, mode: str = "644") -> None:
-        """Copy a file into a host or the router, replacing it atomically."""
+        """Copy the file `local` to the path `remote` of a host or the router, replacing it atomically.
+
+        `mode` is octal text. Missing folders are made. Raise CommandFailed if the file cannot be written there.
+        """
         target = shlex.quote(remote)
         script = f'set -e; mkdir -p "$(dirname {target})"; cat > {target}.new; '
         script += f"chmod {mode} {target}.new; mv {target}.new {target}"
@@ -271,12 +299,19 @@ class BaseLab(abc.ABC):
         return self.exec(node, ["cat", remote], text=False).stdout
 
     def json(self, where: str, command: Command, netns: str | None = None) -> list | dict:
-        """Return the parsed output of a command that prints JSON, such as ``ip -j route``."""
+        """Return the parsed output of a command that prints JSON, such as ``ip -j route``; [] if it prints nothing.
+
+        Raise CommandFailed if the command fails, and ValueError if it prints anything else.
+        """
         return json.loads(self.exec(where, command, netns=netns).stdout or "[]")
 
     @contextlib.contextmanager
     def capturing(self, where: str, expression: str = "", count: int | None = None) -> Iterator[Capture]:
-        """Capture while the with block runs, on a host's link ("node1") or a subnet's bridge ("rack1", "rack2")."""
+        """Yield a capture that runs during the with block, on a host's link ("node1") or a bridge ("rack1", "rack2").
+
+        `expression` is tcpdump's filter, "" for all. The capture ends early after `count` packets, if given. Raise
+        LabError if tcpdump does not start.
+        """
         capture = Capture(self, where, expression, count)
         try:
             yield capture
@@ -284,17 +319,23 @@ class BaseLab(abc.ABC):
             capture.stop()
 
     def capture(self, where: str, seconds: float, expression: str = "", count: int | None = None) -> Capture:
-        """Capture for some seconds, or until ``count`` packets have been seen."""
+        """Capture for `seconds`, or until ``count`` packets have been seen, and return the ended capture.
+
+        Raise LabError if tcpdump does not start.
+        """
         with self.capturing(where, expression, count) as capture:
             capture.wait(seconds)
         return capture
 
     def link(self, node: str, up: bool) -> None:
-        """Connect or disconnect the cable of a host's eth0, at the router's end."""
+        """Connect or disconnect the cable of a host's eth0, at the router's end.
+
+        Raise CommandFailed if the lab has no such host or it is off.
+        """
         self.exec("router", ["ip", "link", "set", node, "up" if up else "down"])
 
     def wait_booted(self, node: str) -> None:
-        """Wait until systemd has finished booting."""
+        """Wait until systemd has booted, even if a unit failed; raise LabError after 2 minutes times `patience`."""
         self.exec(node, ["systemctl", "is-system-running", "--wait"], check=False, timeout=120)
 
     def say(self, text: str) -> None:

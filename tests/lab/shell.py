@@ -31,7 +31,8 @@ def run(
 ) -> subprocess.CompletedProcess:
     """Run a program and return its CompletedProcess with captured text.
 
-    A failure becomes a LabError that shows the end of the program's output. `timeout` is in seconds.
+    `timeout` is in seconds, `more` are options of subprocess.run. Raise LabError if the program is missing or the time
+    is over. If `check` is true, raise LabError also for a status other than 0, with the end of the program's output.
     """
     if "input" not in more:
         more.setdefault("stdin", subprocess.DEVNULL)
@@ -54,7 +55,10 @@ def run(
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file; report when another process has it."""
+    """Hold an exclusive lock on a file inside the with block; report and wait while another process has it.
+
+    File and folder are created if missing. There is no time limit.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         try:

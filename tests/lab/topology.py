@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names, addresses, namespaces and folders of the lab. Pure data: no I/O."""
+"""Names, addresses, namespaces and folders of the lab. Nothing here creates or changes any of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_NAME = os.environ.get("HOST_ROUTING_LAB") or "lab"
 
 UNDERLAY_MTU = 1500
 CONTROL_NET = (
-    "192.168.200"  # the management network; 1 is the control namespace, 254 this machine beside an emulated one
+    "192.168.200"  # begins all management addresses; .1 is the control namespace, .254 is outside an emulated machine
 )
 OUTSIDE_ADDRESS = "192.0.2.10"
 OUTSIDE_ROUTER = "192.0.2.1"
@@ -25,13 +25,16 @@ RACKS = {1: "10.10.1", 2: "10.10.2"}
 RACKS_IPV6 = {rack: f"fd00:10:10:{rack}::" for rack in RACKS}
 OUTSIDE_NET_IPV6 = "fd00:192:0:2::"
 ROUTER_AS = 65000
-# The network between the top-of-rack switches, in a lab that has them.
+# The first three numbers of the addresses between the top-of-rack switches, in a lab that has switches.
 SPINE_NET = "10.10.255"
 
 
 @dataclass(frozen=True)
 class Node:
-    """One host: ``number`` determines its MAC and management address, ``rack`` its subnet."""
+    """One host: ``number`` determines its management address, ``rack`` its subnet, both its MAC.
+
+    ``address`` is its IPv4 address in the subnet. ``release`` is Debian's name, "bookworm" or "trixie".
+    """
 
     name: str
     number: int
@@ -87,11 +90,11 @@ class Tor:
 
     name: str
     rack: int
-    number: int  # within the rack
+    number: int  # 1 or 2, within the rack
 
     @property
     def address(self) -> str:
-        """Return the switch's address in the rack's subnet."""
+        """The switch's IPv4 address in the rack's subnet."""
         return f"{RACKS[self.rack]}.{1 + self.number}"
 
     @property
@@ -107,12 +110,15 @@ TORS = {tor.name: tor for tor in (Tor("tor1a", 1, 1), Tor("tor1b", 1, 2), Tor("t
 
 
 class LabError(Exception):
-    """An error for the person at the keyboard; the text is a whole sentence."""
+    """An error of the lab; its text tells the user what failed and, where known, what helps."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Folders and namespaces of the lab called ``name``."""
+    """Folders and namespaces of the lab called ``name``.
+
+    A name has up to 20 of a-z, 0-9 and "-", beginning with a letter; any other raises LabError.
+    """
 
     name: str
 
@@ -122,12 +128,12 @@ class Places:
 
     @property
     def state(self) -> Path:
-        """Return the folder of keys, ssh_config, process ids and logs."""
+        """The folder of keys, ssh_config, process ids and logs."""
         return STATE_ROOT / self.name
 
     @property
     def work(self) -> Path:
-        """Return the folder of what the hosts write: the upper halves of their overlays."""
+        """The folder of what the hosts write: the upper halves of their overlays."""
         return CACHE_ROOT / "labs" / self.name
 
     def netns(self, who: str) -> str:
@@ -139,7 +145,10 @@ class Places:
 
     @property
     def cgroups(self) -> list[Path]:
-        """Return one folder for each mounted cgroup hierarchy that systemd needs (two on a hybrid machine)."""
+        """The lab's folder in each mounted cgroup hierarchy that systemd needs (two on a hybrid machine).
+
+        The folders need not exist.
+        """
         top = Path("/sys/fs/cgroup")
         roots = [top] if (top / "cgroup.controllers").exists() else [top / "systemd", top / "unified"]
         return [root / "host-routing-lab" / self.name for root in roots if root.is_dir()]
@@ -148,7 +157,8 @@ class Places:
 def pick(names: str | list[str] | tuple[str, ...] | None) -> list[Node]:
     """Return the nodes called ``names``, in the lab's order.
 
-    `names` is a list, or one string with commas; None means the usual four. Raise LabError for an unknown name.
+    `names` is a list, or one string with commas; None, "" and an empty list mean the usual four. Raise LabError for an
+    unknown name.
     """
     wanted = list(DEFAULT_HOSTS) if not names else names.split(",") if isinstance(names, str) else list(names)
     unknown = [name for name in wanted if name not in NODES]

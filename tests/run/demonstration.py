@@ -31,7 +31,10 @@ PATIENCE = {
 
 
 class Steps:
-    """Says what begins, takes its time, and knows all of it at the end."""
+    """The steps of the demonstration, and the seconds that each took.
+
+    `step` prints a title and times its with block. `table` returns the titles with their times as text.
+    """
 
     def __init__(self) -> None:
         self.took: list[tuple[str, float]] = []
@@ -50,7 +53,10 @@ class Steps:
 
 
 def choose() -> tuple[str, str, str]:
-    """Return the encapsulation, the machine ("native" or "qemu") and a sentence about both. Raise LabError."""
+    """Return the encapsulation, the machine ("native" or "qemu") and a sentence about both, or "".
+
+    Raise LabError if the variable MODE of the environment is neither of the encapsulations nor empty.
+    """
     asked = os.environ.get("MODE", "").lower()
     if asked not in ("", *ENCAPSULATIONS):
         raise LabError(f"MODE={asked} is not known. Choose ipip or vxlan, or leave it out.")
@@ -141,7 +147,7 @@ def main() -> int:
     found = workloads(lab)
     with steps.step("Who reaches whom"):
         reached = show_matrix(lab, found)
-    no_way_around(lab)  # a block without a route of its own is unreachable: the router must not hide a gap
+    no_way_around(lab)  # packets without a route of their own are dropped: the router must not hide a gap
     with Streams(lab, mesh_of_streams(lab, found)) as streams:
         with steps.step(f"Switch the pool from {mode} to direct, under traffic"):
             switch(lab, "direct", environment)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JUnit files: the one form in which every suite tells what it did."""
+"""JUnit files: the one form in which every suite reports its tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 
 @dataclasses.dataclass
 class Case:
-    """One test. `outcome` is passed, failed or skipped; `text` is why."""
+    """The result of one test. `outcome` is passed, failed or skipped; `text` is why it did not pass."""
 
     name: str
     outcome: str
@@ -55,5 +55,5 @@ def write(path: pathlib.Path, suite: str, cases: list[Case]) -> None:
 
 
 def _printable(text: str) -> str:
-    """Return `text` without the control characters of a coloured log, which XML 1.0 cannot hold."""
+    """Return `text` without unprintable characters, such as those of a coloured log, which XML 1.0 cannot hold."""
     return "".join(char for char in text if char in "\n\t" or char.isprintable())

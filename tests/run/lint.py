@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that judges the sources without running them. `lint.py` runs every check, `lint.py ruff mypy` only those."""
+"""The checks that judge the sources without running them: `lint.py` runs them all, `lint.py ruff mypy` only those."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ COLLECTIONS = ROOT / ".build" / "collections"
 
 
 def sources() -> list[pathlib.Path]:
-    """Return the files that git knows or would take, as sorted paths relative to the root."""
+    """Return the files that git knows or would take, as sorted paths relative to the root.
+
+    Raise CalledProcessError if this is not a git work tree.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, stdout=subprocess.PIPE, check=True,
@@ -31,7 +34,7 @@ def sources() -> list[pathlib.Path]:
 
 
 def scripts(interpreter: str) -> list[str]:
-    """Return the files without a suffix whose first line is `#!` and names `interpreter`."""
+    """Return the files without a suffix whose first line begins with `#!` and names `interpreter`, sorted."""
     found = []
     for path in sources():
         if path.suffix:
@@ -48,7 +51,7 @@ def checks() -> dict[str, list[str]]:
         "ruff": ["ruff", "check", "--no-cache", ".", *scripts("python")],
         "prose": ["python", "tests/run/prose.py"],
         "mypy": ["mypy"],
-        # The floor of Python on the nodes. Annotations are never evaluated there.
+        # Nodes may have Python 3.9. Annotations are never evaluated there.
         "vermin": ["vermin", "--quiet", "--target=3.9-", "--violations", "--no-parse-comments", "--eval-annotations",
                    "--backport", "dataclasses", "plugins"],
         "yamllint": ["yamllint", "--strict", *(str(path) for path in sources() if path.suffix in (".yml", ".yaml"))],

@@ -6,15 +6,19 @@
 Usage: mutants.py [--seed N] [--count N] [--rooms bgp,ipam,...] [--all-tests]. `make mutants` calls it.
 
 cosmic-ray makes the mutants: an operator, a constant or a `not` is changed. Each one is written into a copy of this
-clone, and the unit tests of the mutated file's room run there until the first one fails. Mutants that
-equivalent_mutants.txt lists are not drawn. The exit status is 1 when less than 92 of 100 fall.
+clone, and the unit tests of the mutated file's room run there until the first one fails. If none does, the unit tests
+of other rooms that import the mutated file run as well, for some files are used mainly elsewhere. Mutants that
+equivalent_mutants.txt lists are not drawn. The exit status is 1 when less than 92 of 100 fall, and 2 when a room's
+tests fail without any mutant.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import concurrent.futures
 import dataclasses
+import functools
 import os
 import queue
 import random
@@ -42,7 +46,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ENGINE = Path("plugins/module_utils")
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 VALUES = "tests/unit/architecture/test_values.py"
-#: Every sentence about a wrong inventory, which the compiler writes.
+#: The tests of the compiler's sentences about a wrong inventory.
 BAD_INVENTORIES = "tests/unit/plugin_utils/sources/test_bad_inventories.py"
 #: Folders of the engine whose files are mutated, and the tests that have to notice.
 ROOMS = {
@@ -58,10 +62,12 @@ ROOMS = {
 }
 WANTED = 0.92
 WORKERS = 2
-#: A mutant may make a loop endless. Then its tests are stopped after this many times what they need without it, and
+#: A mutant may make a loop endless. Its tests are stopped after SLOWER times the time that they take without it, and
 #: not before PATIENCE seconds.
 SLOWER, PATIENCE = 6, 120
-#: Operators whose mutants often mean the same, such as `is` for `==`, are left out.
+#: Seconds for the tests of other rooms that import a file: far more than all unit tests take on a busy machine.
+ELSEWHERE = 3600
+#: (operator, replacement), by cosmic-ray's names. Replacements that often mean the same (`is` for `==`) are left out.
 COMPARISONS = {
     *(("Eq", "NotEq"), ("NotEq", "Eq"), ("Is", "IsNot"), ("IsNot", "Is")),
     *(("Lt", "LtE"), ("Lt", "GtE"), ("LtE", "Lt"), ("LtE", "Gt")),
@@ -75,7 +81,10 @@ ARITHMETIC = {
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """One change of one line; `code` is the whole mutated file."""
+    """One change of one line, counted from 1; `code` is the whole mutated file.
+
+    `before` and `after` are the stripped line. In `after`, each run of white space is one space.
+    """
 
     path: Path
     line: int
@@ -113,7 +122,7 @@ def nodes(tree: parso.tree.NodeOrLeaf) -> Iterator[parso.tree.NodeOrLeaf]:
 
 
 def places(path: Path, kinds: list[Operator]) -> Iterator[tuple[Path, Operator, int]]:
-    """Yield what can be mutated in a file: an operator, and the number of its occurrence there."""
+    """Yield what can be mutated in a file: its path, an operator, and the number (from 0) of its occurrence there."""
     found = list(nodes(parso.parse((ROOT / path).read_text("utf-8"))))
     for kind in kinds:
         for occurrence in range(sum(len(list(kind.mutation_positions(node))) for node in found)):
@@ -121,7 +130,7 @@ def places(path: Path, kinds: list[Operator]) -> Iterator[tuple[Path, Operator, 
 
 
 def mutant(path: Path, kind: Operator, occurrence: int) -> Mutant | None:
-    """Return the mutant, or None where it is no change, or no change of one line."""
+    """Return the mutant, or None if it would change nothing or more than one line."""
     before = (ROOT / path).read_text("utf-8")
     after = mutate_code(before, kind, occurrence)
     if after is None or after == before:
@@ -149,7 +158,10 @@ def equivalents() -> set[tuple[str, str, str]]:
 
 
 def draw(rooms: list[str], seed: int, count: int) -> list[Mutant]:
-    """Return `count` mutants of the rooms' files, every possible one with the same chance."""
+    """Return `count` mutants of the rooms' files, fewer if there are not so many; print their number.
+
+    Every possible one that is not listed as equivalent has the same chance.
+    """
     kinds = list(operators())
     files = sorted(
         path.relative_to(ROOT) for room in rooms for path in (ROOT / ENGINE / room).rglob("*.py") if path.stat().st_size
@@ -168,12 +180,46 @@ def draw(rooms: list[str], seed: int, count: int) -> list[Mutant]:
 
 
 def room_of(path: Path) -> str:
-    """Return the name of the room, out of ROOMS, in which a file lies."""
+    """Return the name of the room, out of ROOMS, in which a file lies; raise ValueError if it lies in none."""
     return max((room for room in ROOMS if (ENGINE / room) in path.parents), key=len)
 
 
+def importers(path: Path) -> tuple[str, ...]:
+    """Return the files of unit tests outside of a file's room that import the file by its name, sorted.
+
+    Raise ValueError for a file in no room.
+    """
+    module, room = "." + ".".join(path.with_suffix("").parts), [ROOT / tests for tests in ROOMS[room_of(path)]]
+    return tuple(
+        str(test.relative_to(ROOT))
+        for test, imported in imports_of_tests().items()
+        if any(name.endswith(module) for name in imported)
+        and not any(part == test or part in test.parents for part in room)
+    )
+
+
+@functools.cache
+def imports_of_tests() -> dict[Path, set[str]]:
+    """Return {file of unit tests: all that it imports with `from`}, sorted by path.
+
+    `from a.b import c` counts as `a.b` and as `a.b.c`.
+    """
+    found = {}
+    for test in sorted((ROOT / "tests/unit").rglob("test_*.py")):
+        nodes = ast.walk(ast.parse(test.read_text("utf-8")))
+        modules = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+        found[test] = {
+            name for node in modules for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names))
+        }
+    return found
+
+
 def copy_tree(folder: Path) -> None:
-    """Copy what git knows of this clone, as it lies here, with byte code that is checked by content, not by time."""
+    """Copy the files that git knows, as they are in the work tree, to `folder`, and compile the Python ones there.
+
+    The copy has links to this clone's .venv and to itself as a collection. Byte code is checked by the content of the
+    source, not by its time. Raise CalledProcessError if this is not a git work tree; a failed compilation is no error.
+    """
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
     for name in filter(None, names.split("\0")):
         if (ROOT / name).exists():
@@ -197,7 +243,10 @@ def copy_tree(folder: Path) -> None:
 
 
 def tests_pass(folder: Path, tests: tuple[str, ...], limit: float | None) -> bool | None:
-    """Return whether the tests pass in a copy; None if they did not end within `limit` seconds."""
+    """Return whether the tests pass in a copy; None if they did not end within `limit` seconds and were killed.
+
+    A `limit` of None is no limit.
+    """
     command = [ROOT / ".venv/bin/python", "-m", "pytest", "-x", "-q", "-n0", *tests]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "ANSIBLE_CONFIG": str(folder / "ansible.cfg")}
     process = subprocess.Popen(
@@ -236,12 +285,19 @@ class Copies:
             self._free.put(folder)
 
     def with_mutant(self, entry: Mutant, limit: float, all_tests: bool) -> bool | None:
-        """Return whether the tests of the mutant's room pass, and with `all_tests` all others; None as tests_pass."""
+        """Return whether the tests of the mutant's room and those that import its file pass.
+
+        With `all_tests` the whole unit suite has to pass as well, without a limit. Return None if the room's tests did
+        not end within `limit` seconds, or the importing ones within ELSEWHERE seconds.
+        """
         folder = self._free.get()
         original = (folder / entry.path).read_text("utf-8")
         try:
             (folder / entry.path).write_text(entry.code, "utf-8")
             passed = tests_pass(folder, ROOMS[room_of(entry.path)], limit)
+            elsewhere = importers(entry.path) if passed else ()
+            if elsewhere:
+                passed = tests_pass(folder, elsewhere, ELSEWHERE)
             return tests_pass(folder, ("tests/unit",), None) if passed and all_tests else passed
         finally:
             (folder / entry.path).write_text(original, "utf-8")
@@ -253,7 +309,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--rooms", default=",".join(ROOMS), help="folders of plugins/module_utils")
-    parser.add_argument("--all-tests", action="store_true", help="try survivors of their room on the whole unit suite")
+    parser.add_argument("--all-tests", action="store_true", help="try survivors on the whole unit suite")
     options = parser.parse_args()
     mutants = draw(options.rooms.split(","), options.seed, options.count)
     survivors, stopped, limits = 0, 0, {}

@@ -21,7 +21,7 @@ import typing as t
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-#: A file's verdict on one place: the line, what is wrong there, and the remedy.
+#: A problem at one place of a file: the line, what is wrong there, and the remedy.
 Problem = t.Tuple[int, str, str]
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -29,7 +29,7 @@ Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 VALUE_DECORATORS = {"property", "cached_property", "abstractproperty", "setter", "fixture"}
 #: Assigned strings that Ansible shows to users.
 DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
-#: Calls that make an error: ValueError(...), port.KernelError(...).
+#: The end of the name of a called class or function that makes an error, as in ValueError(...), port.KernelError(...).
 _ERROR = re.compile(r"(Error|Exception|Refused|Refusal)$")
 #: Strings and comments of valid Python; only comments are captured.
 _COMMENT = re.compile(
@@ -45,7 +45,10 @@ _QUOTED = re.compile(r"``[^`]*``|`[^`]*`|\"[^\"\n]*\"")
 
 @dataclasses.dataclass(frozen=True)
 class Banned:
-    """One line of banned_phrases.txt: what is refused, and what to write instead."""
+    """One line of banned_phrases.txt: what is refused, and what to write instead.
+
+    `opening` True: the phrase is refused only at the beginning of a text.
+    """
 
     text: str
     remedy: str
@@ -62,7 +65,7 @@ class Banned:
 
 
 def first_sentence(text: str) -> str:
-    """Return `text` up to its first full stop that ends a word, or all of it."""
+    """Return `text` up to its first `.`, `:`, `?` or `!` before white space, or all of it; both ends are stripped."""
     return re.split(r"(?<=[.:?!])\s", text.strip(), maxsplit=1)[0]
 
 
@@ -97,19 +100,22 @@ class Prose:
         self.banned = banned
 
     def check(self, source: str, in_tests: bool = False) -> list[Problem]:
-        """Return the problems of `source`, by line. `in_tests` makes functions named test_... tests."""
+        """Return the problems of `source`, sorted by line; raise SyntaxError if it is not Python.
+
+        `in_tests` exempts functions named test_... from beginning with a verb.
+        """
         tree = ast.parse(source)
         found: set[Problem] = set()
         docstrings: set[int] = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.Expr) and _text(node.value):
-                # All strings that stand alone, among them those that document an attribute
+                # All strings that stand alone are docstrings here, since some document an attribute.
                 docstrings.add(id(node.value))
                 found.update(self._phrases(_text(node.value), node.lineno, openings=True))
             elif isinstance(node, Function) and needs_verb(node, in_tests):
                 found.update(self._verb(node))
         for node, text, lines in _messages(tree, docstrings):
-            # A line of YAML has no place in the parsed text for openings: only its phrases are looked at
+            # Openings are not looked for: the beginning of YAML is no beginning of a sentence.
             found.update(self._phrases(text, node.lineno, openings=False, last=lines))
         for line, text in comments(source):
             found.update(self._phrases(text, line, openings=True))
@@ -138,7 +144,10 @@ class Prose:
 
 
 def needs_verb(function: t.Any, in_tests: bool) -> bool:
-    """Return whether the docstring of `function` must begin with a verb: tests, properties and fixtures are exempt."""
+    """Return whether the docstring of `function` must begin with a verb: properties and fixtures are exempt.
+
+    So are tests, that is functions named test_... if `in_tests` is true.
+    """
     if in_tests and function.name.startswith("test_"):
         return False
     names = set()
@@ -155,7 +164,10 @@ def first_word(text: str) -> str:
 
 
 def comments(source: str) -> t.Iterator[tuple[int, str]]:
-    """Yield the number of its first line and the text of each comment of `source`; adjacent lines are one comment."""
+    """Yield (number of the first line, text) of each comment of `source`; adjacent lines are one comment.
+
+    Comments for programs, such as noqa, and those about licences are left out.
+    """
     block: list[str] = []
     begin = end = 0
     for match in _COMMENT.finditer(source):
@@ -185,7 +197,10 @@ def _text(node: ast.AST) -> str:
 
 
 def _messages(tree: ast.AST, docstrings: set[int]) -> t.Iterator[tuple[t.Any, str, int]]:
-    """Yield the literals that people read, with text and last line: documentation, errors, and full sentences."""
+    """Yield (node, text, last line) of each literal that people read: documentation, errors, and full sentences.
+
+    `docstrings` are ids of nodes that are left out.
+    """
     seen = set(docstrings)
     for node in ast.walk(tree):
         of_people, parts = False, [node]
@@ -207,7 +222,10 @@ def _called(node: ast.Call) -> str:
 
 
 def python_files() -> list[str]:
-    """Return the paths, relative to the root, of all Python files that git knows or would take, scripts included."""
+    """Return the sorted paths, relative to the root, of all Python files that git knows or would take.
+
+    Scripts without a suffix are among them. Raise CalledProcessError if this is not a git work tree.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, stdout=subprocess.PIPE, check=True,
@@ -224,7 +242,7 @@ def _is_python(path: pathlib.Path) -> bool:
 
 
 def in_tests(name: str) -> bool:
-    """Return whether the file `name` (relative to the root) may hold tests."""
+    """Return whether the file `name` (relative to the root) may hold tests, by its folder."""
     return name.startswith(("tests/", "molecule/"))
 
 

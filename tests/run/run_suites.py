@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -22,11 +21,11 @@ import subprocess
 import sys
 import threading
 import time
-import typing as t
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import junit
+from packages import install
 from suites import EITHER, FIRST, SECOND, SUITES, Suite
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -38,7 +37,7 @@ BIN = ROOT / ".venv" / "bin"
 #: failure.
 TOTAL_LIMIT = 85 * 60
 PROGRESS_EVERY = 20
-GRACE = 20  # between SIGTERM and SIGKILL
+GRACE = 20  # the most seconds between SIGTERM and SIGKILL
 TAIL = 40  # lines of a failed suite's log that are shown
 WHY = 8  # lines from each end of a failed test's message that the summary shows
 
@@ -53,7 +52,7 @@ class Result:
 
 
 class Run:
-    """One run of some suites. `budget` is the time in seconds for all of them."""
+    """One run of some suites, in two lanes. `budget` is the time in seconds for all of them."""
 
     def __init__(self, suites: list[Suite], budget: float) -> None:
         self.suites = suites
@@ -168,13 +167,19 @@ class Run:
 
 
 def shortened(text: str) -> str:
-    """Return the beginning and the end of why a test failed: a playbook's last lines say what went wrong."""
+    """Return the lines that are not empty, of more than 16 the first and last eight, with "..." between them.
+
+    A playbook's last lines say what went wrong.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
     return "\n".join(lines if len(lines) <= 2 * WHY else [*lines[:WHY], "...", *lines[-WHY:]])
 
 
 def judge(result: Result, status: int | None, limit: float, cases: list[junit.Case]) -> None:
-    """Fill `result` from the exit status (None: killed at its limit) and the cases. Either alone can fail a suite."""
+    """Fill `result` from the exit status (None: killed after `limit` seconds) and the cases; either can fail a suite.
+
+    A skip that the suite does not declare is a failure. A suite that succeeds without cases counts as one passed test.
+    """
     for case in cases:
         if case.outcome == "passed":
             result.passed += 1
@@ -194,49 +199,11 @@ def judge(result: Result, status: int | None, limit: float, cases: list[junit.Ca
         result.passed = 1
 
 
-APT = threading.Lock()  # two lanes, one package system
-#: While it is there no package starts a daemon on this machine (README.policy-rc.d of init-system-helpers).
-POLICY = pathlib.Path("/usr/sbin/policy-rc.d")
-
-
-@contextlib.contextmanager
-def no_daemon_starts() -> t.Iterator[None]:
-    """Keep packages from starting daemons within the context. A policy-rc.d that exists already stays as it is."""
-    ours = not POLICY.exists()
-    if ours:
-        POLICY.write_text("#!/bin/sh\nexit 101\n")
-        POLICY.chmod(0o755)
-    try:
-        yield
-    finally:
-        if ours:
-            POLICY.unlink()
-
-
-def install(packages: tuple[str, ...]) -> str:
-    """Install the packages that this machine lacks; return why that failed, or ""."""
-    with APT:
-        state = ("dpkg-query", "-W", "-f", "${db:Status-Status}")
-        missing = [
-            package
-            for package in packages
-            if subprocess.run([*state, package], capture_output=True, text=True, check=False).stdout != "installed"
-        ]
-        if not missing:
-            return ""
-        with no_daemon_starts():
-            for command in (["update"], ["install", "-y", "--no-install-recommends", *missing]):
-                done = subprocess.run(
-                    ["apt-get", "-q", *command], env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-                    stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                )  # fmt: skip
-                if done.returncode:
-                    return f"apt-get {' '.join(command)}: {(done.stderr or done.stdout).strip()[-500:]}"
-        return ""
-
-
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End the suite and all processes that it started in its session."""
+    """End the suite and all processes of its process group: SIGTERM, and SIGKILL at most GRACE seconds later.
+
+    A group that has ended causes no error.
+    """
     for number, wait in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 5)):
         try:
             os.killpg(process.pid, number)
@@ -288,7 +255,7 @@ def indent(text: str) -> str:
 
 
 def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
-    """Print the closing table; return whether all suites passed."""
+    """Print the closing table; return whether no result failed and all of `wanted` ran. `seconds` is the whole time."""
     done = {result.suite.name for result in results}
     results = results + [Result(suite, failures=["did not run"]) for suite in wanted if suite.name not in done]
     width = max(len(result.suite.name) for result in results)

@@ -4,8 +4,9 @@
 """`ansible-test sanity` without containers. Further arguments are handed on: `sanity.py --test validate-modules`.
 
 ansible-test insists on a folder called ansible_collections/<namespace>/<name> and resolves links, so the sources are
-copied. It keeps its virtual environments under $HOME, which therefore is a folder of ours. To make them it downloads
-pip from a server of its own, which not every network reaches: the same pip from the package index takes its place.
+copied. It keeps its virtual environments under $HOME, so $HOME is a folder below .build/sanity here. To make them it
+downloads pip from a server of its own, which not every network reaches: the same pip from the package index takes its
+place.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ sys.exit(main(["install", "--upgrade", "--force-reinstall", "pip=={version}", *m
 
 
 def copy_sources() -> None:
-    """Copy the shipped files and ansible-test's settings; the style of tests and tools is left to ruff."""
+    """Copy the shipped files and ansible-test's settings to COPY, and remove all other files there.
+
+    Tests and tools are left out: their style is checked by ruff. Raise CalledProcessError if git fails.
+    """
     kept = ("tests/config.yml", "tests/sanity")
     shipped = ("bin", "plugins", "roles", "playbooks", "meta", "changelogs", "docs", "galaxy.yml", "README.md")
     wanted = {path for path in lint.sources() if path.parts[0] in shipped or str(path).startswith(kept)}
     COPY.mkdir(parents=True, exist_ok=True)
-    # A repository of its own, or ansible-test asks the clone's, where all of .build is ignored.
+    # The copy is a repository of its own: ansible-test would otherwise ask the clone's, which ignores all of .build.
     subprocess.run(["git", "init", "--quiet"], cwd=COPY, check=True)
     for path in sorted(COPY.rglob("*"), reverse=True):
         if path.relative_to(COPY).parts[0] == ".git":
@@ -57,7 +61,7 @@ def copy_sources() -> None:
 
 
 def pip_version() -> str:
-    """Return the version of the pip that this ansible-test would download."""
+    """Return the version of the pip that this ansible-test would download; raise AttributeError if it names none."""
     import ansible_test._internal.python_requirements as requirements
 
     return re.search(r"pip='([0-9.]+)'", pathlib.Path(requirements.__file__).read_text("utf-8")).group(1)
@@ -80,7 +84,7 @@ def main() -> int:
     copy_sources()
     provide_pip()
     env = dict(os.environ, HOME=str(BASE / "home"), PATH=f"{lint.BIN}:{os.environ['PATH']}", LC_ALL="C.UTF-8")
-    # Nothing that points Ansible at the clone instead of the copy
+    # Remove variables that point Ansible at the clone instead of the copy.
     for name in [name for name in env if name.startswith("ANSIBLE_")]:
         del env[name]
     python = f"{sys.version_info.major}.{sys.version_info.minor}"

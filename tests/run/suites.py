@@ -4,8 +4,9 @@
 """All test suites, in the order in which their lane runs them. A new suite is one more entry in SUITES.
 
 The two lanes run side by side. The second lane begins with an emulated machine, which has priority over the first
-lane's suites where processors are scarce (tests/lab/machines/machine.py). Each suite has a lab of its own. A lane that
-has finished its own suites takes the next suite that either lane may run, so that both end at about the same time.
+lane's suites where processors are scarce (tests/lab/machines/machine.py). Each suite with hosts has a lab of its own. A
+lane that has finished its own suites takes the next suite that either lane may run, so that both end at about the same
+time.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ class Suite:
     """One command whose exit status and JUnit files are its result.
 
     `command` may hold {root}, {bin} (of the venv), {junit} (an empty folder whose *.xml are counted) and {logs}.
-    A command that writes no JUnit file counts as one test. `limit` is in seconds: then the suite is killed and
-    `clean_up` runs. `skips` maps a part of a test's name to the reason why it may be skipped: any other skip is a
-    failure. `covers` are the folders and files whose tests it runs, `part` is the make target that runs it with its
-    like, `root` says that it needs root, `packages` are Debian's that it needs on the machine itself.
+    A command that writes no JUnit file counts as one test. `lane` is FIRST, SECOND or EITHER. After `limit` seconds the
+    suite is killed and `clean_up` runs. `skips` maps a part of a test's name to the reason why it may be skipped: any
+    other skip is a failure.
+    `covers` are the folders and files whose tests it runs, `part` is the make target that runs it with similar suites,
+    `root` says that it needs root, `packages` are the Debian packages that it needs on the machine itself.
     """
 
     name: str
@@ -41,13 +43,13 @@ class Suite:
     skips: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-# What drives a network namespace and looks into it
+# Programs that change and read a network namespace
 NETWORK = ("iproute2", "iptables", "ipset", "iputils-ping", "tcpdump")
-# Clients of the CNI plugin and what they need: podman with its CNI backend, plugins that are chained, containers' files
+# Clients of the CNI plugin and what they need: podman with its CNI backend, chained plugins, the containers' files
 CONTAINERS = ("podman", "crun", "containernetworking-plugins", "netcat-openbsd", "busybox-static", "strace")
-# Judges unit files (systemd-analyze).
+# The package whose systemd-analyze judges unit files
 SYSTEMD = ("systemd",)
-# What simulated hosts run, with namespaces of their own and the machine's programs (bench/site/simulated_hosts.py)
+# The daemon that simulated hosts run from the machine's own programs (bench/site/simulated_hosts.py)
 BIRD = ("bird2",)
 
 
@@ -65,7 +67,7 @@ def molecule(scenario: str, lab: str, about: str, limit: int, **more: str) -> Su
 
 
 def scenario(test: str, name: str, lab: str, about: str, limit: int, lane: str = EITHER) -> Suite:
-    """Return the suite of one file's scenarios, in a lab of their own."""
+    """Return the suite of the scenarios in tests/lab/scenarios/test_`test`.py, in a lab of their own."""
     return Suite(
         name,
         about,
@@ -113,7 +115,7 @@ SUITES: tuple[Suite, ...] = (
         part="integration",
         root=True,
         packages=(*NETWORK, *CONTAINERS, *BIRD, *SYSTEMD),
-        # Only where the kernel has no ipip: see tests/lab/scenarios/test_drivers.py.
+        # These tests are skipped only where the kernel has no ipip: see tests/lab/scenarios/test_drivers.py.
         skips={
             "tunl0": "this kernel has no ipip; lab-ipip runs the same tests on the emulated machine's",
             "test_ipip": "this kernel has no ipip; lab-ipip has the node module make tunl0",
@@ -136,7 +138,7 @@ SUITES: tuple[Suite, ...] = (
         (
             *("env", "HOST_ROUTING_LAB=scenarios-ipip", "HOST_ROUTING_LAB_MACHINE=qemu"),
             *PYTEST,
-            # The rest of the scenarios is the same in every mode and runs natively.
+            # The other scenarios are the same in every mode and run natively.
             *(f"tests/lab/scenarios/test_{name}.py" for name in ("drivers", "switching")),
         ),
         limit=3600,
@@ -164,8 +166,8 @@ SUITES: tuple[Suite, ...] = (
             *("env", "HOST_ROUTING_LAB=scenarios"),
             *PYTEST,
             "tests/lab/scenarios",
-            # Suites of their own, with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
-            # lab-lockout, lab-topology and lab-switches. The upgrade needs the history of the clone: tests/run/soak.
+            # These files have suites with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
+            # lab-lockout, lab-topology and lab-switches. The upgrade needs the clone's history: tests/run/soak.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (

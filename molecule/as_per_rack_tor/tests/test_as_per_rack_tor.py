@@ -76,10 +76,11 @@ def test_the_password_stands_in_no_file_but_its_own(lab: BaseLab, name: str) -> 
 def test_the_other_switch_takes_over_within_a_second(
     fleet: Fleet, lab: BaseLab, name: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """Streams that a switch forwards go by the other one within a second. Runs last, since it takes a switch down.
+    """Streams that a switch forwards go by the other one within a second after its power is cut.
 
-    Which of a rack's switches forwards what comes from the other rack is decided by a hash over addresses. So a switch
-    may forward none of the streams, and its end then interrupts none.
+    A hash over addresses decides which of a rack's switches forwards what comes from the other rack. So a switch may
+    forward none of the streams, and its end then interrupts none. This test is the last one, since it takes a switch
+    down.
     """
     names = {node.name: node.workloads[0] for node in fleet.nodes.values()}
     pairs = [(a, b) for a in NAMES for b in NAMES if NODES[a].rack != NODES[b].rack]
@@ -94,7 +95,7 @@ def test_the_other_switch_takes_over_within_a_second(
     assert len(died.streams) == len(pairs) and not died.silent_hosts
     gaps = [result.longest_gap_ms for result in died.streams]
     record_property("gaps", f"{name} forwarded {carried} packets in a second: {gaps} ms\n{died.summary()}")
-    # No stream waited for a hold time.
+    # No stream waited until BGP's hold time was over.
     assert max(gaps) < 1000, died.summary()
     if carried >= 100:
         assert max(gaps) > 100, died.summary()
@@ -114,7 +115,7 @@ def test_the_other_switch_takes_over_within_a_second(
 
 
 def forwarded_packets(lab: BaseLab, name: str) -> int:
-    """Return how many IPv4 packets host `name` has forwarded since it started."""
+    """Return the number of IPv4 packets that the host or switch `name` has forwarded since it started."""
     names, values = lab.exec(name, ["grep", "^Ip:", "/proc/net/snmp"]).stdout.splitlines()
     return int(dict(zip(names.split(), values.split()))["ForwDatagrams"])
 

@@ -26,7 +26,7 @@ POOLS = (
     checks.Pool("plain-ipv4", "10.244.128.0/17", "direct"),
     checks.Pool("plain-ipv6", "fd00:10:244:8000::/64", "direct", 122),
 )
-#: {workload: (node, its pools)}
+#: The workloads, as {name: (node, pools)}.
 WORKLOADS = {
     "web-1": ("node1", {"overlay-ipv4", "overlay-ipv6"}),
     "web-2": ("node3", {"overlay-ipv4", "overlay-ipv6"}),
@@ -35,7 +35,7 @@ WORKLOADS = {
     "legacy-1": ("node1", {"overlay-ipv4"}),
     "new-1": ("node4", {"overlay-ipv6"}),
 }
-#: Bytes that VXLAN adds over IPv4 and over IPv6.
+#: {pool: bytes that its encapsulation adds to a packet}. VXLAN adds 50 over IPv4 and 70 over IPv6.
 OVERHEAD = {"overlay-ipv4": 50, "overlay-ipv6": 70, "plain-ipv4": 0, "plain-ipv6": 0}
 
 every_workload = pytest.mark.parametrize("name", WORKLOADS)
@@ -87,7 +87,10 @@ def test_sessions_of_both_families_stand(fleet: Fleet, name: str) -> None:
 
 
 def routes(lab: BaseLab, node: str, family: int, pools: list[checks.Pool]) -> set[str]:
-    """Return the node's routes inside the pools, as `ip route` prints them, without those of the kernel."""
+    """Return the node's routes of one IP version inside the pools, as `ip route` prints them, without the kernel's own.
+
+    Default metric and preference, scope link and dev lo are left out of the text.
+    """
     ranges = [ipaddress.ip_network(pool.cidr) for pool in pools]
     kept = set()
     for line in lab.exec(node, ["ip", f"-{family}", "route", "show"]).stdout.splitlines():
@@ -131,7 +134,7 @@ def tunnelled(node: Observed, family: int) -> str:
     if family == 4:
         return f"via {node.node.address} dev vxlan.calico"
     mac = checks.vtep_mac(node.name).replace(":", "")
-    interface = int(mac[:6] + "fffe" + mac[6:], 16) ^ (2 << 56)  # RFC 4291, appendix A
+    interface = int(mac[:6] + "fffe" + mac[6:], 16) ^ (2 << 56)  # the MAC as an EUI-64 (RFC 4291, appendix A)
     return f"via {ipaddress.IPv6Address((0xFE80 << 112) + interface)} dev vxlan-v6.calico"
 
 
@@ -160,7 +163,7 @@ def test_inside_a_workload(lab: BaseLab, found: dict[str, Workload], name: str) 
 
 
 def ping(lab: BaseLab, node: str, netns: str | None, address: str, size: int = 84) -> bool:
-    """Return whether `address` answers a ping from the namespace `netns`, or from the host if it is None.
+    """Return whether `address` answers at least one of two pings from the namespace `netns`, or from the host if None.
 
     `size` is the size of the whole IP packet in bytes, which must not be fragmented.
     """

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A mesh of four nodes in two subnets; one pool over IPIP always, one across subnets alone.
 
-No router receives a route from the nodes, and none sees a packet of the pools.
+The router receives no route from the nodes, and forwards packets of the pools only inside IPIP.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORKLOADS = {
 }
 
 _PORT = 9753
-#: Prints the packets that arrive until it is stopped.
+#: A program that prints the text of each UDP datagram to _PORT until it is stopped.
 _LISTENER = f"""
 import socket, sys
 made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -37,7 +37,8 @@ print("listening", file=sys.stderr, flush=True)
 while True:
     print(made.recv(100).decode(), flush=True)
 """
-#: Arguments: outer destination, inner source, inner destination, text. The kernel makes the outer header.
+#: A program that sends five packets in IPIP. Its arguments are outer destination, inner source, inner destination and
+#: text. The kernel makes the outer header.
 _SENDER = f"""
 import socket, struct, sys
 outer, source, destination, text = sys.argv[1:]
@@ -59,7 +60,7 @@ for _ in range(5):
 
 @pytest.mark.parametrize("attacker", ["a host outside of the fleet", "a workload"])
 def test_ipip_is_unpacked_from_fleet_nodes_alone(fleet: Fleet, lab: BaseLab, attacker: str) -> None:
-    """Only packets in IPIP from a node of the fleet reach a workload (docs/security.md)."""
+    """A packet in IPIP reaches a workload if a node of the fleet sends it, and not if `attacker` does."""
     found = {one["name"]: (node, one) for node in fleet.nodes.values() for one in node.workloads}
     (here, target), (there, sender) = found["web-1"], found["web-2"]
     outer = here.node.address

@@ -64,9 +64,9 @@ from .workloads.wiring import WorkloadWiring
 
 #: The most seconds between two signs of life of a healthy reconciler.
 _ALIVE = 60.0
-_LOOKS = 5
-_LOOKING = 10.0  # seconds
-_BETWEEN_LOOKS = 0.1  # seconds
+_LOOKS = 5  # the most looks that one call of `look` begins
+_LOOKING = 10.0  # seconds within which `look` begins up to _LOOKS looks
+_BETWEEN_LOOKS = 0.1  # seconds that `look` waits between two attempts
 
 
 class Kernels(t.Protocol):
@@ -78,9 +78,9 @@ class Kernels(t.Protocol):
 class Agent:
     """The agent. It is constructed and used on one running event loop: first `start`, then all coroutines of `run`.
 
-    `clock` returns seconds and never goes back. `on_tick` is called whenever the reconciler has finished a pass or has
-    nothing to do, every ten seconds at least. `since`, when the agent was made, and `last_resync`, "" before the first
-    one, are UTC times as text. `ticked` is in seconds of `clock`.
+    `clock` returns seconds and never goes back. `on_tick` is called whenever the reconciler has finished a pass, and at
+    least every ten seconds while it has nothing to do. `since`, when the agent was made, and `last_resync`, "" before
+    the first one, are UTC times as text. `ticked` is in seconds of `clock`.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class Agent:
 
     def _ticked(self) -> None:
         self.ticked = self._clock()
-        # node_apply cuts itself once everything is applied: until then sets may lack other nodes' workloads.
+        # While `_applying` is locked, sets may lack other nodes' workloads. Its holder cuts connections at the end.
         if not self._applying.locked():
             self._flow_cuts.cut_soon()
         self.instruments.converged(self.in_sync, time.time())
@@ -237,8 +237,8 @@ class Agent:
         """Attach a workload and return it with the MAC address of its link, and the link's MTU in bytes.
 
         If a workload of the same id is attached already and meets the request, repair it and return it. Raise
-        AgentError if the request is invalid or conflicts, if no address is free, or if the node, the kernel or the disk
-        refuses.
+        AgentError if the request is invalid or conflicts, if no address is free, if the node, the kernel or the disk
+        refuses, or if a deleted workload with the same device or address is not removed within 10 seconds.
         """
         relabellings = self.workloads.relabellings
         try:
@@ -255,7 +255,8 @@ class Agent:
         """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
 
         Afterwards it is unreachable and its address is free, or that is retried; its link is removed soon after. Raise
-        AgentError with code `not_written` if only an address is left for the id and the disk refuses to release it.
+        AgentError with code `not_written` if the disk refuses to record the delete, and nothing is changed then; or if
+        only an address is left for the id and the disk refuses to release it.
         """
         return await delete.delete(self._context, id)
 
@@ -396,7 +397,8 @@ class Agent:
         outcome = await self.reconciler.resync()
         self.last_resync = now()
         await self._flow_cuts.cut()
-        return outcome
+        problem = self._flow_cuts.problem
+        return outcome._replace(problems=(*outcome.problems, problem), in_sync=False) if problem else outcome
 
     def policy_log_group(self) -> int:
         """Return the NFLOG group that the rules of the present policy log to, or 0 if there is none."""
@@ -440,11 +442,11 @@ class Agent:
 
     @property
     def in_sync(self) -> bool:
-        """Whether the state, the allocations and the records could be read, and nothing is known to differ.
+        """Whether state, allocations and records could be read, nothing is known to differ, and denied flows are cut.
 
         Objects that wait for their device, and removals that are not allowed yet, do not count as differences.
         """
-        return self.reconciler.in_sync and self.persisted.readable
+        return self.reconciler.in_sync and self.persisted.readable and not self._flow_cuts.problem
 
     @property
     def problems(self) -> t.List[str]:
@@ -453,7 +455,8 @@ class Agent:
         if self.state is None and "state" not in self.persisted.broken:
             found.append(self.persisted.no_state().message)
         repairs = [text for texts in self.reconciler.problems.values() for text in texts]
-        return list(dict.fromkeys([*found, *self.cleanup.problems, *repairs]))
+        flows = [self._flow_cuts.problem] if self._flow_cuts.problem else []
+        return list(dict.fromkeys([*found, *self.cleanup.problems, *repairs, *flows]))
 
     def status(self) -> dict[str, t.Any]:
         """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready."""
@@ -485,7 +488,7 @@ class Agent:
     def liveness(self) -> t.Optional[str]:
         """Return what is wrong with the agent itself, or None.
 
-        It is alive if the reconciler gave a sign within 60 seconds.
+        The agent is alive if the reconciler gave a sign of life within the last 60 seconds.
         """
         silent = self._clock() - self.ticked
         return f"the reconciler has not come through for {silent:.0f} s" if silent > _ALIVE else None

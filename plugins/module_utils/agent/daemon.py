@@ -56,13 +56,14 @@ _FOLDERS = ("netns_folder", "marker_folder")
 
 
 class _PathsError(ValueError):
-    """The error for a file of --paths with other keys than those that exist."""
+    """The error for a file of --paths that is JSON but no object, or has an unknown key."""
 
 
 def main(arguments: t.Sequence[str]) -> int:
     """Run the agent until it is stopped. Return the exit status: 0 if it was stopped, 1 if it failed.
 
-    Exit with status 2 if the arguments are wrong.
+    Exit with status 2 if the arguments are wrong, or the file of --paths is JSON but no object, or has an unknown key.
+    Raise OSError if a socket of the agent cannot be made.
     """
     parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")
@@ -97,8 +98,8 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
     """Return the machine that this process runs on, and the function that makes its kernels.
 
     `paths` is the path of a JSON object with fields of Machine and keywords of LinuxKernel, or None. `mounts` is the
-    path of the host's mount namespace, or None. Raise OSError or ValueError if the file cannot be read, _PathsError if
-    it is no JSON object or has an unknown key.
+    path of the host's mount namespace, or None. Raise OSError if the file `paths` cannot be read, ValueError if it is
+    not JSON, or _PathsError if it is JSON but no object, or has an unknown key.
     """
     given: dict[str, t.Any] = {}
     if paths is not None:
@@ -128,8 +129,7 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
     """Run the agent's parts until SIGTERM or SIGINT, or the end of a part. Return the exit status.
 
     It is 0 after a signal, and 1 after the end of a part. Raise SocketInUse if another agent answers at the agent's
-    socket or the path cannot be one, or OSError if a socket cannot be made or the file of a stored DEL cannot be
-    removed.
+    socket, or its path is too long or has something else than a socket. Raise OSError if a socket cannot be made.
     """
     notifier = Notifier()
     instruments = Instruments(Registry())
@@ -196,7 +196,7 @@ async def _metrics(
 ) -> t.Optional[MetricsServer]:
     """Start the HTTP server for metrics and return it; None if the settings want none or the port cannot be used.
 
-    A port that is taken becomes a problem in `agent.persisted.broken`, and the agent continues without the server.
+    A port that cannot be used is logged and becomes a problem in `agent.persisted.broken`; no error is raised for it.
     """
     watch_process(instruments)
     watch_agent(instruments, agent)

@@ -39,7 +39,7 @@ class DesiredState:
         self._table = table
         self._on_change = on_change
         self._compilers = PolicyCompilers()
-        self._cached: t.Optional[NodeState] = None  # without policy
+        self._cached: t.Optional[NodeState] = None  # the desired state without policy; None: derive it again
 
     def changed(self) -> None:
         """Forget what was derived from the former state, workloads or interfaces."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file with all that the agent knows, for the analysis of faults: SIGUSR1 and `calicoctl node diags` request it."""
+"""A file with all that the agent knows, for the analysis of faults: SIGUSR1 requests it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _running: set[asyncio.Future[None]] = set()
 def dump(agent: Agent, path: str) -> None:
     """Start writing the dump to `path`, readable by root only, and return at once.
 
-    The file appears when the plan in it is made. A failure is logged.
+    The file appears when the plan in it is made or has failed. If the file cannot be written, that is logged.
     """
     task = asyncio.ensure_future(_dump(agent, path))
     _running.add(task)

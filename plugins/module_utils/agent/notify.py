@@ -23,7 +23,7 @@ class Notifier:
     def __init__(self, environment: t.Optional[t.Mapping[str, str]] = None) -> None:
         environment = os.environ if environment is None else environment
         self._address = environment.get("NOTIFY_SOCKET", "")
-        if self._address.startswith("@"):  # abstract: unix(7)
+        if self._address.startswith("@"):  # a socket in the abstract namespace, unix(7): its address begins with NUL
             self._address = "\0" + self._address[1:]
 
     def ready(self) -> None:

@@ -41,9 +41,10 @@ class PersistedState:
         self.complete = False
         self.records = Endpoints(machine.workloads)
         self.remote = RemoteEndpoints()  # workloads that other nodes added, as far as this node accepts them
-        self._remote = remote_endpoints.Known()  # those on the disk, whether this node accepts them or not
+        self._remote = remote_endpoints.Known()  # other nodes' workloads as on the disk, accepted or not
         self._remote_unreadable = ""
-        #: Problems that do not disappear by themselves, a text for each part: state, ipam, records and more.
+        #: {part: what is wrong with it at the moment}. Parts are files (state, ipam, records...) and other sources of
+        #: problems, such as the policy log.
         self.broken: dict[str, str] = {}
         self._store = Store(machine.store)
         self._ipam = ipam
@@ -118,7 +119,7 @@ class PersistedState:
         return known.remote if known.remote != self.remote else self.remote
 
     def take(self, state: NodeState, complete: bool) -> None:
-        """Use `state` as Ansible's state, and give its blocks to the IPAM. `complete` is as in the class."""
+        """Use `state` as Ansible's state, and give its blocks to the IPAM; `complete` becomes the attribute."""
         self.state, self.complete = state, complete
         self.remote = self._believed()
         self._grant()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import typing as t
 
 PATH = "/etc/calico/agent.json"
@@ -22,21 +23,21 @@ class SettingsError(Exception):
 class AgentSettings:
     """The settings, named as in agent.json. Times are in seconds."""
 
-    group: str = "calico"  # its members may read through the API; "": only root may
+    group: str = "calico"  # the group whose members may read through the API; "": only root may
     metrics_address: str = "127.0.0.1"
-    metrics_port: int = 9091  # the port of Felix; 0: no metrics by HTTP
+    metrics_port: int = 9091  # the default is Felix's port; 0: no metrics by HTTP
     log_level: str = "info"
-    resync_interval: float = 90.0  # between two resyncs, give or take 10 %
-    cleanup_grace: float = 60.0  # from the start until objects that are not desired may be removed
-    leak_grace: float = 900.0  # until the address of a workload that never came back is free (Calico: 15 minutes)
-    cooldown: float = 30.0  # until a released address is assigned again
+    resync_interval: float = 90.0  # seconds between two resyncs, give or take 10 %
+    cleanup_grace: float = 60.0  # seconds from the start until objects that are not desired may be removed
+    leak_grace: float = 900.0  # seconds until the address of a workload that does not exist is free (Calico: the same)
+    cooldown: float = 30.0  # seconds from an address's release until it is assigned again
 
     @classmethod
     def from_dict(cls, data: t.Any, path: str = PATH) -> AgentSettings:
         """Return the settings in `data`, the parsed content of the file `path`; those that are not in it are defaults.
 
-        Raise SettingsError if `data` is not a mapping, or has an unknown name, a value of another type, a negative
-        number, an unknown log level or a port above 65535.
+        Raise SettingsError if `data` is not a mapping, or has an unknown name, a value of another type, a negative or
+        infinite number, an unknown log level or a port above 65535.
         """
         if not isinstance(data, dict):
             raise SettingsError(f"{path}: it must hold a JSON object. {_REMEDY}")
@@ -46,7 +47,8 @@ class AgentSettings:
                 raise SettingsError(f"{path}: {name} is not a setting. There are: {', '.join(fields)}. {_REMEDY}")
             default = fields[name]
             if not _fits(value, default):
-                kind = "a text" if isinstance(default, str) else "a number that is not negative"
+                number = "a finite number" if isinstance(default, float) else "a number"
+                kind = "a text" if isinstance(default, str) else f"{number} that is not negative"
                 raise SettingsError(f"{path}: {name} {value!r} must be {kind}, such as {default!r}. {_REMEDY}")
         if data.get("log_level", cls.log_level) not in LEVELS:
             raise SettingsError(
@@ -60,12 +62,13 @@ class AgentSettings:
 def _fits(value: t.Any, default: t.Any) -> bool:
     """Return whether a value may replace its default.
 
-    For a text it is a text. For an integer it is an integer and for a float any number, not negative and no boolean.
+    For a text it is a text. For an integer it is an integer and for a float any number, finite, not negative and no
+    boolean.
     """
     if isinstance(default, str):
         return isinstance(value, str)
     kinds = (int,) if isinstance(default, int) else (int, float)
-    return isinstance(value, kinds) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, kinds) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -90,6 +93,6 @@ def load(path: str = PATH) -> Loaded:
         data = json.loads(content)
     except FileNotFoundError:
         return Loaded(AgentSettings(), "")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: it cannot be read: {error}. {_REMEDY}") from error
     return Loaded(AgentSettings.from_dict(data, path), hashlib.sha256(content).hexdigest()[:16])

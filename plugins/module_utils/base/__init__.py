@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tools that every other room may use: addresses, names, selectors, size limits, and encoders of text protocols.
+"""Tools for all other packages of module_utils: addresses, names, selectors, size limits, encoders of text protocols.
 
-This room imports no other room.
+This package imports none of the others.
 """

@@ -20,6 +20,8 @@ import re
 import typing as t
 
 BITS = {4: 32, 6: 128}
+#: The networks of all addresses, each as two halves: a set of networks (ipset's hash:net) can hold these alone.
+HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
 
 _IPV4 = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})", re.ASCII)
 _LENGTH = re.compile(r"\d{1,6}", re.ASCII)
@@ -41,9 +43,9 @@ class Address(t.NamedTuple):
 class Cidr(t.NamedTuple):
     """An address with a prefix length.
 
-    `number` is the address as a number, `network` the same without the bits beyond the prefix, `length` the prefix
-    length in bits. `length_written` is the length as written. It differs from `length` only for an IPv4-mapped range
-    such as ::ffff:10.0.0.0/104, which has the length 8.
+    `version` is the IP version, 4 or 6. `number` is the address as a number, `network` the same without the bits
+    beyond the prefix, `length` the prefix length in bits. `length_written` is the length as written. It differs from
+    `length` only for an IPv4-mapped range such as ::ffff:10.0.0.0/104, which has the length 8.
     """
 
     version: int
@@ -165,8 +167,8 @@ def canonical_address(text: str) -> tuple[int, int]:
         if len(parts) == 4:
             value = 0
             for part in parts:
-                # `isdigit` accepts leading zeros and digits of other scripts; comparing with `str(int())` refuses them.
-                if not part.isdigit() or len(part) > 3 or int(part) > 255 or str(int(part)) != part:
+                # Leading zeros, and digits of other scripts, are refused: `str(int(part))` returns neither.
+                if not part.isdecimal() or len(part) > 3 or int(part) > 255 or str(int(part)) != part:
                     break
                 value = value << 8 | int(part)
             else:
@@ -191,7 +193,7 @@ def canonical_cidr(text: str) -> tuple[int, int, int]:
     """
     address, slash, length = text.partition("/")
     version, value = canonical_address(address)
-    if not slash or not length.isdigit() or not length.isascii() or str(int(length)) != length:
+    if not slash or not length.isascii() or not length.isdecimal() or str(int(length)) != length:
         raise ValueError(f"{text!r} has no prefix length")
     prefix = int(length)
     bits = BITS[version]

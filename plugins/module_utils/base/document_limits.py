@@ -4,7 +4,8 @@
 """Limits for YAML and JSON documents, so that the time to read one grows linearly with its size.
 
 A document of a few kilobytes can expand to gigabytes by its aliases, or exhaust the reader's stack by its nesting.
-The checks here find both while the text is parsed, before any value is built from it.
+`check_yaml` finds both, and `read_json` the nesting, before any value is built from the text. `check_value` checks
+values that are already built.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class DocumentLimits(t.NamedTuple):
     depth: int
 
 
-#: RESOURCES is for resources and variables that hold them, LOCKFILE for the lockfile of a large fleet.
+#: The limits RESOURCES are for resources and variables that hold them, LOCKFILE for the lockfile of a large fleet.
 RESOURCES = DocumentLimits(10 * _MIB, 1_000_000, 64)
 LOCKFILE = DocumentLimits(64 * _MIB, 10_000_000, 64)
 
@@ -56,7 +57,7 @@ class BeyondLimits(ValueError):
 
 
 def too_large(limits: DocumentLimits) -> BeyondLimits:
-    """Return, not raise, the error for a document of more than `limits.size`, which it states in whole MiB."""
+    """Return, not raise, the error for a document of more than `limits.size`, which it states in MiB, rounded down."""
     return BeyondLimits(f"is larger than {limits.size // _MIB} MiB.", "Split it into several files.")
 
 
@@ -74,7 +75,7 @@ def too_many(limits: DocumentLimits, line: t.Optional[int] = None) -> BeyondLimi
 
 def _check_size(text: str, limits: DocumentLimits) -> None:
     """Raise BeyondLimits if a text is larger than `limits` allow."""
-    # Encoding takes memory: a text that has too many characters is refused without it.
+    # A text that has too many characters is not encoded, because that takes memory; it has too many bytes, too.
     if len(text) > limits.size or len(text.encode("utf-8", "surrogatepass")) > limits.size:
         raise too_large(limits)
 
@@ -83,8 +84,8 @@ def check_yaml(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> 
     """Check all YAML documents in `text` against `limits` without building their values.
 
     `loader` is the PyYAML loader class that will load them. The values of all documents count together. Raise
-    BeyondLimits if a limit is exceeded, an unquoted number has more than 64 characters, or a collection contains an
-    alias of itself. Raise yaml.YAMLError if the text is not YAML.
+    BeyondLimits if a limit is exceeded, a number (unquoted, or tagged !!int or !!float) has more than 64 characters, or
+    a collection contains an alias of itself. Raise yaml.YAMLError if the text is not YAML.
     """
     import yaml
 
@@ -180,7 +181,8 @@ def read_json(text: str, limits: DocumentLimits = RESOURCES) -> t.Any:
     """Return the value of the JSON document `text`.
 
     Raise BeyondLimits if the size or depth in `limits` is exceeded, a number has more than 64 characters, a key is
-    repeated within an object, or a value is NaN or Infinity. Raise json.JSONDecodeError if the text is not JSON.
+    repeated within an object, or a value is NaN or Infinity. `limits.values` is not checked. Raise json.JSONDecodeError
+    if the text is not JSON.
     """
     _check_size(text, limits)
     depth = 0
@@ -235,7 +237,7 @@ def check_value(value: t.Any, limits: DocumentLimits = RESOURCES) -> None:
     """Raise BeyondLimits if a value that is already built has more values or levels than `limits` allow.
 
     `limits.size` is not checked. An object that occurs in several places, as YAML's aliases do, counts each time. Keys
-    do not count.
+    do not count, and an empty mapping or list is no level.
     """
     left = limits.values
     level: list[t.Any] = [value]

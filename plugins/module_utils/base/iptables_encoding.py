@@ -27,7 +27,7 @@ TABLES = ("filter", "nat", "mangle", "raw", "security")
 _SUBSTITUTE = "\x1a"
 _REFUSED = re.compile(f"{_SUBSTITUTE}([^{_SUBSTITUTE}]*){_SUBSTITUTE}")
 
-_LONGEST_LINE = 2000  # characters of at most four bytes each; the buffer has 10240 bytes
+_LONGEST_LINE = 2000  # characters, of up to four bytes each; iptables-restore reads a line into 10240 bytes
 
 _CHAIN = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:/=+~@-]{0,27}", re.ASCII)
 _INTERFACE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.:@~=#$%&^-]{0,14}\+?", re.ASCII)
@@ -35,9 +35,10 @@ _SET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=~-]{0,30}", re.ASCII)
 _CIDR = re.compile(r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)(?:/[0-9]{1,3})?", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:~/-]{0,62}", re.ASCII)
 
-# Line feeds, tabs, other control characters, halves of surrogate pairs, and other line separators of str.splitlines.
+# Characters that may not occur: control characters (line feeds and tabs too), halves of surrogate pairs, and the line
+# and paragraph separators.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-# Printable ASCII without the backslash, and line feeds.
+# The bytes that the fast check `are_good` accepts: printable ASCII without the backslash, and line feeds.
 _FIT = b"\n" + bytes(range(0x20, 0x5C)) + bytes(range(0x5D, 0x7F))
 _QUOTED = re.compile(r'(?:[^"]|"(?:[^"\\]|\\.)*")*')
 
@@ -109,7 +110,8 @@ def check_table(value: str) -> None:
 def check_chain(value: str, ours: bool) -> None:
     """Raise NotEncodable if `value` cannot be the name of a chain: 1 to 28 letters, digits and _.:/=+~@- .
 
-    With `ours` the name must begin with "cali-". Without, it may be a chain of others that holds a rule of ours.
+    The first character must be a letter, a digit, "_", "." or ":". With `ours` the name must begin with "cali-".
+    Without, it may be a chain of others that holds a rule of ours.
     """
     if not _CHAIN.fullmatch(value) or (ours and not value.startswith("cali-")):
         allowed = "Allowed are 28 letters, digits and _.:/=+~@- , the first a letter, digit, _, . or :"
@@ -135,9 +137,10 @@ def are_good(lines: t.Sequence[str]) -> bool:
 
 
 def check_line(line: str) -> None:
-    """Raise NotEncodable if iptables-restore would not read `line` as exactly one line.
+    """Raise NotEncodable if `line` is not safe as one line of iptables-restore's input.
 
-    This is so if it has a refused token, a control character, more than 2000 characters, or an unclosed quote.
+    It is unsafe if it has a refused token, a control character (a line feed or tab, too), U+2028, U+2029, half of a
+    surrogate pair, more than 2000 characters, or an unclosed double quote.
     """
     refused = _REFUSED.search(line)
     if refused:

@@ -4,7 +4,8 @@
 
 """Names derived from other names, as Calico derives them: devices, MAC addresses, IPAM handles, BIRD symbols.
 
-All functions are pure. A value from which no valid name can be made raises NamingError.
+All functions are pure. `check_device_name`, `interface_name` and `tunnel_handle_id` raise NamingError for a value from
+which no valid name can be made.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import typing as t
 
 INTERFACE_PREFIX = "cali"
-#: The most bytes in a device's name: IFNAMSIZ of linux/if.h, less its final zero.
+#: The most bytes in a network device's name: IFNAMSIZ of linux/if.h, less the final zero byte.
 DEVICE_NAME_LIMIT = 15
 
 #: The label that holds the namespace's name on endpoints and network sets in a namespace.
@@ -100,8 +101,8 @@ def vtep_link_local(node: str) -> str:
 def link_local(mac: str) -> str:
     """Return the IPv6 link-local address that the kernel forms from a MAC address such as "66:0a:...".
 
-    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise ValueError if `mac` is not six pairs of hex digits. It
-    must not be empty.
+    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise IndexError if `mac` is empty, and ValueError if it is
+    any other text than six pairs of hex digits.
     """
     octets = bytes.fromhex(mac.replace(":", ""))
     identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
@@ -117,7 +118,7 @@ def router_id(node: str) -> str:
     It is for nodes without an IPv4 address, as with Calico's CALICO_ROUTER_ID=hash.
     """
     first, *others = hashlib.sha256(node.encode()).digest()[:4]
-    # Multicast and reserved addresses (224.0.0.0 and above) are no valid router IDs.
+    # A first byte of 224 or more is reduced by 32: multicast and reserved addresses are no valid router IDs.
     return ".".join(str(byte) for byte in (first - 32 if first > 223 else first, *others))
 
 

@@ -14,8 +14,8 @@ import json
 import typing as t
 import zlib
 
-#: The largest data, in bytes of JSON, that `unpack` accepts. The state of a node among 10,000 has a tenth of it.
-#: Anything larger is taken for an attempt to fill the memory.
+#: The largest data, in bytes of JSON, that `unpack` accepts. The state of a node among 10,000 has a tenth of that.
+#: Larger data is taken for an attempt to fill the memory.
 LIMIT = 64 << 20
 
 
@@ -24,7 +24,26 @@ def pack(data: t.Any) -> str:
 
     Raise TypeError if JSON cannot represent a value in it, ValueError if a value contains itself.
     """
-    return base64.b64encode(zlib.compress(json.dumps(data).encode(), 1)).decode()
+    return pack_text(json.dumps(data))
+
+
+def pack_text(text: str) -> str:
+    """Return a JSON document as compressed base64.
+
+    Raise UnicodeEncodeError, a ValueError, if `text` contains half of a surrogate pair. Nothing checks that it is JSON.
+    """
+    return base64.b64encode(zlib.compress(text.encode(), 1)).decode()
+
+
+def unpack_text(text: str) -> str:
+    """Return the document that `pack_text` made `text` of, without checking that it is JSON.
+
+    Raise ValueError if `text` is not packed data, is cut short, or is larger than 64 MiB when decompressed.
+    """
+    try:
+        return _inflated(base64.b64decode(text, validate=True)).decode()
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"it is not packed data: {error}") from error
 
 
 def unpack(text: str) -> t.Any:

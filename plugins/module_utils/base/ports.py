@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 
-BGP_PORT = 179  # TCP, RFC 4271 section 4.2
-#: UDP: control and echo packets of BFD over one hop (RFC 5881 section 4), control packets over several (RFC 5883).
+BGP_PORT = 179  # the TCP port of BGP (RFC 4271)
+#: UDP ports of BFD: control and echo packets over one hop (RFC 5881 section 4), control over several hops (RFC 5883).
 BFD_PORTS = (3784, 3785, 4784)
-VXLAN_PORT = 4789  # UDP, RFC 7348 section 5
+VXLAN_PORT = 4789  # the UDP port of VXLAN (RFC 7348 section 5)
 
 
 @dataclasses.dataclass(frozen=True)

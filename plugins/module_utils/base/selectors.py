@@ -14,8 +14,9 @@
     label       = 1 to 512 of [a-zA-Z0-9_./-]
 
 Words are keywords only where the grammar can use them, so `in in {"in"}` compares a label called `in`. Only space and
-tab separate tokens. Line breaks are also accepted inside `not in`, `starts with`, `ends with`, `has(...)`, `all(...)`.
-An empty text means `all()`.
+tab separate tokens. Line breaks and form feeds are also accepted inside `not in`, `starts with`, `ends with`,
+`has(...)`, `all(...)` and `global(...)`. `notin`, `startswith` and `endswith` are the same operators. A text that is
+empty or blank means `all()`.
 
 Source: the selector syntax of the Calico documentation (EntityRule, "Selector syntax") and the behaviour of Calico's
 own parser. No function here is recursive: memory limits the depth of a selector, not the stack.
@@ -71,7 +72,10 @@ class Leaf(Expression):
     """A node that tests labels and has no operands. `str(leaf)` is its canonical text."""
 
     def test(self, labels: Labels) -> bool:
-        """Return whether `labels`, a mapping from name to value, satisfy this leaf."""
+        """Return whether this condition of a selector is true for an object with these labels (name to value).
+
+        Each kind of leaf defines this. The method of Leaf itself raises NotImplementedError.
+        """
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -247,7 +251,7 @@ def replace_leaves(root: Expression, replacement: t.Callable[[Leaf], Expression]
     Errors raised by `replacement` are passed on.
     """
     waiting: list[tuple[Expression, bool]] = [(root, False)]
-    done: list[Expression] = []  # a stack: operands lie below the node that consumes them
+    done: list[Expression] = []  # a stack of finished copies; a Not, And or Or takes its operands from the top
     while waiting:
         node, visited = waiting.pop()
         if isinstance(node, Leaf):
@@ -296,7 +300,7 @@ class Selector:
 
     @property
     def uid(self) -> str:
-        """Calico's name for the set of the selected addresses: "s:" and a digest in base64url.
+        """Calico's name for the set of the selected addresses: "s:" and a digest in base64url without padding.
 
         The digest is the SHA-224 of "s:" followed by the canonical form.
         """
@@ -368,14 +372,14 @@ def _steps(root: Expression) -> list[tuple[_Test, int, int]]:
     pending: list[tuple[Expression, _Place, _Place, _Place]] = [(root, _Place(), match, no_match)]
     while pending:
         node, here, if_true, if_false = pending.pop()
-        # Leaves are laid out from left to right, so this node's first leaf is the next entry.
+        # Leaves are laid out from left to right. So the first leaf of `node` gets the next index.
         here.step = len(laid_out)
         if isinstance(node, Leaf):
             laid_out.append((node.test, if_true, if_false))
         elif isinstance(node, Not):
             pending.append((node.operand, _Place(), if_false, if_true))
         elif isinstance(node, (And, Or)):
-            # From the last operand to the first, because each jumps to the beginning of the one to its right.
+            # Operands are handled from the last to the first: each may jump to the beginning of the next one.
             following: t.Optional[_Place] = None
             for operand in reversed(node.operands):
                 place = _Place()
@@ -401,7 +405,7 @@ _PUNCTUATION = re.compile(r"==|!=|&&|\|\||[(){},!]")
 _STRING = re.compile(r"\"([^\"]*)\"|'([^']*)'")
 _OPERATOR = re.compile(
     rf"(?P<contains>contains)|(?P<starts>starts{_GAP}with)|(?P<ends>ends{_GAP}with)"
-    # "inside" is not "in", but "containsx" is "contains" followed by x: Calico reads them so.
+    # \b: "inside" does not begin with the operator "in". "containsx" is "contains" followed by x, as Calico reads it.
     rf"|(?P<notin>not{_GAP}in\b)|(?P<in>in\b)",
     re.ASCII,
 )
@@ -415,9 +419,9 @@ _HALVES = {"=": '"=="', "&": '"&&"', "|": '"||"'}
 
 
 class _Token(t.NamedTuple):
-    kind: str  # the punctuation itself, the name of a group of _OPERATOR or _TERM, or "string", "end", "error"
-    value: str  # a label, a string, or in an error what was expected
-    start: int
+    kind: str  # a sign such as "&&", the name of a group of _OPERATOR or _TERM, or "string", "end", "error"
+    value: str  # the text of a label, string or word, "" for a sign; of an "error", what was expected, "" for any term
+    start: int  # the offset of the token in the text, from 0
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -471,7 +475,7 @@ class _Group:
     __slots__ = ("alternatives", "conjunction", "negated")
 
     def __init__(self, negated: bool) -> None:
-        self.negated = negated  # whether a "!" stood before the parenthesis
+        self.negated = negated  # whether an odd number of "!" stood before the parenthesis
         self.alternatives: list[Expression] = []
         self.conjunction: list[Expression] = []
 
@@ -482,7 +486,7 @@ class _Group:
         self.conjunction = []
 
     def close(self) -> Expression:
-        """Return the expression of the whole group, negated if a "!" stood before it."""
+        """Return the expression of the whole group, negated if an odd number of "!" stood before it."""
         self.close_conjunction()
         node = self.alternatives[0] if len(self.alternatives) == 1 else Or(tuple(self.alternatives))
         return Not(node) if self.negated else node
@@ -499,7 +503,7 @@ class _Parser:
     def fail(self, expected: str) -> SelectorError:
         """Return, not raise, the error at the next token, with `expected` unless the tokenizer expected something."""
         token = self.tokens[self.at]
-        # The tokenizer's own expectation is more precise. It has none where any term would be valid.
+        # What the tokenizer expected (`value`) is more precise than `expected`, unless it is "": any term is valid.
         return SelectorError(self.text, token.start, (token.kind == "error" and token.value) or expected)
 
     def accept(self, kind: str) -> t.Optional[_Token]:
@@ -566,7 +570,7 @@ class _Parser:
             self.at += 1
             return _MEMBERSHIPS[operator](token.value, self.set())
         if operator == "(" and token.value.lower() in _FUNCTIONS:
-            # The tokenizer read it as a label because it is no valid function. Suggest the function that is similar.
+            # A word before "(" that is no valid function was read as a label. Name the function that it resembles.
             raise SelectorError(self.text, token.start, f"{_FUNCTIONS[token.value.lower()]} in lower case")
         raise self.fail(_AN_OPERATOR)
 
@@ -605,7 +609,7 @@ def parse_once(text: str) -> Selector:
     return Selector(_Parser(text).selector())
 
 
-# The cache of `parse`: fleets repeat the same few selectors, and a Selector is immutable.
+# `parse` calls this function for its cache: fleets repeat the same few selectors, and a Selector is immutable.
 @functools.lru_cache(maxsize=1024)
 def _parse(text: str) -> Selector:
     return Selector(_Parser(text).selector())

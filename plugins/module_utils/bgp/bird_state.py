@@ -27,11 +27,11 @@ class BirdRoute:
 
     destination: str
     gateway: str
-    device: str = ""  # a tunnel device, or "" where the next hop decides
-    onlink: bool = False
+    device: str = ""  # the tunnel device; "": no tunnel, so the kernel finds the device by the gateway or next hop
+    onlink: bool = False  # True: the kernel takes the gateway for a neighbour on the device, whatever its routes say
     node: str = ""
     mtu: t.Optional[int] = None
-    next_hop: str = ""  # BGP next hop: the address of `node`
+    next_hop: str = ""  # the BGP next hop, which is the address of `node`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,30 +56,30 @@ class BirdPeer:
     default for all sessions. Any other None means that BIRD's own default applies or the feature is off.
     """
 
-    name: str  # BIRD protocol name, Mesh_10_10_1_12
+    name: str  # the session's name in BIRD, such as Mesh_10_10_1_12
     address: str
     as_number: int
     kind: str
-    passive: bool = False
-    node: str = ""  # inventory name, "" for external peers
-    multihop: bool = True
+    passive: bool = False  # True: this node waits for the peer to connect
+    node: str = ""  # the peer's name in the inventory, "" for external peers
+    multihop: bool = True  # False: the peer must be on a subnet of an interface, with no router between
     family: int = 4
-    port: t.Optional[int] = None  # the peer's; None: Bird.listen_port, or BGP_PORT for an external peer
+    port: t.Optional[int] = None  # the peer's port; None: Bird.listen_port, or BGP_PORT for an external peer
     local_port: t.Optional[int] = None
     local_as: t.Optional[int] = None
-    source_address: t.Optional[str] = None  # None: the node's address of that family; "": the kernel chooses
-    cluster_id: t.Optional[str] = None  # this node reflects for the peer, in that cluster; None: it does not
+    source_address: t.Optional[str] = None  # None: the node's address of the session's family; "": the kernel chooses
+    cluster_id: t.Optional[str] = None  # the cluster in which this node reflects for the peer; None: it does not
     password: str = ""  # name of the secret, name:key; "": no password
     ttl_security: t.Optional[int] = None  # the most hops to the peer (RFC 5082); None: off
     hold_time: t.Optional[int] = None
     keepalive_time: t.Optional[int] = None
     connect_retry_time: t.Optional[int] = None
     graceful_restart_time: t.Optional[int] = None
-    long_lived_stale_time: t.Optional[int] = None  # RFC 9494
+    long_lived_stale_time: t.Optional[int] = None  # seconds (RFC 9494)
     bfd: t.Optional[Bfd] = None
-    next_hop: str = "auto"  # auto, self or keep
-    allow_local_as: t.Optional[int] = None  # how often the own AS number may be in the path of a received route
-    reachable_by: str = ""  # gateway of a host route to the peer; "": no such route
+    next_hop: str = "auto"  # the next hop in routes that are advertised to the peer: auto, self or keep
+    allow_local_as: t.Optional[int] = None  # how often a received path may have the own AS number; None: never
+    reachable_by: str = ""  # the gateway of a host route to the peer; "": no host route
     filters: tuple[str, ...] = ()  # names of BGPFilters, in their order
 
 
@@ -97,7 +97,7 @@ class BirdPool:
     cross_subnet: bool = False
     mtu: t.Optional[int] = None
     export: bool = True
-    block_size: t.Optional[int] = None  # prefix length of its blocks, the only one accepted from peers; None: any
+    block_size: t.Optional[int] = None  # the one prefix length of blocks that is accepted from peers; None: any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,31 +144,33 @@ class Bird:
     router_id: str
     address: str
     as_number: int
-    subnet: str  # own underlay subnet, CIDR
+    subnet: str  # the node's underlay subnet (CIDR)
     listen_port: int = BGP_PORT
-    blocks: tuple[str, ...] = ()  # own blocks, spare ones included, that may be advertised
+    blocks: tuple[str, ...] = ()  # the node's own blocks (CIDRs) that may be advertised, spare ones included
     pools: tuple[BirdPool, ...] = ()
     peers: tuple[BirdPeer, ...] = ()
-    cluster_id: t.Optional[str] = None  # set on a route reflector, else None
-    workload_node: bool = True  # False: a pure reflector, writes no workload routes
+    cluster_id: t.Optional[str] = None  # the cluster id of a route reflector; None: the node is none
+    workload_node: bool = True  # False: the node only reflects routes, and BIRD writes no routes to blocks
     log_severity: str = "Info"
     graceful_restart_time: int = 120  # seconds
     hold_time: int = 90  # seconds
     keepalive_time: int = 30  # seconds
     long_lived_stale_time: t.Optional[int] = None  # seconds; None: no long-lived graceful restart
-    address6: str = ""  # the node's own, "" without one
+    address6: str = ""  # the node's own IPv6 address, "" if it has none
     subnet6: str = ""
     secrets: tuple[str, ...] = ()  # names (name:key) of the secrets that peers use; their values are in another file
     backups: tuple[BackupRoute, ...] = ()
-    backup_pools: tuple[BirdPool, ...] = ()  # pools whose backup routes use another device than in `pools`
-    backups_lead: bool = False  # BGP routes to the destinations of `backups` get their next hops and `backup_pools`
-    routers_alone: tuple[str, ...] = ()  # if any: `backups_lead` is for these blocks only, unless from external peers
-    vteps6: tuple[Vtep6, ...] = ()  # the other nodes' tunnel ends, if an IPv6 pool is tunnelled
+    backup_pools: tuple[BirdPool, ...] = ()  # the pools as backup routes use them; (): as in `pools`
+    backups_lead: bool = False  # True: BGP routes to destinations of `backups` get the backups' next hops and devices
+    # Blocks (CIDRs) to which `backups_lead` is limited; their routes from external peers keep their own next hops. ()
+    # means that `backups_lead` is for all destinations of `backups`, also of those that external peers announce.
+    routers_alone: tuple[str, ...] = ()
+    vteps6: tuple[Vtep6, ...] = ()  # the other nodes' ends of the IPv6 tunnel; (): no IPv6 pool uses a tunnel
     filters: tuple[FilterFunction, ...] = ()  # functions of the BGPFilters that peers name, in order of their symbols
     communities: tuple[Communities, ...] = ()
-    ignored_interfaces: tuple[str, ...] = ()  # patterns of names: their subnets resolve no next hop
-    strict_bind: bool = False  # listen on the node's own addresses alone
-    include_dir: str = ""  # folder of the operator's own snippets, *.conf; "": none
+    ignored_interfaces: tuple[str, ...] = ()  # patterns of names of interfaces whose subnets resolve no next hop
+    strict_bind: bool = False  # True: BIRD listens on the node's own addresses alone
+    include_dir: str = ""  # the folder of the operator's own snippets of bird.cfg (*.conf); "": none
 
     def with_defaults(self, peer: BirdPeer) -> BirdPeer:
         """Return `peer` with the defaults of this BIRD in place of None, for the fields that have a default.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BGPFilters as values: bird.cfg has a function for each, and `filter_verdict` evaluates them without BIRD.
+"""BGPFilters as values: bird.cfg has them as functions, and `filter_verdict` evaluates them without BIRD.
 
 A BGPFilter has up to four lists of rules, by direction and family. Each list with rules becomes one function.
 """
@@ -37,14 +37,14 @@ class FilterRule:
     """
 
     accept: bool
-    net: str = ""  # CIDR
+    net: str = ""  # the CIDR that prefixes are compared with, "" for any prefix
     operator: str = ""
-    lengths: tuple[int, ...] = ()  # shortest and longest prefix length, or () for any
-    from_peers: bool = False  # only routes that came by BGP
-    interface: str = ""  # pattern of the outgoing interface's name, in which * stands for any text
-    peer_type: str = ""  # iBGP, eBGP
+    lengths: tuple[int, ...] = ()  # (shortest, longest) prefix length, or () for any
+    from_peers: bool = False  # True: only routes that came by BGP match
+    interface: str = ""  # a pattern of the outgoing interface's name, in which * stands for any text
+    peer_type: str = ""  # the type of the session: iBGP or eBGP, "" for both
     community: tuple[int, ...] = ()
-    as_path: tuple[int, ...] = ()  # how the AS path begins
+    as_path: tuple[int, ...] = ()  # the AS numbers with which the AS path must begin
     local_pref: t.Optional[int] = None
     unset_local_pref: bool = False
     operations: tuple[FilterOperation, ...] = ()
@@ -54,12 +54,13 @@ class FilterRule:
 class FilterFunction:
     """The rules of one BGPFilter for one direction and one family.
 
-    `by_peer_type` is whether a rule depends on the session being iBGP or eBGP, which the caller must then pass.
+    `by_peer_type` is whether a rule depends on the session being iBGP or eBGP, which bird.cfg must then pass to the
+    function as an argument. `family` is 4 or 6.
     """
 
-    filter: str  # name of the BGPFilter
+    filter: str  # the name of the BGPFilter
     direction: str  # IMPORT or EXPORT
     family: int
-    symbol: str  # in bird.cfg, quoted
+    symbol: str  # the function's name in bird.cfg, in quotes
     rules: tuple[FilterRule, ...]
     by_peer_type: bool = False

@@ -21,8 +21,8 @@ class BgpRoute:
     next hop afterwards. `local_pref` is None if the route has none.
     """
 
-    net: str  # CIDR
-    from_peers: bool = True  # it was received by BGP
+    net: str  # the route's destination (CIDR)
+    from_peers: bool = True  # whether the route was received by BGP
     interface: str = ""
     as_path: tuple[int, ...] = ()
     communities: frozenset[tuple[int, int]] = frozenset()
@@ -47,7 +47,8 @@ def verdict(function: FilterFunction, route: BgpRoute, same_as: bool) -> FilterV
     """Return the verdict of the first rule that matches `route`, or one with `accept` None if none does.
 
     `same_as` is whether the session is with a router of the own AS. The verdict's route has the rule's operations
-    applied, also if the rule rejects it.
+    applied, also if the rule rejects it. Raise ValueError if the `net` of a rule and of the route are compared and one
+    of them is not a CIDR without bits beyond its prefix.
     """
     for index, rule in enumerate(function.rules):
         if matches(rule, route, same_as):
@@ -56,7 +57,10 @@ def verdict(function: FilterFunction, route: BgpRoute, same_as: bool) -> FilterV
 
 
 def matches(rule: FilterRule, route: BgpRoute, same_as: bool) -> bool:
-    """Return whether `route` fulfils all conditions of `rule`. `same_as` is whether the session is iBGP."""
+    """Return whether `route` fulfils all conditions of `rule`. `same_as` is whether the session is iBGP.
+
+    Raise ValueError if the two `net` are compared and one of them is not a CIDR without bits beyond its prefix.
+    """
     if rule.peer_type and (rule.peer_type == "iBGP") != same_as:
         return False
     if rule.net and not _prefix_matches(rule, route.net):

@@ -12,7 +12,7 @@ from ..base.addresses import BITS, parse_cidr_or_address
 from ..resources import BGPFilter, BGPFilterRule
 from .filter_rules import EXPORT, IMPORT, FilterFunction, FilterOperation, FilterRule
 
-#: Calico's default priority of a route. A priority and the local preference of BGP add up to PRIORITY_BASE.
+#: Calico's default priority of a route. A route's priority and its local preference in BGP add up to PRIORITY_BASE.
 NORMAL_PRIORITY = 1024
 PRIORITY_BASE = 2147483647
 

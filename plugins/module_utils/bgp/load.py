@@ -13,12 +13,13 @@ class Load:
     """The BGP load of a node once routing has converged.
 
     `sent` and `received` count the routes announced when all sessions start from nothing and each side sends all its
-    routes. They are lower bounds: a reflector that learns a block from another reflector first announces it twice.
+    routes. A route counts once for each session. They are lower bounds: a reflector that learns a block from another
+    reflector first announces it twice.
     """
 
     sessions: int = 0
-    paths: int = 0  # routes that it received and accepted (Adj-RIB-In); the best one for each block is used
-    routes: int = 0  # distinct blocks of other nodes: the routes in its kernel, if it has workloads
+    paths: int = 0  # routes that the node received and accepted (Adj-RIB-In); it uses the best one for each block
+    routes: int = 0  # distinct blocks of other nodes that the node knows: the routes in its kernel, if it has workloads
     sent: int = 0
     received: int = 0
 

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Passwords of BGP sessions (TCP MD5 signatures, RFC 2385): their names, their limits, and the one file that has them.
 
-A secret is known by `name:key`, as in a secretKeyRef. A Bird has only that name, and so have bird.cfg and all that is
-stored or printed: bird.cfg says `password 'calico_secret_tor-a:password';` and includes a file that defines this
-symbol. No message of this module contains a password.
+A secret is known by `name:key`, as in a secretKeyRef. A Bird has only that name, and so has all that is stored or
+printed except the one file. bird.cfg says `password 'calico_secret_tor-a:password';` and includes that file, which
+defines this symbol. No message of this module contains a password.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ..base.not_encodable import NotEncodable
 LONGEST = 80
 
 _SYMBOL = "calico_secret_"
-#: The most characters of `name:key`. BIRD's symbols have at most 64. Quoted ones may contain letters, digits and
-#: `_-.:`.
+#: The most characters of a secret's `name:key`, which is a part of a BIRD symbol. A symbol has at most 64 characters; a
+#: quoted one may contain letters, digits and `_-.:`.
 LONGEST_NAME = 64 - len(_SYMBOL)
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)  # a DNS subdomain, as in Kubernetes
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)  # begins and ends with a letter or digit
 _KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
 _SECRET_NAME = re.compile(r"[-._a-zA-Z0-9]+(:[-._a-zA-Z0-9]+)?", re.ASCII)
 _DEFINITION = re.compile(rf"define '{_SYMBOL}([^']+)' = \"([^\"]*)\";", re.ASCII)
@@ -34,7 +34,7 @@ _HEAD = """\
 
 
 class Passwords(t.Mapping[str, str]):
-    """A mapping from `name:key` to the password.
+    """A mapping from `name:key` to the password, iterated in the order of names. An unknown name raises KeyError.
 
     Its repr has only the names, so that no message or traceback shows more.
     """
@@ -71,7 +71,11 @@ def secret_name(name: str, key: str) -> str:
 
 
 def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[SecretProblem]:
-    """Return why `name` and `key`, of any type, cannot name a secret as `name:key`, or None if they can."""
+    """Return why `name` and `key`, of any type, cannot name a secret as `name:key`, or None if they can.
+
+    `name` may have small letters, digits, "-" and ".", the first and last a letter or digit. `key` may have letters,
+    digits, "-", "_" and ".". `name:key` has at most 50 characters.
+    """
     for word, value, form in (("name", name, _NAME), ("key", key, _KEY)):
         if not isinstance(value, str) or not form.fullmatch(value):
             letters = "small letters, digits, '-' and '.'" if word == "name" else "letters, digits, '-', '_' and '.'"
@@ -87,7 +91,8 @@ def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[SecretProblem]:
 def problem_of_password(value: t.Any) -> t.Optional[SecretProblem]:
     """Return why BIRD or the kernel would not accept `value` as a password, or None if they do.
 
-    `value` may have any type.
+    `value` may have any type. They accept a text of 1 to 80 bytes (UTF-8) without double quotes and ASCII control
+    characters.
     """
     if not isinstance(value, str):
         return SecretProblem("is not text.", "Write the password in quotes.")

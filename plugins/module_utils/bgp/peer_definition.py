@@ -64,9 +64,9 @@ class Unasked:
 
     mesh: bool = True
     password: str = ""
-    graceful_restart_time: t.Optional[int] = None  # seconds
+    graceful_restart_time: t.Optional[int] = None  # seconds; None: the default for all sessions
     bfd: t.Optional[Bfd] = None
 
 
-#: A mesh without any options.
+#: The mesh exists, and its sessions have no options.
 PLAIN_MESH = Unasked()

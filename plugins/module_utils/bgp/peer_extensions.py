@@ -10,6 +10,7 @@ cannot have them.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import typing as t
 
@@ -19,13 +20,15 @@ from ..resources.errors import Refused
 from ..resources.fields import Fields, Integer, field, read_fields, types_of
 from .bird_state import Bfd
 
-#: The least and greatest hold time in seconds. RFC 4271, section 4.2: it has two octets, and is at least three seconds.
+#: The least and greatest hold time in seconds. RFC 4271, section 4.2: a hold time has two octets, and is at least 3
+#: unless it is 0, which is not accepted here.
 HOLD_TIME = (3, 65535)
+#: The least and greatest keepalive time in seconds.
 KEEPALIVE_TIME = (1, 65535)
-#: The least and greatest connect retry time in seconds. RFC 4271, section 8.2.1.1: not zero; BIRD's default is 120.
+#: The least and greatest connect retry time in seconds. RFC 4271 recommends 120, which is also BIRD's default.
 CONNECT_RETRY_TIME = (1, 65535)
-#: The least and greatest graceful restart time and long-lived stale time in seconds. RFC 4724, section 3, gives the
-#: first twelve bits; RFC 9494, section 3, gives the second 24 bits.
+#: The least and greatest graceful restart time and long-lived stale time in seconds. A restart time has 12 bits (RFC
+#: 4724, section 3), a long-lived stale time 24 bits (RFC 9494, section 3).
 RESTART_TIME = (0, 4095)
 STALE_TIME = (0, 16777215)
 
@@ -48,7 +51,7 @@ class Seconds:
         Raise Refused if `value` is no time, not a whole number of seconds, or out of range.
         """
         seconds = parse_duration(value) if isinstance(value, str) else value
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
             raise Refused(value, "is not a length of time.", "Write a number and a unit, as 90s.")
         if seconds != int(seconds):
             raise Refused(value, "is not a whole number of seconds.", "BGP counts these times in seconds.")
@@ -124,10 +127,10 @@ class SourceAddress:
 
 @dataclasses.dataclass(frozen=True)
 class PeerExtensions:
-    """The extensions of one BGPPeer. Times are in seconds; a time of None means the default for all sessions.
+    """The extensions of one BGPPeer. Times are in seconds.
 
-    `listenPort` None or 0 means the node's own listening port, `bfd` None no BFD, and `sourceAddress` "" the node's
-    address.
+    A time of None means the default for all sessions, for `connectRetryTime` BIRD's own. `listenPort` None or 0 means
+    the node's own listening port, `bfd` None no BFD, and `sourceAddress` "" the node's address.
     """
 
     holdTime: t.Optional[int] = field(Seconds(*HOLD_TIME))
@@ -165,5 +168,5 @@ def _divide(fields: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, 
     ours = {name: fields[name] for name in NAMES if name in fields}
     source = ours.get("sourceAddress")
     if source is None or not isinstance(source, str) or not re.search(r"[.:]", source):
-        ours.pop("sourceAddress", None)  # UseNodeIP, None or an invalid value: Calico's rules decide
+        ours.pop("sourceAddress", None)  # no address (UseNodeIP, None or an invalid value): Calico's rules decide
     return {name: value for name, value in fields.items() if name not in ours}, ours

@@ -58,6 +58,9 @@ class Peering:
 
     Of several BGPPeers for the same address and port on one node, one for all nodes takes precedence over one for
     some, this one over one that names the node as its peer, and else the earlier definition over the later one.
+
+    Making a Peering raises selectors.SelectorError for an invalid selector of a BGPPeer or of a reflector's `clients`,
+    and ValueError if an address of a speaker is not an IP address.
     """
 
     def __init__(
@@ -96,7 +99,7 @@ class Peering:
         return (*unasked, *defined.values())
 
     def meant(self) -> t.Iterator[tuple[PeerDefinition, tuple[Speaker, ...], tuple[Speaker, ...]]]:
-        """Yield (BGPPeer, its nodes, their peers in the fleet) for each BGPPeer, in the order of definition."""
+        """Return an iterator over (definition, its nodes, their peers in the fleet), in the order of definition."""
         return ((one.given, one.local, one.remote) for one in self._definitions)
 
     # --- sessions without a BGPPeer ---------------------------------------------------------------------------------
@@ -276,7 +279,8 @@ def _session(
     """Return the key (address, port) and the session of `own` with the node `speaker` at `address`.
 
     `port` 0 is the port on which that node listens; in the key, 0 stands for BGP_PORT. `as_number` is the peer's; None
-    takes it from the BGPPeer if `address` is its peerIP and it has one, else from the node.
+    takes it from the BGPPeer if `address` is its peerIP and it has one, else from the node. `prefix` begins the
+    session's name, and `fields` are the fields of the BirdPeer that only this end has.
     """
     if as_number is None:
         far = definition.given.address
@@ -308,7 +312,8 @@ def _outside(
 ) -> _Keyed:
     """Return the key (address, port) and the session of `own` with a router outside of the fleet.
 
-    In the key, port 0 stands for BGP_PORT.
+    In the key, port 0 stands for BGP_PORT. `prefix` begins the session's name, and `fields` are the fields of the
+    BirdPeer that only this end has.
     """
     given = definition.given.peer
     as_number = given.asNumber or own.as_number

@@ -40,6 +40,6 @@ def within_fleet(bird: Bird, route: BirdRoute) -> bool:
     """
     family = family_of(route.destination)
     peers = [peer for peer in bird.peers if peer.family == family]
-    # `cluster_id`: this node reflects for the peer. Then other reflectors advertise their routes to this node, too.
+    # A peer's `cluster_id` means that this node reflects for the peer. Such a node gets routes from any fleet session.
     reflects = any(peer.cluster_id for peer in peers)
     return any(peer.kind == "reflector" or (peer.node and (reflects or peer.node == route.node)) for peer in peers)

@@ -6,8 +6,9 @@
 BIRD keeps a session whose options did not change, and changes some options while the session runs. For any other change
 it sends Cease and starts the session again. Both sides then forget at once what they learned, graceful restart or not,
 and it takes a second or more until the session is up. Which options restart a session was measured with BIRD 2.0.12,
-2.17.5 and 3.4.0. RESTARTING has those that restart it in any of these versions
-(tests/integration/bird/sessions/test_session_changes.py repeats the measurement).
+2.17.5 and 3.4.0. RESTARTING has the session's own options that restart it in any of these versions
+(tests/integration/bird/sessions/test_session_changes.py repeats the measurement). BIRD's router id and bind mode do so
+too.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ RESTARTING: dict[str, str] = {
     "long_lived_stale_time": "long-lived stale time",
     "allow_local_as": "allowed own AS numbers",
 }
-#: Fields of a BirdPeer that change without a restart of the session, or that BIRD does not see. `kind` matters only
-#: through the other fields.
+#: Fields of a BirdPeer that change without a restart of the session, or that BIRD does not see. `kind` causes a restart
+#: only through other fields.
 QUIET = ("name", "kind", "node", "bfd", "next_hop", "reachable_by", "filters")
 
 
@@ -47,10 +48,10 @@ QUIET = ("name", "kind", "node", "bfd", "next_hop", "reachable_by", "filters")
 class SessionChange:
     """A change of one session. `what` is restarts, ends or begins; `because` names the changes that restart it."""
 
-    name: str  # BIRD protocol name
+    name: str  # the session's name in BIRD
     what: str
-    node: str = ""  # of the peer, "" for one outside the fleet
-    address: str = ""
+    node: str = ""  # the name of the peer's node, "" for a peer outside of the fleet
+    address: str = ""  # the peer's address
     kind: str = ""  # the `kind` of the BirdPeer: the new one if the session begins, else the old one
     because: tuple[str, ...] = ()
 
@@ -80,7 +81,7 @@ def changes(
     for name, peer in old.items():
         other = new.get(name)
         if alike and peer == other and peer.password not in passwords:
-            continue  # the usual case, without the costlier comparison
+            continue  # an unchanged session, the usual case: the costlier comparison below is saved
         if other is None:
             found.append(_change(peer, "ends"))
         elif before is not None and after is not None:
@@ -96,7 +97,7 @@ def changes(
 def resets(
     before: t.Optional[Bird], after: t.Optional[Bird], passwords: t.Collection[str] = ()
 ) -> tuple[SessionChange, ...]:
-    """Return the sessions that end or restart, in the order of `changes`, whose parameters these are."""
+    """Return the sessions that end or restart, in the order of `changes`, which has the same parameters."""
     return tuple(change for change in changes(before, after, passwords) if change.what != "begins")
 
 
@@ -146,7 +147,7 @@ def _resolved(bird: Bird, peer: BirdPeer) -> dict[str, t.Any]:
     """Return the fields of RESTARTING by name, with the defaults for all sessions in place of None."""
     whole = bird.with_defaults(peer)
     values = {field: getattr(whole, field) for field in RESTARTING}
-    # Stored states of earlier releases have a client's cluster id only in the Bird. A peer of another AS has none.
+    # In a stored state of an earlier release only the Bird has the cluster id of a client in the same AS.
     if peer.kind == "client" and peer.cluster_id is None and peer.as_number == whole.local_as:
         values["cluster_id"] = bird.cluster_id
     return values

@@ -57,16 +57,16 @@ class _Path:
 class _Way:
     """One direction of a session, as far as routes depend on it: first the sender's end, then the receiver's."""
 
-    sender: str
-    client: bool  # the sender reflects for the receiver
-    external: bool
+    sender: str  # the name of the sending node
+    client: bool  # whether the sender reflects for the receiver
+    external: bool  # whether the session is eBGP
     cluster: str  # the cluster id of the sender's end; BIRD uses the router id if none is set
-    own_as: int
-    passes_on: bool  # the sender sends what it received from others
+    own_as: int  # the sender's AS number
+    passes_on: bool  # whether the sender sends what it received from others
     received_as: int  # the receiver's AS number
     received_cluster: str  # the cluster id of the receiver's end, "" if it does not reflect
-    from_client: bool  # the receiver reflects for the sender
-    allowed: int  # how often the receiver accepts its own AS number in the path
+    from_client: bool  # whether the receiver reflects for the sender
+    allowed: int  # how often the receiver's own AS number may be in a path that it accepts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +97,8 @@ class _Told:
 class Simulation:
     """The BGP sessions and routes of a whole fleet in one family, 4 or 6.
 
-    `blocks` maps a node's name to the number of blocks that it advertises; 0 for a node that is missing in it.
+    `blocks` maps a node's name to the number of blocks that it advertises; 0 for a node that is missing in it. Making a
+    Simulation raises selectors.SelectorError for an invalid selector, ValueError for an address that is none.
     """
 
     def __init__(
@@ -124,7 +125,10 @@ class Simulation:
         self._covered: dict[t.Any, tuple[frozenset[str], int]] = {}
 
     def sessions(self) -> int:
-        """Return the number of sessions of the whole fleet. Each session is counted once."""
+        """Return the number of sessions of the whole fleet in this family. Each session is counted once.
+
+        One that only one of its two nodes has counts half; the sum is rounded down.
+        """
         outside = sum(not peer.node for own in self._sessions.values() for peer in own)
         within = sum(len(own) + self._meshed(name) for name, own in self._sessions.items())
         return (within + outside) // 2
@@ -214,11 +218,11 @@ class Simulation:
             external=peer.as_number != own_as,
             cluster=peer.cluster_id or f"router {name}",
             own_as=own_as,
-            # As in templates/bird/peer_policy.j2: if a reflector passed blocks on to an outside router, that router
-            # would send the packets to the reflector.
+            # templates/bird/peer_policy.j2 has the same rule. If a reflector passed blocks on to an outside router with
+            # itself as next hop, that router would send the packets to the reflector.
             passes_on=bool(own.cluster_id) and bool(peer.node or peer.cluster_id or peer.next_hop == "keep"),
             received_as=peer.as_number,
-            # "" for a peer that does not reflect: no path contains its cluster id
+            # "" for a peer that does not reflect, because no path contains a cluster id of its own
             received_cluster=((back and back.cluster_id) or f"router {peer.node}") if reflects else "",
             from_client=back is not None and back.cluster_id is not None,
             allowed=(back.allow_local_as or 0) if back is not None else 0,
@@ -237,8 +241,8 @@ class Simulation:
                 if peer.node in reflecting and self._back(name, peer) is not None
             ]
             entry = tuple(sorted((at, _without_sender(way)) for at, way in ways))
-            # Between two paths by eBGP the lower router id decides. So owners belong to one group only if the same
-            # reflectors have lower router ids than they.
+            # Between two paths by eBGP the lower router id decides. So owners with eBGP sessions belong to one group
+            # only if the same number of reflectors have lower router ids than they.
             between = (
                 bisect.bisect(numbers, self._number(name, True)) if any(way.external for dummy, way in ways) else 0
             )
@@ -262,7 +266,7 @@ class Simulation:
             if path is not None:
                 heard[at][""] = path
         best: dict[str, _Path] = {}
-        # Each round brings paths one session further.
+        # In each round, the best paths go over one more session between reflectors.
         for dummy in range(len(self._reflecting) + 1):
             found = {name: min(paths.values(), key=lambda one: one.rank) for name, paths in heard.items() if paths}
             if found == best:
@@ -293,8 +297,8 @@ class Simulation:
     def _number(self, name: str, external: bool) -> int:
         """Return the number by which BIRD decides between equal paths from `name`; the lowest is best.
 
-        By eBGP it is the router id. By iBGP it is the neighbour's address, because behind reflectors the router id is
-        the owner's in all paths.
+        By eBGP it is the router id or, if none is given, the IPv4 address. By iBGP it is the neighbour's address,
+        because behind reflectors the router id is the owner's in all paths.
         """
         own = self._speakers[name]
         if external and (own.router_id or own.address):
@@ -340,7 +344,7 @@ class Simulation:
         index = self._group_of.get(peer.node)
         if shared or index is None or not self._blocks[peer.node]:
             return found
-        # The peer is a member of a group: the sums contain its own blocks, which it never receives back.
+        # The sums of `found` contain the peer's own blocks, which it never receives back. They are subtracted.
         best = self._groups[index].best.get(name)
         sent = self._export(best, way) if best is not None else None
         own = self._blocks[peer.node]

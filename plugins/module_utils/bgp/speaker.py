@@ -40,7 +40,10 @@ class Speaker:
 
     @functools.cached_property
     def ends(self) -> tuple[tuple[int, str, int], ...]:
-        """The tuple of (family, address, address as a number) for each address of the node, IPv4 first."""
+        """The tuple of (family, address, address as a number) for each address of the node, IPv4 first.
+
+        It raises ValueError if one is not an IP address.
+        """
         return tuple(
             (family, address, int(ipaddress.ip_address(address)))
             for family, address in ((4, self.address), (6, self.address6))

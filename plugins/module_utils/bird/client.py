@@ -23,7 +23,7 @@ from .errors import CommandRefused, NotAnswering
 
 SOCKET = "/run/calico/bird.ctl"
 
-#: The most bytes of one line of an answer that are accepted. BIRD's lines are shorter.
+#: The most bytes of one line of an answer that are accepted. BIRD's own lines are shorter.
 _LINE_LIMIT = 16 << 20
 _LINE = re.compile(r"(\d{4})([- ])(.*)", re.DOTALL)
 
@@ -51,7 +51,7 @@ class BirdClient:
     def __init__(self, path: str = SOCKET, timeout: float = 10.0) -> None:
         self.path = path
         self.timeout = timeout
-        self.version = ""  # as BIRD greets: "2.0.12"
+        self.version = ""  # BIRD's version as in its greeting, such as "2.0.12"; "" before the greeting
         self._lines = LineSocket(_LINE_LIMIT)
 
     def __enter__(self) -> BirdClient:

@@ -41,7 +41,10 @@ class Outcome:
 
 
 def current(path: str = PATH) -> str:
-    """Return the content of the file at `path`, "" if there is none. Raises OSError if it cannot be read."""
+    """Return the content of the file at `path`, "" if there is none.
+
+    Raises OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -76,19 +79,20 @@ def apply(
     `passwords` None leaves the passwords as they are. Files that are equal already are not written, but BIRD reloads
     them if it has not read them yet. No BIRD at the socket is no error: its unit reads the files when it starts. Raises
     ConfigurationRefused if BIRD cannot read a file (the old files are in force then), ReloadNotFinished if a reload
-    takes more than `seconds` (the new files stay), another BirdError if BIRD does not run or answer, NotEncodable for a
-    password that cannot be written, or OSError.
+    takes more than `seconds` (the new files stay), another BirdError if `program` cannot be run or takes more than 60
+    seconds, or if the BIRD at the socket does not answer or refuses a command. Also NotEncodable for a password that
+    cannot be written, UnicodeDecodeError if the old bird.cfg is not UTF-8, or OSError.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords
     if before == text and known == wanted and not secrets_file.open_to_others(path):
         if not unread(path, socket):
             return Outcome(False, False, before, text)
-        _parse(path, text, path, program)  # BIRD may not have read a snippet yet, which may be wrong
+        _parse(path, text, path, program)  # A snippet that BIRD has not read yet may be wrong.
         return Outcome(False, reload(socket, seconds), before, text)
     if passwords is not None:
-        # The passwords are written first, and with those that the old bird.cfg needs: so BIRD can start with the old
-        # and the new bird.cfg.
+        # The file of passwords is written before bird.cfg, and has the old passwords too. So BIRD can start with the
+        # old bird.cfg and with the new one.
         secrets_file.install(path, {**known, **wanted})
     try:
         if before != text:
@@ -101,7 +105,7 @@ def apply(
             secrets_file.install(path, known)
         if isinstance(error, ConfigurationRefused):
             raise
-        # The parse check passed, so the reason is something that only the running BIRD knows.
+        # BIRD refused the file when it was told to reload, although the parse check had passed.
         _restore(before, path)
         raise ConfigurationRefused(path, None, error.answer.splitlines()[-1]) from error
     if passwords is not None:
@@ -112,7 +116,8 @@ def apply(
 def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
     """Replace the file at `path` atomically by one with `text` if BIRD can read it, else leave it.
 
-    Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run, or OSError.
+    Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run or takes more than 60
+    seconds, or OSError.
     """
     with _candidate(text, path, program) as candidate:
         os.replace(candidate, path)
@@ -121,8 +126,9 @@ def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
 def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
     """Let the running BIRD read its file again and wait until it has; return True then, and False if no BIRD runs.
 
-    Raises CommandRefused with BIRD's words if it refuses, ReloadNotFinished if it takes more than `seconds`, or
-    NotAnswering. For a BIRD 3 that just started, up to 25 seconds pass before the reload.
+    Raises CommandRefused with BIRD's words if it refuses, ReloadNotFinished if it takes more than `seconds`,
+    NotAnswering, or ValueError if its greeting has no version number. For a BIRD 3 that just started, up to 25 seconds
+    pass before the reload.
     """
     try:
         with BirdClient(socket) as client:
@@ -138,7 +144,7 @@ def _configure(client: BirdClient, command: str, seconds: float) -> None:
     if kernel_sync.is_deaf(client):
         kernel_sync.wait_for_first_scan(client)
     end = time.monotonic() + seconds
-    # BIRD's codes: 3: the reconfiguration is done. 4: it is in progress. 5: it is queued behind an older one.
+    # Codes of BIRD's answer: 3, the reconfiguration is done; 4, it is in progress; 5, it waits for an earlier one.
     answer = client.ask(command)
     if answer.code == 3:
         return
@@ -161,7 +167,7 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
         with BirdClient(socket) as client:
             if kernel_sync.is_deaf(client):
                 with _candidate(text, path, program):
-                    pass  # a refusal must be about `text` itself, not about the version with weights
+                    pass  # `text` itself is checked first, so that a refusal is not about the text with weights
                 with _candidate(kernel_sync.with_weights(text), path, program) as candidate:
                     _configure(client, f"configure {encoding.quoted(candidate)}", seconds)
                 kernel_sync.scan(client)
@@ -174,7 +180,8 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
 def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
     """Yield the path of a new file with `text` beside `path`; remove it at the end unless the caller has moved it.
 
-    Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run, or OSError.
+    Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run or takes more than 60
+    seconds, or OSError.
     """
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, mode=0o755, exist_ok=True)
@@ -195,7 +202,7 @@ def unread(path: str = PATH, socket: str = SOCKET) -> bool:
 
     That is so if a run was stopped between writing and reloading, or if the operator changed a snippet. False if there
     is no bird.cfg, no BIRD runs, or BIRD states no time. Times are of the node's own clock: setting the clock can cause
-    one reload too many. Raises NotAnswering, CommandRefused or OSError.
+    one reload too many. Raises NotAnswering, CommandRefused, or the errors of `current`.
     """
     try:
         written = max(os.stat(path).st_mtime, snippets.last_touched(current(path)))
@@ -258,7 +265,7 @@ def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRe
 
 
 def _line(text: str, number: int) -> str:
-    """Return line `number` of `text`, counted from 1, without passwords; "" if there is no such line."""
+    """Return line `number` of `text`, counted from 1, stripped and without passwords; "" if there is no such line."""
     lines = text.splitlines()
     return _without_secrets(lines[number - 1].strip()) if 0 < number <= len(lines) else ""
 

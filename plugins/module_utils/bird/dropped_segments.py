@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel's counters of dropped TCP segments, the only place where a wrong password of a session shows."""
+"""The kernel's counters of dropped TCP segments. They show a wrong password of a session, which BIRD does not see."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ class Dropped(t.NamedTuple):
 
 NOTHING_DROPPED = Dropped()
 
-#: The kernel's names of the counters (net/ipv4/proc.c), in the order of the fields.
+#: The kernel's names of the counters (net/ipv4/proc.c), in the order of the fields of Dropped.
 _NAMES = ("TCPMD5Failure", "TCPMD5NotFound", "TCPMD5Unexpected", "TCPMinTTLDrop")
 
 
-#: Seconds to count dropped segments of a session that is down: within them, either side tries to connect, and tries
-#: again without an answer (SYN retries, `connect retry`).
+#: Seconds for which dropped segments are counted if a session is down. In that time at least one side usually tries to
+#: connect (SYN retries, `connect retry`).
 WATCHED = 5.0
 
 
 def during(seconds: float, path: str = PATH, sleep: t.Callable[[float], None] = time.sleep) -> Dropped:
     """Return the numbers of segments dropped within the next `seconds`, for which it sleeps.
 
-    Older ones may be from a fault that is corrected. They are all 0 if the counters cannot be read.
+    Segments dropped earlier do not count, because they may be from a fault that is corrected. All numbers are 0 if the
+    counters cannot be read.
     """
     before = read(path)
     sleep(seconds)
@@ -61,7 +62,7 @@ def read(path: str = PATH) -> Dropped:
 def parse(text: str) -> Dropped:
     """Return the counters in pairs of lines `TcpExt: NAME...` and `TcpExt: NUMBER...`; 0 for an absent one.
 
-    Raises ValueError if a number is none.
+    Raises ValueError if a counter's value is not a number.
     """
     counters: dict[str, int] = {}
     lines = [line.split() for line in text.splitlines() if line.startswith("TcpExt:")]

@@ -4,8 +4,9 @@
 """The encoder of bird.cfg and of commands to BIRD's socket; bgp/passwords.py encodes passwords.
 
 The templates of bird.cfg write values as they are. So every field of bgp.bird_state.Bird, and of the values in it, has
-a kind here, and `checked` refuses a value that is not of its field's kind: a number, an address, a prefix, a symbol, a
-text in double quotes (where BIRD knows no escapes), or one of a few words. It refuses a field without a kind, too.
+a kind here, and `checked` refuses a value that is not of its field's kind. Kinds are for example a number, an address,
+a symbol, a text in double quotes (where BIRD knows no escapes), or one of a few words. It refuses a field without a
+kind, too.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from ..bgp import bird_state, filter_rules
 CONFIGURATION = "bird.cfg"
 COMMAND = "BIRD's control socket"
 
-_LONGEST_COMMAND = 4000  # bytes; BIRD reads them into a buffer of 4096
+_LONGEST_COMMAND = 4000  # bytes; BIRD reads a command into a buffer of 4096
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _ADDRESS4 = rf"(?:{_OCTET}\.){{3}}{_OCTET}"
 _ADDRESS = rf"(?:{_ADDRESS4}|[0-9A-Fa-f]{{0,4}}(?::[0-9A-Fa-f]{{0,4}}){{2,7}}(?::{_ADDRESS4})?)"
 _SCOPE = r"(?:%[A-Za-z0-9_.-]{1,15})?"
 _SECRET = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
-# One character of a quoted text: no double quote, line break, control character (also of direction) or lone surrogate.
+# One character of a quoted text: no double quote, line break, control character (also for the direction of writing) or
+# half of a surrogate pair.
 _IN_TEXT = '[^"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]'
 
 
@@ -66,7 +68,7 @@ _folder = _kind(
     r"(?:(?:/(?!\.\.?[/\n])[A-Za-z0-9._\[\]-]{1,255}){1,32})?",
     "an absolute path in letters, digits and ._-, without '..', or nothing",
 )
-# The name of a BGPFilter: the template compares it and never writes it.
+# A name of a BGPFilter: the template compares such a name, and does not write it into bird.cfg.
 _name = _kind("a name", r"[^\n]{0,1000}", "a name in one line")
 
 
@@ -199,7 +201,7 @@ def checked(bird: _Row) -> _Row:
     """Return `bird`, a Bird as NodeState.to_dict has it, unchanged if every value is of its field's kind.
 
     Raises NotEncodable for a value that is not, and for a field that the class of KINDS does not have, also in the
-    values inside of `bird`. A field that is None or absent is accepted.
+    values inside of `bird`. A field that is None or absent is accepted, and any empty value in place of a list.
     """
     _check_rows(bird_state.Bird, [bird], "bird")
     return bird
@@ -214,7 +216,7 @@ def _check_rows(made_of: type, rows: t.Sequence[_Row], where: str) -> None:
     kinds = KINDS[made_of]
     try:
         columns = list(zip(*map(operator.itemgetter(*kinds), rows)))
-    except KeyError:  # the templates report an absent field if they need it
+    except KeyError:  # A row lacks a field, which counts as None; the templates report a missing field that they need.
         columns = [tuple([row.get(name) for row in rows]) for name in kinds]
         _refuse_unknown(made_of, rows)
     if max(map(len, rows)) > len(kinds):
@@ -238,7 +240,7 @@ def _check(kind: t.Any, values: t.Sequence[t.Any], where: str) -> None:
     elif isinstance(kind, (_Number, _Flag)):
         wanted = int if isinstance(kind, _Number) else bool
         if not set(map(type, values)) <= {wanted, type(None)}:
-            right = {wanted, type(None)}  # a bool is no number
+            right = {wanted, type(None)}  # exact types: a bool is an int, but no number
             bad = next(value for value in values if type(value) not in right)
             raise NotEncodable(CONFIGURATION, where, bad, kind.allowed)
     elif isinstance(kind, (_Several, _Made)):

@@ -46,7 +46,8 @@ class CommandRefused(BirdError):
 class ConfigurationRefused(BirdError):
     """A bird.cfg, or its file of passwords, that BIRD cannot read.
 
-    `line` is None if BIRD names none. `source` is the text of that line without passwords, "" if it is not shown.
+    `path` is the file and `reason` what BIRD says. `line` counts from 1 and is None if BIRD names none. `source` is the
+    text of that line without passwords, "" if it is not shown.
     """
 
     def __init__(self, path: str, line: t.Optional[int], reason: str, source: str = "") -> None:
@@ -78,7 +79,10 @@ class SnippetRefused(ConfigurationRefused):
 
 
 class ReloadNotFinished(BirdError):
-    """A reload that did not finish within `seconds`, for instance because an old protocol does not stop."""
+    """A reload that did not finish within `seconds`, for instance because an old protocol does not stop.
+
+    `socket` is the path of BIRD's control socket.
+    """
 
     def __init__(self, socket: str, seconds: float) -> None:
         self.socket = socket

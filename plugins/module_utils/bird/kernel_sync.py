@@ -22,14 +22,14 @@ from . import status
 from .client import BirdClient
 from .version import parse
 
-#: The most seconds to wait for BIRD's first scan: more than `graceful restart wait` and a scan. A recovering BIRD does
-#: not write to the kernel before that.
+#: The most seconds to wait for BIRD's first scan of kernel routes: more than `graceful restart wait` and a scan. A BIRD
+#: that recovers does not write to the kernel before its first scan.
 FIRST_SCAN = 25.0
 #: The most seconds to wait for any scan: more than `scan time`, for a kernel protocol that learned no route from which
 #: a scan can be recognized.
 ANY_SCAN = 6.0
 
-_OURS = ("kernel4", "kernel6")  # in templates/bird/kernel.j2
+_OURS = ("kernel4", "kernel6")  # the names of the kernel protocols in templates/bird/kernel.j2
 _FILTER = re.compile(r"^filter calico_kernel_programming \{\n.*?^\}$", re.MULTILINE | re.DOTALL)
 _LIMIT = re.compile(r"net ~ (\S+) then \{ krt_mtu = (\d+);")
 _RECEIVED = re.compile(r"Import updates:\s+(\d+)")
@@ -46,14 +46,18 @@ def other_mtus(before: str, after: str) -> bool:
 
 
 def with_weights(text: str) -> str:
-    """Return the bird.cfg `text` with a weight on each route to the kernel, so that it differs from the kernel's."""
+    """Return the bird.cfg `text` with a weight on each route to the kernel, so that it differs from the kernel's.
+
+    The weight is 2. A text without the filter calico_kernel_programming is returned unchanged.
+    """
     return _FILTER.sub(lambda found: found.group().replace("accept;", "weight = 2; accept;"), text)
 
 
 def is_deaf(client: BirdClient) -> bool:
     """Return whether this BIRD needs the workarounds of this module: BIRD 3 and newer do.
 
-    Raises ValueError if its greeting had no version number.
+    They do not notice changes of the filter of routes to the kernel. Raises ValueError if the greeting of BIRD had no
+    version number.
     """
     return parse(client.version) >= (3, 0, 0)
 
@@ -61,7 +65,7 @@ def is_deaf(client: BirdClient) -> bool:
 def wait_for_first_scan(client: BirdClient, seconds: float = FIRST_SCAN, sleep: Sleep = time.sleep) -> None:
     """Wait until this BIRD 3 may get another filter of routes to the kernel, or until about `seconds` are over.
 
-    Raises NotAnswering or CommandRefused.
+    No error tells that the time was over. Raises NotAnswering or CommandRefused.
     """
     _poll(seconds, sleep, lambda: not any(_NOT_YET.search(details) for details in _kernel(client).values()))
 
@@ -90,7 +94,7 @@ def scan(client: BirdClient, seconds: float = ANY_SCAN, sleep: Sleep = time.slee
 def _kernel(client: BirdClient) -> dict[str, str]:
     """Return {name: details in `show protocols all`, in lines} of the protocols kernel4 and kernel6 that are up.
 
-    A kernel protocol of a snippet is left out: it may never export a route.
+    A kernel protocol of a snippet is left out: it may never export a route. Raises NotAnswering or CommandRefused.
     """
     said = client.ask("show protocols all").text
     return {

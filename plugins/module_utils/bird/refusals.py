@@ -33,7 +33,7 @@ def unexplained(sessions: t.Iterable[Session]) -> bool:
 
 
 def why(session: Session, bird: Bird, peer: BirdPeer, dropped: Dropped) -> str:
-    """Return a text that says what is wrong with `session` and then what to do; "" if the session is Established.
+    """Return what is wrong with `session`, or its possible causes, and mostly what to do; "" if it is Established.
 
     `peer` is the session's entry in `bird`. `dropped` counts segments of a time in which the session was down.
     """
@@ -59,7 +59,7 @@ def why(session: Session, bird: Bird, peer: BirdPeer, dropped: Dropped) -> str:
 class _Case(t.NamedTuple):
     session: Session
     bird: Bird
-    peer: BirdPeer  # with the defaults for all sessions in place of None
+    peer: BirdPeer  # the session's peer in `bird`, with the defaults for all sessions in place of None
     dropped: Dropped
 
     @property
@@ -73,7 +73,7 @@ class _Case(t.NamedTuple):
 
 
 def _silent(case: _Case) -> str:
-    """Return the explanation for a session without an error: packets were dropped, or none were sent."""
+    """Return the explanation for a session without an error, by its BGP state and the dropped segments."""
     state, peer = case.session.bgp_state, case.peer
     if state == "Idle":
         if not peer.multihop:
@@ -285,7 +285,7 @@ def _hold_time_refused(case: _Case) -> str:
     return f"a hold time of {case.peer.hold_time} s is not accepted. Choose another holdTime."
 
 
-#: {(source of the error, error), in BIRD's words: function that returns the explanation}.
+#: {(where the error came from, error), both in BIRD's words: function that returns an explanation}.
 _BY_ERROR: dict[tuple[str, str], t.Callable[[_Case], str]] = {
     ("BGP Error", "Bad peer AS"): _wrong_as,
     ("Received", "Bad peer AS"): _refuses_our_as,

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The file with the passwords of sessions, beside bird.cfg, which includes it.
 
-Only root and BIRD's group may read it, and only the node module and BIRD do.
+Only root and BIRD's group may read it. BIRD does, and so do the processes that change the node's state.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import typing as t
 from ..bgp import passwords
 from ..bgp.passwords import Passwords
 
-#: The name in bird.cfg's include, which BIRD resolves beside bird.cfg.
+#: The name of the password file in the include of bird.cfg. BIRD looks for it in bird.cfg's folder.
 NAME = "bird.secrets.conf"
-#: Debian's user and group for BIRD; it has to read its files again at each reload.
+#: Debian's group for BIRD, which may read the password file: BIRD reads its files again at each reload.
 GROUP = "bird"
 MODE = 0o640
 
@@ -68,7 +68,7 @@ def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] =
         return
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, mode=0o755, exist_ok=True)
-    handle, candidate = tempfile.mkstemp(prefix=f".{NAME}.", dir=folder)  # 0600
+    handle, candidate = tempfile.mkstemp(prefix=f".{NAME}.", dir=folder)  # made with mode 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(passwords.to_text(values))

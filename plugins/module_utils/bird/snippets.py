@@ -19,9 +19,10 @@ def patterns(text: str) -> tuple[str, ...]:
 
 
 def last_touched(text: str) -> float:
-    """Return when a snippet of the bird.cfg `text` last changed, in seconds since 1970; 0.0 without snippets.
+    """Return when a snippet of the bird.cfg `text` last changed, in seconds since 1970.
 
-    The folders of the patterns count as well: a removed snippet leaves no other trace.
+    The folders of the patterns count as well: a removed snippet leaves no other trace. The result is
+    0.0 if `text` includes no pattern, or neither its folder nor a snippet exists.
     """
     return max((_modified(path) for path in _paths(text)), default=0.0)
 
@@ -35,5 +36,5 @@ def _paths(text: str) -> t.Iterator[str]:
 def _modified(path: str) -> float:
     try:
         return os.stat(path).st_mtime
-    except OSError:  # removed meanwhile: then its folder has changed
+    except OSError:  # The file was removed meanwhile; its folder has changed then, and counts.
         return 0.0

@@ -11,8 +11,8 @@ import typing as t
 
 from .client import SOCKET, BirdClient
 
-# The first line of a protocol in `show protocols all`: name, type, table, state, since (with or without a date, with or
-# without a part of a second), and what follows.
+# The first line of a protocol in BIRD's answer to `show protocols all`: name, type, table, state, since (a date, a time
+# or both, the time with or without a part of a second), and further text.
 _HEAD = re.compile(
     r"(?P<name>\S+)\s+(?P<type>[A-Z]\w*)\s+(?P<table>\S+)\s+(?P<state>up|start|stop|down|flush)\s+"
     r"(?P<since>(?:\d{4}-\d\d-\d\d(?:\s+\d\d:\d\d:\d\d(?:\.\d+)?)?|\d\d:\d\d:\d\d(?:\.\d+)?))(?P<info>.*)"
@@ -25,10 +25,11 @@ class Session:
     """A BGP session. `since` is as BIRD prints it; the counts are of its first channel's routes.
 
     `state` is the protocol's (up, start, stop, down, flush), `info` the end of its line. `bgp_state` is BGP's own word
-    (Established, Active, Connect, Idle, Passive...). `address` is the peer's. `error` is the last error, "" for none. A
-    text is "" and an AS number None if BIRD reports none. `graceful_restart`: both sides announced it.
-    `neighbor_restarting`: the peer is down and its routes are kept. `refused` counts the announcements that the import
-    filter refused since BIRD began to count. Timers are left out: they would differ at each reading.
+    (Established, Active, Connect, Idle, Passive...). `address` is the peer's, `description` that of bird.cfg. `error`
+    is the last error, "" for none. A text is "" and an AS number None if BIRD reports none. `graceful_restart`: both
+    sides announced it. `neighbor_restarting`: the peer is down and its routes are kept. `refused` counts the
+    announcements that the import filter refused since BIRD began to count. Timers are left out: they would differ at
+    each reading.
     """
 
     name: str
@@ -159,4 +160,4 @@ def _refused(columns: str) -> int:
 
 
 def _number(text: t.Optional[str]) -> t.Optional[int]:
-    return int(text) if text and text.isdigit() else None
+    return int(text) if text and text.isdecimal() else None

@@ -25,7 +25,7 @@ def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = Non
 
     0: done. 1: problems were found, or the command failed. 2: the command line was not understood, or a command whose
     verdict is 0 or 1 has no answer. Such a command sets `failure` in its parsed arguments, the least exit status if it
-    fails. Errors go to stderr.
+    fails. Errors go to stderr, after `program`, the name of this program.
     """
     # Names and messages come from nodes, workloads and files: their control characters are escaped (terminal_text.py).
     out, err = (t.cast(t.TextIO, terminal_text.Stream(stream)) for stream in (sys.stdout, sys.stderr))
@@ -35,7 +35,7 @@ def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = Non
 
 def _run(words: list[str], machine: t.Optional[machines.Machine], program: str) -> int:
     if words and words[0] in refusal.VERBS and not {"-h", "--help"} & set(words):
-        return refusal.refuse(*words)  # their options are Calico's, and unknown here
+        return refusal.refuse(*words)  # not parsed: the options of these verbs are Calico's, unknown to the parser
     try:
         parsed = parser.build(program).parse_args(words)
     except SystemExit as done:  # --help, or an error that the parser has printed
@@ -49,7 +49,7 @@ def _run(words: list[str], machine: t.Optional[machines.Machine], program: str) 
     except CommandError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return max(error.status, failure)
-    except BrokenPipeError:  # the reader (`| head`) has ended; Python must not write at exit either
+    except BrokenPipeError:  # The reader of stdout (`| head`) ended: Python must not write at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return failure
     except KeyboardInterrupt:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-#: Exit statuses.
+#: The exit statuses of calicoctl: success; problems found, or a failure; a wrong command line, or no verdict.
 DONE, PROBLEMS, MISUNDERSTOOD = 0, 1, 2
 
 

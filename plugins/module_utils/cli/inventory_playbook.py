@@ -21,7 +21,7 @@ from ..base import terminal_text
 from .errors import NoVerdict
 
 _PROGRAM = "ansible-playbook"
-#: The collection's folder, three above this one: <collection>/plugins/module_utils/cli.
+#: The collection's folder, three above the folder of this file, which is <collection>/plugins/module_utils/cli.
 COLLECTION = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
 
 Data = dict[str, t.Any]
@@ -30,9 +30,9 @@ Data = dict[str, t.Any]
 def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]) -> Data:
     """Run playbooks/`playbook` with the extra variables `told` and return the object that it writes as its answer.
 
-    `lines` are the texts to print and `answer` is the same as data. Raise NoVerdict on a node, without Ansible, for an
-    inventory that does not exist, if the playbook writes no answer (with Ansible's output), or if its answer is an
-    error.
+    `lines` are the texts to print and `answer` is the same as data. `inventories` are as `ansible-playbook -i` takes
+    them. Raise NoVerdict on a node, without Ansible, for an inventory that does not exist, if the playbook writes no
+    answer (with Ansible's output), or if its answer is an error.
     """
     path = os.path.join(COLLECTION, "playbooks", playbook)
     program = shutil.which(_PROGRAM)

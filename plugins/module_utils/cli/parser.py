@@ -35,7 +35,10 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (\S+)")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line: what is wrong, the word that was probably meant, and where help is."""
+    """A parser whose errors are one line: what is wrong, the word that was probably meant, and where help is.
+
+    An error is written to stderr and raises SystemExit with status 2.
+    """
 
     def __init__(self, prog: t.Optional[str] = None, **named: t.Any) -> None:
         named.update(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -77,7 +80,11 @@ def _hint(word: str, known: t.Sequence[str]) -> str:
 
 
 def build(program: str = "calicoctl") -> Parser:
-    """Return the parser. Parsed arguments have `run`, the command's function: (arguments, sources) -> exit status."""
+    """Return the parser. Parsed arguments have `run`, the command's function: (arguments, sources) -> exit status.
+
+    Those of a verb of refusal.VERBS have none: such a verb is in the parser for its help alone. `program` is its name
+    in help and errors.
+    """
     parser = Parser(
         prog=program,
         description="Look at this node of the fleet, and at the workloads on it. What it is to have is said by the\n"
@@ -294,7 +301,7 @@ def _scale(commands: t.Any) -> None:
 
 
 def _refused(commands: t.Any) -> None:
-    """Add Calico's verbs that change resources, for the help only: `command.main` never parses them."""
+    """Add Calico's verbs that change resources, for the help: `command.main` parses them only with -h or --help."""
     for verb in refusal.VERBS:
         parser = _command(commands, verb, None, "say which variable of the inventory to edit instead")
         parser.add_argument("kind", metavar="KIND", nargs="?", help="or -f FILE")

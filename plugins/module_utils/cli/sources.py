@@ -24,7 +24,7 @@ from .errors import CommandError
 
 Data = dict[str, t.Any]
 
-#: Seconds to wait for an agent to be in sync again.
+#: The most seconds to wait for an agent to be in sync, or to report problems.
 PATIENCE = 3.0
 _STEP = 0.1
 
@@ -132,8 +132,8 @@ class Sources:
     def remote_endpoints(self) -> RemoteEndpoints:
         """Return the collected workloads of other nodes that this node accepts, besides those of the inventory.
 
-        If their file cannot be read, return none and warn. Warn also about those that are not accepted. Raise
-        CommandError if there is no state or it cannot be read.
+        If their file cannot be read, return an empty RemoteEndpoints and warn. Warn also about those that are not
+        accepted. Raise CommandError if there is no state or it cannot be read.
         """
         try:
             known = remote_endpoints.known(self.machine.store).believed_by(self.state())

@@ -19,7 +19,7 @@ from .kernel.port import Kernel
 from .plan import NodePlan, Part, plan_node
 from .registry import REGISTRY
 
-#: The most times that one driver's devices are made while a plan is applied, if they disappear by themselves meanwhile.
+#: The most times that one driver's devices are made while a plan is applied, if devices disappear meanwhile.
 _ATTEMPTS = 3
 
 
@@ -33,11 +33,11 @@ def ready_to_write(kernel: Kernel, changes: t.Iterable[Change]) -> None:
 def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], None]] = None) -> None:
     """Apply the plan: additions, then `bird`, then removals.
 
-    Exceptions of `bird` are passed on. Raise ApplyError with every change that failed. After a failed addition the
+    Exceptions of `bird` are passed on. Raise ApplyError with the changes that failed. After a failed addition the
     others are still made, but `bird` is not called and nothing is removed. After one of a guarding driver (IP sets,
-    iptables) no later stage is begun either. The error is a SetAside if only single objects were refused, which block
-    traffic or are as before. Raise MissingLibrary before any
-    change is made if pyroute2 is needed and missing. Raise ObserveError or KernelError if the kernel cannot be read.
+    iptables) no later stage is begun either. The error is a SetAside if only additions of single objects were refused,
+    which block traffic or are as before. Raise MissingLibrary before any change is made if pyroute2 is needed and
+    missing. Raise ObserveError or KernelError if the kernel cannot be read.
     """
     _apply(kernel, plan.parts, plan, bird)
 

@@ -28,9 +28,9 @@ from .kernel.port import Kernel, KernelError, LinkChange, NamespaceRefused, NewL
 
 
 class AttachError(Exception):
-    """The reason why a workload could not be attached, and the remedy.
+    """The reason why a workload could not be attached or detached, and the remedy.
 
-    What the attempt created was removed, unless it completed a pair that existed before.
+    What `attach` or `attach_link` created was removed, unless it completed a pair that existed before.
 
     `code` is in_the_way (an object of others conflicts), not_found (no such namespace), invalid_params (the path leads
     to no namespace for workloads), conflict (the path leads to another namespace than before), unavailable (this host
@@ -54,8 +54,8 @@ class Attached(t.NamedTuple):
 def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Attach a workload: make its pair and its route, in this order.
 
-    Return the end of the pair inside. It may be repeated. Raise AttachError if this fails; the pair and the route are
-    removed then, unless the pair existed before: a workload that is attached already stays.
+    Return the end of the pair inside. The call may be repeated. Raise AttachError if it fails; the pair and the route
+    are removed then, unless the pair existed before: a workload that is attached already stays.
     """
     attached, made = _link(kernel, endpoint)
     try:
@@ -77,7 +77,10 @@ def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
 
 
 def _link(kernel: Kernel, endpoint: VethEndpoint) -> tuple[Attached, bool]:
-    """Attach a workload as `attach_link` does, and return its result and whether the pair is new."""
+    """Attach a workload as `attach_link` does, and return its result and whether the pair is new.
+
+    Raise AttachError if this fails.
+    """
     try:
         _check_gateway(kernel, endpoint)
         try:
@@ -86,7 +89,7 @@ def _link(kernel: Kernel, endpoint: VethEndpoint) -> tuple[Attached, bool]:
                 undo.pop_all()
                 return attached, True
         except KernelError as error:
-            # This is rare, so that a check before each attachment would cost more.
+            # An existing interface is looked for only after a refusal: a look before each attachment would cost more.
             if error.errno != errno.EEXIST or kernel.link(endpoint.interface) is None:
                 raise
         return _bring_into_order(kernel, endpoint), False
@@ -106,7 +109,7 @@ def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
         kernel.write([RouteOperation("add", one.destination, route.attributes_of(one)) for one in wanted])
         return
     except KernelError:
-        pass  # The driver finds out why below.
+        pass  # The route driver, which is called next, finds out why the kernel refused.
     try:
         places = {route.place(one) for one in wanted}
         found = {key: have for key, have in route.observe(kernel, wanted).items() if key in places}
@@ -124,7 +127,7 @@ def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
     another device. Raise KernelError if the route cannot be read.
     """
     if not endpoint.address:
-        return  # The gateway for IPv6 is the host end's own address.
+        return  # Without an IPv4 address no route is needed: the gateway for IPv6 is the host end's own address.
     found = kernel.route_to(workload.GATEWAY)
     if found is None or found.device == endpoint.interface:
         raise AttachError(
@@ -161,7 +164,7 @@ def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) ->
         )
         undo.callback(_quietly, kernel.links_delete, [endpoint.interface])
         kernel.write([LinkChange(endpoint.interface, alias=workload.MARK + workload.identity(endpoint))])
-        # A later question would wait until the kernel has noticed the carrier.
+        # The inner end is read before it is set up: a later read would wait until the kernel has noticed the carrier.
         made = inner.link(peer)
         if endpoint.address6:
             workload.turn_on_ipv6(inner, peer)
@@ -334,7 +337,8 @@ def detach_links(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[st
     """Delete the pairs of workloads, and the namespaces that were made for them.
 
     Many take about as long as one. A device with the name of a pair that is not this workload's is left untouched.
-    Return a mapping from interface name to the reason why its workload could not be deleted; {} if all are gone.
+    Return a mapping from interface name to the reason why its workload could not be deleted; {} if all are gone. A
+    refusal of the kernel raises nothing.
     """
     failed: dict[str, str] = {}
     present: list[str] = []

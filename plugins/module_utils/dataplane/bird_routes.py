@@ -43,7 +43,7 @@ def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
     for destination, want in wanted.items():
         have = found.get(destination)
         if have is not None and _is_via(have, routers[destination], want.mtu):
-            continue  # BIRD decides which router it takes, and whether one is better than the fleet's own session
+            continue  # no change: BIRD chooses the router, and may prefer its route to one of a session in the fleet
         if have is None:
             yield Change("route", "+", destination, None, route.text(want), "proto bird", None, want)
         elif (have.type, have.device, have.gateway, have.onlink, have.mtu) != (

@@ -28,6 +28,7 @@ from .drivers.iptables_saved import Chains, SavedRule, TablePlace, commented
 from .kernel.port import Kernel
 from .registry import REGISTRY
 
+#: Seconds after which content is read again, if the kernel does not show whether another process has changed it.
 TRUSTED = 10.0
 _SHARE = 100.0  # Reading legacy tables again and again takes at most a hundredth of the time.
 
@@ -55,10 +56,11 @@ class CachedTables:
         self._sign: t.Hashable = None  # the tables' mark that belongs to `_observed`
         self._read = 0.0
         self._trusted = TRUSTED
-        self.backend = ""  # nft or legacy: the one that is written; "" until tables were read
+        self.backend = ""  # nft or legacy: the one that is written; "" until tables were read, and without iptables
         self._digests = _Digests()
         self._refused: dict[str, _Refused] = {}  # by the chain's subject
-        # The desired and observed tables of the last comparison that found no difference.
+
+        # The desired and observed tables of the last comparison that left no change to make; at first ((), None).
         self._equal: tuple[tuple[IptablesTable, ...], t.Optional[iptables.Observed]] = (
             (),
             None,
@@ -79,7 +81,7 @@ class CachedTables:
             self._observed = None
 
     def mark(self, kernel: Kernel) -> t.Hashable:
-        """Return a token that changes when another process may have written since; None until tables were read.
+        """Return a token that changes when another process may have written since; None while `backend` is "".
 
         For legacy tables, whose sizes do not show every change, it also changes every TRUSTED seconds, or less often if
         reading the tables takes long. It is cheap. Raise KernelError if the kernel cannot be read.
@@ -120,10 +122,10 @@ class CachedTables:
         return fresh and (observed.backend != "legacy" or kernel.legacy_mark() == self._sign)
 
     def diff(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
-        """Return the changes of `iptables.diff`, without those that were refused before; [] if there are none.
+        """Return the changes of `iptables.diff`, without those of chains whose same rules were refused before.
 
-        A chain that is missing is returned nevertheless. This is fast for chains whose rules are the same tuple objects
-        as in the last call.
+        A refused chain that is missing is returned nevertheless. Comparing is fast for chains whose rules are the same
+        tuple objects as in the last call.
         """
         desired = tuple(desired)
         tables, equal = self._equal
@@ -139,7 +141,10 @@ class CachedTables:
         return left
 
     def differences(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
-        """Return the changes as `diff` does, for a state that is not to be applied: nothing is recorded."""
+        """Return the changes as `diff` does, for a state that is not to be applied.
+
+        Refusals and the last comparison stay as they are.
+        """
         changes = iptables.diff(desired, observed, self._digests)
         return [change for change in changes if not self._is_refused(change)]
 
@@ -169,14 +174,14 @@ class CachedTables:
         before = self._signed(kernel, self.backend)
         moved = observed is None or (bool(observed.backend) and before != self._sign)
         if moved:
-            # The lines' numbers may differ from those at the time of the plan.
+            # Whole chains are written: the numbers of rules may have changed since the plan.
             changes = [_anew(change) for change in changes]
         tables = iptables.apply_each_table(kernel, changes)
         if moved or observed is None:
             return
         after = self._signed(kernel, self.backend)
         if observed.backend == "nft" and isinstance(before, int) and after != before + tables:
-            return  # Each table is one transaction, so another process has written as well.
+            return  # The cache stays empty: each table is one transaction, so another process has written as well.
         self._sign = after
         self._observed = _after(observed, [iptables.written(change) for change in changes if change.action in "+~-"])
 
@@ -396,7 +401,8 @@ class CachedDrivers:
         #: The drivers without caches.
         self.uncached = registry
         self.tables = CachedTables(clock)
-        self.sets = CachedSets(clock, self.tables.retry)  # A chain may have been refused because a set was missing.
+        # A chain may have been refused because a set was missing: new sets make refused chains be tried again.
+        self.sets = CachedSets(clock, self.tables.retry)
         #: The drivers for the state that is applied.
         self.registry = registry.replacing(self.sets, self.tables)
         #: The drivers for plans of other states, which are not applied.

@@ -51,15 +51,18 @@ class Change(t.NamedTuple):
 
 
 def change_lines(changes: t.Sequence[Change]) -> list[str]:
-    """Return one line of text for each change, with columns aligned; [] if there are none."""
+    """Return one line of text for each change, [] if there are none.
+
+    The columns behind subjects of up to 40 characters are aligned.
+    """
     width = min(max((len(change.subject) for change in changes), default=0), 40)
     return [change.line(width) for change in changes]
 
 
 class ObserveError(Exception):
-    """The kernel cannot be read, or its state is not safe to continue from.
+    """The error for a kernel that cannot be read, or whose state is not safe to continue from.
 
-    The text says what, where and the remedy.
+    The text says what is wrong, where, and the remedy.
     """
 
 
@@ -68,8 +71,8 @@ class ApplyError(Exception):
 
     All its other changes were made, except for those that must wait for the failed ones (see `apply.apply_node`).
 
-    `failures` has all of them as (change, reason). A reason says what was refused, what the kernel said, and the
-    remedy. `change` and `reason` are the first of them.
+    `failures` has them as (change, reason). If iptables or ipset fails as a whole, one of its changes stands for all. A
+    reason says what was refused, what the kernel said, and the remedy. `change` and `reason` are the first of them.
     """
 
     def __init__(self, change: Change, reason: str, more: t.Sequence[tuple[Change, str]] = ()) -> None:

@@ -37,7 +37,7 @@ class Scope(t.NamedTuple):
 class Driver(t.Protocol[Desired, Observed]):
     """The code that changes one kind of kernel object until it is as desired."""
 
-    #: The driver's place among the others.
+    #: The driver's name, its place among the other drivers, and the effects of its changes on theirs.
     STEP: DriverStep[Desired, Observed]
 
     def observe(self, kernel: Kernel, desired: Desired) -> Observed:
@@ -50,8 +50,8 @@ class Driver(t.Protocol[Desired, Observed]):
     def diff(self, desired: Desired, observed: Observed) -> list[Change]:
         """Return the changes that lead from `observed` to `desired`, in the order of their application.
 
-        The list is empty if nothing differs. Changes with action `!` report what cannot be applied. It reads and writes
-        nothing else.
+        The list is empty if nothing differs. Changes with action `!` report what cannot be applied. The kernel is
+        neither read nor written.
         """
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
@@ -77,22 +77,22 @@ class DriverStep(t.Generic[Desired, Observed]):
     stage: str
     desired: t.Callable[[NodeState], Desired]
 
-    #: Drivers whose objects disappear with one of ours. They are planned again when one of ours was recreated.
+    #: Drivers whose objects disappear with an object of this driver. They are planned again when it was recreated.
     followers: tuple[str, ...] = ()
-    #: Drivers whose additions must all be made before any object of ours is removed, because their objects may still
-    #: use it.
+    #: Drivers whose additions must all be made before any object of this driver is removed, because their objects may
+    #: still use it.
     needs: tuple[str, ...] = ()
-    #: Drivers that must have no problems before the agent adds an object of ours.
+    #: Drivers whose additions must all be made before the agent adds an object of this driver.
     guarded_by: tuple[str, ...] = ()
-    #: Whether our objects protect all others, as firewall rules do. They depend on nothing of the underlay, so that
-    #: they can be written before it exists. If one of their changes fails, no later stage is applied.
+    #: Whether this driver's objects protect all others, as firewall rules do. They depend on nothing of the underlay,
+    #: so that they can be written before it exists. If one of their changes fails, no later stage is applied.
     guard: bool = False
-    #: Kinds of changes that need pyroute2.
+    #: Kinds of this driver's changes that need pyroute2.
     by_library: tuple[str, ...] = ()
 
     #: The device that must exist before an addition can be made; "" for none.
     device: t.Callable[[Change], str] = lambda change: ""
-    #: Whether that device must be up, too.
+    #: Whether the device that must exist before an addition must also be up.
     device_up: bool = False
     #: Devices that are new once these changes are made.
     made: t.Callable[[t.Sequence[Change]], t.Collection[str]] = lambda changes: ()

@@ -141,7 +141,7 @@ def forget_advertised(kernel: Kernel, link: Link) -> None:
     """Remove what advertisements left on a device, and reset the values that they may have set.
 
     Call `close` first. Values are reset to those of `default` or, for the MTU, of the link. What is already gone is
-    skipped. Raise KernelError if the kernel refuses anything else.
+    skipped, and so is a value that the kernel calls invalid (EINVAL). Raise KernelError if it refuses anything else.
     """
     found = advertised(kernel, [link.name]).get(link.name, Advertised())
     for address in found.addresses:

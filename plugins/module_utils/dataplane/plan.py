@@ -104,12 +104,15 @@ class NodePlan:
         return bool(self.additions or self.removals)
 
     def shown(self) -> tuple[Change, ...]:
-        """Return all changes, also `expected` and `kept`, in the order `!`, `-`, `~`, `+`, `=`."""
+        """Return all changes, also `expected` and `kept`: conflicts (`!`) first, then `-`, `~`, `+` and notes (`=`)."""
         everything = [_with_note(self.state, change) for change in (*self.changes, *self.expected, *self.kept)]
         return tuple(sorted(everything, key=lambda change: _SHOWN_ORDER[change.action]))
 
     def lines(self) -> list[str]:
-        """Return one line of text for each change that `shown` returns, with columns aligned."""
+        """Return one line of text for each change that `shown` returns.
+
+        The columns behind subjects of up to 40 characters are aligned.
+        """
         return change_lines(self.shown())
 
 

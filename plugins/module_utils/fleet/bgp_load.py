@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A simulation of the sessions, routes and memory that BGP needs in a fleet with its own peers and blocks."""
+"""The sessions, routes and memory that BGP needs in a fleet, by a simulation with the fleet's own peers and blocks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..bgp.simulation import Simulation
 from ..state.errors import FleetError
 from .fleet import Fleet
 
+#: The roles of nodes: without a cluster id, with one, and with one but without workloads.
 NODE, REFLECTING_NODE, REFLECTOR = "node", "node that reflects", "reflector"
 
 
@@ -24,7 +25,8 @@ class Alike:
     nodes: tuple[str, ...]  # in order of names
     role: str  # NODE, REFLECTING_NODE or REFLECTOR
     load: Load
-    # UPDATEs in the fleet for one new block of one of them, an IPv4 one if they have IPv4; REFLECTOR: None
+    # the number of UPDATE messages in the fleet for one new block of one of `nodes`, an IPv4 block if they have IPv4;
+    # None for the role REFLECTOR
     told_of_a_block: t.Optional[int]
 
     @property
@@ -47,7 +49,10 @@ class FleetLoad:
 
     @property
     def told_at_start(self) -> int:
-        """The number of routes that all nodes advertise when the fleet starts from nothing, a minimum (see Load)."""
+        """The number of routes that all nodes advertise when the fleet starts from nothing, a lower bound (see Load).
+
+        It is the sum over all sessions: a route that a node sends to n peers counts n times.
+        """
         return sum(len(group.nodes) * group.load.sent for group in self.alike)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compiler from a Fleet to one NodeState per node. It is pure; its work is linear in the number of nodes."""
+"""The compiler from a Fleet to one NodeState per node. It is pure; the work for one node is linear in the nodes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def node_state(fleet: Fleet, name: str) -> NodeState:
 def bird(fleet: Fleet, name: str) -> t.Optional[Bird]:
     """Return the data for the bird.cfg of node `name`, None if BGP is disabled in the fleet.
 
-    It equals `node_state(fleet, name).bird`, but takes time only for the node's sessions, not for each other node.
+    It equals `node_state(fleet, name).bird`, but is made without the rest of that state, such as the routes.
     Raise KeyError if BGP is enabled and the fleet has no such node.
     """
     if not fleet.settings.bgp_enabled:
@@ -173,6 +173,14 @@ def _has_ipv6(node: FleetNode, pools: t.Sequence[Pool]) -> bool:
     return bool(node.address6) and any(family_of(pool.cidr) == 6 for pool in pools)
 
 
+def workloads_of(fleet: Fleet, name: str) -> tuple[VethEndpoint, ...]:
+    """Return the workloads in the state of node `name`, without the rest of it, whose size grows with the fleet.
+
+    Raise KeyError if the fleet has no such node.
+    """
+    return _workloads(fleet, fleet.nodes[name], fleet.ipam_of(name), {pool.name: pool for pool in _pools(fleet)})
+
+
 def _workloads(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Mapping[str, Pool]) -> tuple[VethEndpoint, ...]:
     endpoints = []
     for workload in fleet.workloads.get(node.name, ()):
@@ -215,7 +223,7 @@ def _way(node: FleetNode, peer: FleetNode, pool: Pool) -> _Way:
     near = peer.subnet6 == node.subnet6 if version6 else peer.subnet == node.subnet
     device = "" if near and pool.encapsulation.endswith("CrossSubnet") else tunnel_device(pool)
     if device == _VXLAN6:
-        # The kernel refuses a global address as gateway if that address is on-link through another device.
+        # The gateway is a link-local address: the kernel refuses a global one that is on-link through another device.
         return _Way(device, naming.vtep_link_local(peer.name), next_hop)
     return _Way(device, next_hop if device or near else "", next_hop)
 
@@ -243,8 +251,9 @@ def _routes_from_plan(
 ) -> t.Iterator[Route]:
     """Yield the routes to the blocks of other nodes, spare ones included, that a node has without BGP.
 
-    They lead into a tunnel. The gateway is the other node's VXLAN tunnel address, or for an IPv6 pool the link-local
-    address of its VTEP. A pool with VXLANCrossSubnet has direct routes to the nodes in the same subnet.
+    A pool with VXLANCrossSubnet has direct routes to the nodes in the same subnet. All others lead into a tunnel: the
+    gateway is the other node's VXLAN tunnel address, or for an IPv6 pool the link-local address of its VTEP. Raise
+    KeyError if `pools` lacks a block's pool, or if the other node has no VXLAN tunnel address for an IPv4 pool.
     """
     for peer, ipam in remote:
         for block in _reachable(node, ipam.blocks + ipam.spare_blocks):
@@ -293,9 +302,9 @@ def _sysctls(
     if node.address:
         # With early demux, datagrams to a connected socket of the host bypass rp_filter on any interface.
         yield Sysctl("net/ipv4/udp_early_demux", "0")
-        # The filter is loose because packets of one flow arrive on both paths during a change of mode. The kernel uses
-        # max(all, interface). A rule in table raw drops packets that come in by these interfaces with a source in a
-        # block of this node.
+        # rp_filter is loose (2) because packets of one flow arrive on both paths during a change of mode. The kernel
+        # applies the larger of the values for `all` and for the interface. A rule in table raw drops packets that come
+        # in by these interfaces with a source in a block of this node.
         for name in (UNDERLAY, *(device.name for device in devices if device.name != _VXLAN6)):
             yield Sysctl(f"net/ipv4/conf/{name}/rp_filter", LOOSE)
     for device in devices:

@@ -18,7 +18,8 @@ from ..state.answers.left_out import LeftOut, shown
 from ..state.policy_json import to_plain
 from ..state.remote_endpoints import Collected
 
-#: The answer of the module remote_endpoints_info: `node`, `endpoints`, and `known`, which maps node names to {digest}.
+#: The answer of the module remote_endpoints_info, not trusted: `node` (its name), `endpoints` (its workloads, a list),
+#: and `known`, which maps names of other nodes to {digest}.
 Answer = t.Mapping[str, t.Any]
 
 

@@ -24,7 +24,7 @@ from ..policy.chains.tables import RAW
 from ..state import outgoing_nat
 from ..state.node_state import Hook, IpSet, IptablesTable, Pool, TunnelDevice
 
-#: A mapping from IP version to the name of the set with the addresses of all nodes.
+#: A mapping from IP version to the name of the IP set with the addresses of all nodes.
 ALL_HOSTS = {4: "cali40all-hosts-net", 6: "cali60all-hosts-net"}
 
 #: Patterns of the host-side interfaces of workloads, in the syntax of iptables.
@@ -60,7 +60,8 @@ def ipsets(devices: t.Iterable[TunnelDevice], nodes: t.Iterable[Addressed]) -> t
 def sources(settings: ChainSettings) -> tuple[IptablesTable, ...]:
     """Return the table raw for IPv4 and for IPv6, which checks the sources of packets and logs nothing.
 
-    Both are needed whichever IP versions the node's pools have, because a workload may send either.
+    Both are needed whichever IP versions the node's pools have, because a workload may send either. Raise ValueError if
+    the mark mask in `settings` has fewer than five bits.
     """
     settings = dataclasses.replace(settings, nflog_group=0)
     found = []
@@ -78,7 +79,7 @@ def tables(
 ) -> tuple[IptablesTable, ...]:
     """Return the tables filter and nat of both IP versions, without those that would be empty.
 
-    `bgp_ports` are the TCP ports of BGP in the fleet, besides the assigned one.
+    `bgp_ports` are the TCP ports of BGP in the fleet, besides the assigned one (179).
     """
     exempt = outgoing_nat.exemptions(bgp_ports)
     found = []
@@ -119,7 +120,7 @@ def _nat(
     for device in devices:
         if device.address:
             # The host may choose another source address before the route selects the tunnel. Replies to that address
-            # would not take the tunnel.
+            # would not take the tunnel, so the rule replaces it by the tunnel's address.
             jumps.append(
                 f"-o {encoding.interface(device.name)} -m addrtype ! --src-type LOCAL --limit-iface-out"
                 " -m addrtype --src-type LOCAL -j MASQUERADE --random-fully"

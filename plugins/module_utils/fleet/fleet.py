@@ -67,7 +67,7 @@ class Fleet:
     digest: str
     pool_ranges: tuple[tuple[int, int, int, str], ...]  # IP version, first address, last address, pool name
     members: tuple[FleetMember, ...]  # in order of names
-    policy: t.Optional[PolicyParts] = None  # None: none is in force
+    policy: t.Optional[PolicyParts] = None  # None: no policy is in force
 
     @classmethod
     def build(
@@ -145,7 +145,10 @@ class Fleet:
         return frozenset(grant.cidr for grant in grants if grant.pool not in hidden)
 
     def pool_of_address(self, address: str) -> str:
-        """Return the name of the pool that contains the IPv4 or IPv6 address. Raise KeyError if none does."""
+        """Return the name of the pool that contains the IPv4 or IPv6 address.
+
+        Raise KeyError if none does, ValueError if `address` is not an address.
+        """
         wanted = number(address)
         version = family_of(address)
         for family, first, last, name in self.pool_ranges:
@@ -187,10 +190,11 @@ def _requests(workload: InventoryWorkload) -> t.Iterator[WorkloadRequest]:
 
 
 def _tunnels(inventory: Inventory) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the tunnels that need an address: a mapping from node name and kind of tunnel to the names of its pools.
+    """Return the tunnels that need an address, as {node name: {kind of tunnel: names of the pools that use it}}.
 
     Each workload node needs an address on each kind of tunnel device that the fleet uses, as the source of the host's
-    own packets into the tunnel. It has no tunnel across an IP version that it has no address of.
+    own packets into the tunnel. It has no tunnel across an IP version that it has no address of. Nodes without tunnels
+    are missing.
     """
     kinds: dict[str, list[str]] = {}
     for pool in inventory.pools:

@@ -17,19 +17,20 @@ from ..bgp.session_changes import SessionChange
 from ..state.node_state import NodeState
 from . import transition
 
-_NAMED = 3  # the number of items that a text names; it counts the others
+_NAMED = 3  # the most items that a text names; of the others it gives the number
 
 
 @dataclasses.dataclass(frozen=True)
 class Reset:
     """A BGP session that ends or restarts, counted once for both of its ends.
 
-    `ends` are the names of two nodes, or the name of a node and the address of a router outside the fleet.
+    `ends` are the names of two nodes, or the name of a node and the address of a router outside the fleet. `external`
+    says that it is the latter.
     """
 
     ends: tuple[str, str]
     external: bool
-    text: str  # `restarts: cluster id`
+    text: str  # what happens to the session, and why: `restarts: cluster id`
 
     def __str__(self) -> str:
         return f"{self.ends[0]} with {self.ends[1]} {self.text}"
@@ -76,7 +77,10 @@ class Impact:
 
     @property
     def lines(self) -> list[str]:
-        """The lines that describe the interrupted sessions and withdrawn routes; empty if there are none."""
+        """The lines that describe the interrupted sessions and withdrawn routes; empty if there are none.
+
+        They are at most three: about all sessions, those with routers outside the fleet, and routes.
+        """
         found = []
         if self.resets:
             reasons: dict[str, int] = {}
@@ -97,7 +101,11 @@ class Impact:
 
 @dataclasses.dataclass(frozen=True)
 class ImpactLimits:
-    """The largest impact that a run may have without confirmation. A negative number means no limit."""
+    """The largest impact that a run may have without confirmation. A negative number means no limit.
+
+    `session_resets` limits all sessions, `external_resets` those with routers outside the fleet. `routes_withdrawn`
+    limits the blocks that are withdrawn.
+    """
 
     session_resets: int = -1
     external_resets: int = -1
@@ -105,7 +113,10 @@ class ImpactLimits:
     routes_withdrawn: int = -1
 
     def excess(self, impact: Impact) -> int:
-        """Return by how much `impact` exceeds the limits of sessions and routes, in all."""
+        """Return by how much `impact` exceeds the limits of sessions, external sessions and routes, in all; 0 if none.
+
+        The number of hosts does not count.
+        """
         counts = (
             (impact.resets, self.session_resets),
             (impact.bare, self.external_resets),
@@ -180,6 +191,7 @@ def told_alone(
     """Return the part of the impact `found` that the state of only one node tells of, by node.
 
     Both ends tell of a session of two nodes. The node of a block and all nodes with a route to it tell of the block.
+    The other arguments are those from which `of_run` made `found`. Nodes that alone tell of nothing are missing.
     """
     withdrawn = frozenset(found.withdrawn)
     tellers: dict[t.Any, list[str]] = {}

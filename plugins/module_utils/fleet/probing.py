@@ -39,7 +39,7 @@ def paths(state: NodeState, others: t.Mapping[str, NodeIpam], sample: int = 0, p
     """
     if state.bird is not None and not state.bird.workload_node:
         return []
-    # During a change all nodes have the tunnels of both modes.
+    # The devices count besides the pools' tunnels, because nodes have the tunnels of both modes during a change.
     kinds = {tunnel_kind(pool) for pool in state.pools} | {_KINDS.get(device.name) for device in state.devices}
     found = []
     for name, ipam in sorted(others.items()):

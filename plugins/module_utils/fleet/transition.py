@@ -107,9 +107,9 @@ def endangered(
 ) -> bool:
     """Return whether a change to `target` interrupts BGP sessions of a node that routes of any node may depend on.
 
-    It is False if `current` is None or has no BIRD, and with `with_backups` True if `current` has backup routes from an
-    earlier change. `target` is None if BIRD is removed. `staying` has the names of the nodes that remain in the fleet,
-    `passwords` the names of the passwords whose values change.
+    It is False if `current` is None or has no BIRD. It is True if `current` has backup routes from an earlier change,
+    unless `with_backups` is False. `target` is None if BIRD is removed. `staying` has the names of the nodes that
+    remain in the fleet, `passwords` the names of the passwords whose values change.
     """
     if current is None or current.bird is None:
         return False
@@ -120,7 +120,7 @@ def endangered(
 
 
 def diverts(current: t.Optional[NodeState], target: t.Optional[Bird]) -> bool:
-    """Return whether any pool changes from direct routing to a tunnel; False if either state or its BIRD is None.
+    """Return whether any pool changes from direct routing to a tunnel; False if a node has no BIRD before or after.
 
     Packets that routers outside the fleet forwarded then go through tunnels to the other nodes.
     """
@@ -198,7 +198,7 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     """
     held: dict[str, int] = {}
     for workload in current.workloads:
-        # The limit of a workload with two pools may be due to either. The pools' own `route_mtu` has it then.
+        # Workloads with two pools are skipped: their limit may be due to either pool, whose `route_mtu` has it.
         if workload.route_mtu is not None and not workload.address6:
             held[workload.pool] = min(workload.route_mtu, held.get(workload.pool, workload.route_mtu))
     for pool in current.pools:
@@ -281,7 +281,10 @@ def _rules(probes: t.Iterable[Route]) -> t.Iterator[RoutingRule]:
 
 
 def _held_by_routes(state: NodeState) -> t.Iterator[tuple[str, int]]:
-    """Yield a pool's name and the MTU in bytes for each route or pool of BIRD that an unfinished change limits."""
+    """Yield a pool's name and the MTU in bytes for each route or pool of BIRD that an unfinished change limits.
+
+    A pool may occur several times. Routes outside all pools are left out.
+    """
     held = [(pool.cidr, pool.mtu) for pool in (state.bird.pools if state.bird else ())]
     held += [(route.destination, route.mtu) for route in state.routes]
     for cidr, mtu in held:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import typing as t
 
 from ..base.ports import VXLAN_PORT
@@ -30,8 +31,9 @@ class Variable:
     `scope` is FLEET (one value for all nodes), NODE (one value per node) or GROUP. The name of a group variable has the
     name of its group in it, so the lists of several groups add up.
 
-    `type` is str, int, bool, dict, list or "bool or dict". `default` is None if the variable is required or its default
-    is derived (`default_text` says how). Errors never show the value of a `secret` variable.
+    `type` is str, int, bool, dict, list or "bool or dict". `default` is None if the variable is required or has no
+    fixed default; `default_text` then says what holds without it. Numbers are from `minimum` to `maximum`, both
+    allowed. `choices` are the allowed texts, () for any. Errors never show the value of a `secret` variable.
     """
 
     name: str
@@ -623,6 +625,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "list": (list, tuple),
     "bool or dict": (bool, dict),
 }
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,20}")
 _WORDS = {
     "str": "text",
     "int": "a whole number",
@@ -636,13 +639,13 @@ _WORDS = {
 def check(name: str, value: t.Any, where: str = "") -> t.Any:
     """Return `value` for variable `name`, converted from text if an int or bool variable has a text that fits.
 
-    A text fits if it is a whole number, or true, false, yes or no in either case.
+    A text fits if it is a whole number of at most 20 digits, or true, false, yes or no in any mixture of cases.
     `where` is the node for node variables, for the error. Raise FleetError if the type, the range or the choice is
     wrong, KeyError if there is no such variable.
     """
     variable = BY_NAME[name]
     label = f"{name} of {where}" if where else name
-    if variable.type == "int" and isinstance(value, str) and value.strip().lstrip("-").isdigit():
+    if variable.type == "int" and isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()):
         value = int(value)
     if variable.type == "bool" and isinstance(value, str) and value.lower() in ("true", "false", "yes", "no"):
         value = value.lower() in ("true", "yes")
@@ -681,14 +684,14 @@ RENAMED: t.Mapping[str, str] = {
 
 
 def check_renamed(names: t.Container[str]) -> None:
-    """Raise FleetError if `names`, a host's variables, has one that is renamed in this release."""
+    """Raise FleetError if `names`, a host's variables, has an old name of RENAMED."""
     for old, new in RENAMED.items():
         if old in names:
             raise FleetError(old, None, f"is called {new} in this release.", "Rename it where it is set.")
 
 
 def misspelt(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
-    """Yield each name in `names` that looks like a misspelling, with the variable that is probably meant.
+    """Yield each name in `names`, sorted, that looks like a misspelling, with the variable that is probably meant.
 
     It looks at names that begin with calico_ and are nearly the name of a fleet variable. Other unknown names are
     permitted: Kubespray's variables may be in the same inventory.

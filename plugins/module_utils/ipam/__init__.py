@@ -12,7 +12,7 @@
 | module | what it does |
 |---|---|
 | `block_walk` | addresses and blocks as whole numbers; the host-seeded walk over a pool's blocks |
-| `allocation_plan` | the plan as a value: AllocationPlan, NodePlan, BlockGrant, QuarantinedBlock, PlannedPool |
+| `allocation_plan` | the plan as a value: AllocationPlan, NodeAllocations, BlockGrant, QuarantinedBlock, PlannedPool |
 | `inputs` | the inputs of a plan: PoolRange, NodeEntry, WorkloadRequest |
 | `plan` | makes the next plan from the inputs and the last plan |
 | `carry_over`, `grants`, `holdings` | parts of `plan`: what stays, what is new, and the planner's working state |
@@ -22,6 +22,6 @@
 | `consistency` | on a node: whether the allocated addresses are those in use (`calicoctl ipam check`) |
 | `errors` | IpamError (variable, value, rule, remedy) and its kinds: PlanError, LockfileError, RebuildError |
 
-Everything is pure and deterministic: the order of the inputs does not matter, planning twice changes nothing, and
+Planning is pure and deterministic: the order of the inputs does not matter, planning twice changes nothing, and
 `generation` increases only when the content changes.
 """

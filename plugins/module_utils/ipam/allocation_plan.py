@@ -53,7 +53,7 @@ class NodeAllocations:
 
 @dataclasses.dataclass(frozen=True)
 class QuarantinedBlock:
-    """A block that `node` lost: it left the inventory, the pool no longer selects it, or it had too many spare blocks.
+    """A block that `node` lost: `node` left the inventory, its labels the pool's selector, or it had too many spares.
 
     Routes to the block may still be live. So no other node gets it until the operator releases it; `node` itself may
     get it back. `generation` is the generation of the plan that put the block into quarantine. `spare` is True if the

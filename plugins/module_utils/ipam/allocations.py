@@ -7,7 +7,7 @@ The rules are those of Calico's IPAM (libcalico-go, lib/ipam/ipam_block.go) with
 only from blocks that were granted to it. A block gives first the address that has been free for longest; its first and
 last addresses are not excluded. A released address rests for a cooldown, because neighbours may still have it in their
 caches. Reservations and the cooldown apply to the automatic choice only. A request for one address by name gets it,
-unless it is in use.
+unless it is in use, planned for a tunnel or an inventory workload, or in no granted block of a pool for workloads.
 
 When all open blocks are full, the next spare block is opened. Each change is an event (Opened, Assigned or Released).
 Events can be stored and replayed, or undone from the last one backwards.
@@ -58,7 +58,7 @@ class Assigned(t.NamedTuple):
     """The event that an address was assigned."""
 
     allocation: Allocation
-    rested: t.Optional[tuple[int, float]] = None  # its last release before: (number, monotonic seconds); None: none
+    rested: t.Optional[tuple[int, float]] = None  # the address's last release: (number, monotonic seconds), or None
 
 
 class Released(t.NamedTuple):
@@ -89,7 +89,7 @@ class Usage(t.NamedTuple):
     in_use: int
     reserved: int
     free: int
-    spare: bool  # granted as a spare block, and not opened yet
+    spare: bool  # whether the block is granted as a spare one, and not opened yet
     cooling: int = 0
 
 
@@ -145,7 +145,10 @@ class NotInBlocks(AllocationError):
 
 
 class NoSuchPool(AllocationError):
-    """A refusal because a requested pool does not exist, is disabled, or is not for workloads."""
+    """A refusal because a requested pool does not exist or is disabled, or no requested pool is for workloads.
+
+    The pool of a requested address counts as requested.
+    """
 
 
 class Contradiction(ValueError):
@@ -184,20 +187,20 @@ class Allocations:
         self._now = 0.0
         self._held: dict[_Key, Allocation] = {}
         self._handles: dict[str, list[Allocation]] = {}
-        # Addresses that were released and are free -> (number of the release, monotonic seconds of it). The address
-        # with the lowest number has been free for longest.
+        # Addresses that were released and are free -> (number of the release, its time in monotonic seconds). The
+        # address with the lowest number has been free for longest.
         self._released: dict[_Key, tuple[int, float]] = {}
         self._releases = 0
-        self._opened: dict[str, None] = {}  # CIDRs, in order
-        # Blocks, and whether each is a spare one; None before the first call of `grant`.
+        self._opened: dict[str, None] = {}  # CIDRs of opened spare blocks, in the order of opening
+        # The granted blocks, and whether each is a spare one; None before the first call of `grant`.
         self._grants: t.Optional[tuple[tuple[Granted, bool], ...]] = None
         self._pools: t.Mapping[str, PoolUse] = {}
         self._fixed: dict[_Key, str] = {}  # addresses of tunnels and of the inventory's workloads -> whose, in words
         self._reservations = _Ranges(())
         self._events: list[Event] = []
-        # `_derive` computes all below from all above; the methods keep both consistent.
-        self._blocks: dict[str, _Block] = {}  # in order of granting
-        self._at: dict[tuple[int, int, int], _Block] = {}  # by (IP version, number of host bits, first address)
+        # `_derive` computes the attributes below from those above. The other methods keep both consistent.
+        self._blocks: dict[str, _Block] = {}  # by CIDR: granted blocks in their order, then others still in use
+        self._at: dict[tuple[int, int, int], _Block] = {}  # granted blocks by (IP version, host bits, first address)
         self._shifts: tuple[tuple[int, int], ...] = ()
         self._cooling: collections.deque[tuple[int, float, _Key]] = collections.deque()
 
@@ -218,9 +221,9 @@ class Allocations:
     def versions(self, pools: t.Sequence[str] = ()) -> tuple[int, ...]:
         """Return the IP versions of a workload that requests none, sorted: (4,), (6,) or (4, 6).
 
-        They are those of `pools` (names or CIDRs) if it names any. Otherwise they are those of this node's blocks that
-        take part in the automatic choice, or (4,) if there is no such block. Raise NoSuchPool if a named pool does not
-        exist or is disabled, or if none of them is for workloads.
+        If `pools` (names or CIDRs) is not empty, they are those of the named pools that are for workloads. Otherwise
+        they are those of this node's blocks that take part in the automatic choice, or (4,) if there is no such block.
+        Raise NoSuchPool if a named pool does not exist or is disabled, or if none of them is for workloads.
         """
         if pools:
             found = {self._version_of(name) for name in self._qualified(pools)}
@@ -260,7 +263,7 @@ class Allocations:
         all blocks in which addresses are allocated.
         """
         if self._grants is None:
-            # It is not known yet which blocks are spare: all blocks that may be.
+            # Which blocks are spare is not known yet, so all blocks that may be opened spare ones are returned.
             return tuple(dict.fromkeys([*self._opened, *(held.block for held in self._held.values())]))
         ahead = {block.cidr for block in self._blocks.values() if block.ahead}
         return tuple(cidr for cidr in self._opened if cidr in ahead)
@@ -308,12 +311,12 @@ class Allocations:
     ) -> list[str]:
         """Replace the granted blocks, and return sentences for people about allocations that contradict the new grant.
 
-        An allocation contradicts it if its block is no longer granted, or if its address is in `reserved`.
-        `reserved` maps an address of a tunnel or of the inventory to words for its owner ("this node's ipip tunnel").
+        An allocation contradicts it if its block is no longer granted, or if its address is in `reserved`. `reserved`
+        maps an address of a tunnel or of the inventory to words for its owner ("this node's ipip tunnel").
         `reservations` are CIDRs. `pools` maps a pool's name to its settings; PoolUse's defaults apply to a pool that is
-        missing in it. Allocations stay, whatever the grant says; the list is empty if none contradicts it. Spare blocks
-        with allocated addresses become open. Raise ValueError, with nothing changed, if a text is not an address or
-        CIDR.
+        missing in it; None is an empty mapping. Allocations stay, whatever the grant says; the list is empty if none
+        contradicts it. Spare blocks with allocated addresses become open. Raise ValueError, with nothing changed, if a
+        text is not an address or CIDR.
         """
         fixed = {canonical_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)
@@ -444,7 +447,10 @@ class Allocations:
         self._derive()
 
     def undo(self, events: t.Sequence[Event]) -> None:
-        """Revert the last events. `events` must be exactly the last ones, oldest first."""
+        """Revert the last events. `events` must be exactly the last ones, oldest first.
+
+        Other events leave a wrong state, or raise KeyError.
+        """
         for event in reversed(events):
             if isinstance(event, Assigned):
                 key = canonical_address(event.allocation.address)
@@ -462,10 +468,12 @@ class Allocations:
         self._derive()
 
     def snapshot(self) -> list[Event]:
-        """Return the shortest list of events that leads to the present state under the present grant.
+        """Return a list of events that leads to the present state under the present grant.
 
-        Releases are left out if their cooldown is over and their address lies in no granted block; before the first
-        call of `grant` none is.
+        The order is: opened blocks, releases of addresses that are free now, allocations.
+
+        Releases are left out if their cooldown is over and their address lies in no granted block. Before the first
+        call of `grant` no release is left out.
         """
         resting = [
             Released(format_address(*key), at)
@@ -639,7 +647,7 @@ class Allocations:
         cooling = self._cooling
         while cooling and cooling[0][1] + self._cooldown <= now:
             number, at, key = cooling.popleft()
-            if self._released.get(key) == (number, at):  # else it was assigned by name since then
+            if self._released.get(key) == (number, at):  # else it was assigned since then
                 block = self._block_of(key)
                 if block is not None and self._may_choose(key):
                     block.free[key[1]] = None

@@ -55,7 +55,7 @@ class BlockSpace:
         self.shift = bits - block_size
         self.count = 1 << (block_size - self.prefix)
         self.size = 1 << self.shift
-        self.end = self.base + (self.count << self.shift)  # first address behind the pool
+        self.end = self.base + (self.count << self.shift)  # the first address behind the pool, as a number
 
     def cidr(self, index: int) -> str:
         """Return the CIDR of block number `index`."""
@@ -99,8 +99,8 @@ class FreeBlocks:
 
     def __init__(self, space: BlockSpace) -> None:
         self._space = space
-        self._next: dict[int, int] = {}  # taken block -> a block above it that is nearer to a free one
-        self._passed: list[tuple[int, int]] = []  # (first, end) of runs that the search skips; `end` is exclusive
+        self._next: dict[int, int] = {}  # taken block -> the higher block number at which the search goes on
+        self._passed: list[tuple[int, int]] = []  # (first, end) of runs of blocks that are skipped; `end` is exclusive
 
     def __contains__(self, index: int) -> bool:
         return index not in self._next
@@ -115,7 +115,10 @@ class FreeBlocks:
         self._next[index] = index + 1
 
     def pass_over(self, first: int, end: int) -> None:
-        """Exclude the blocks `first` to `end` - 1 from the results of `first()`; they stay free."""
+        """Exclude the blocks `first` to `end` - 1 from the results of `first()`; they stay free.
+
+        Such runs must not overlap.
+        """
         bisect.insort(self._passed, (first, end))
 
     def first(self, host: str) -> t.Optional[int]:
@@ -138,6 +141,6 @@ class FreeBlocks:
         found = index
         while found in self._next:
             found = self._next[found]
-        while index != found:  # path compression: each visited block points straight at the free one
+        while index != found:  # path compression: each visited block then leads directly to `found`
             self._next[index], index = found, self._next[index]
         return found

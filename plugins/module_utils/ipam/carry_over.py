@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The part of the last plan that stays. Valid blocks and addresses never move; blocks without use go to quarantine."""
+"""The part of the last plan that stays: valid blocks and addresses do not move.
+
+Blocks of removed nodes, unused blocks of nodes that a pool no longer selects, and surplus spare ones go to quarantine.
+"""
 
 from __future__ import annotations
 
@@ -160,7 +163,8 @@ def _refuse_change(pool: PoolState, before: str, using: t.Collection[str]) -> t.
 def _block_out(ledger: Ledger, entry: QuarantinedBlock) -> None:
     pool = ledger.pools.get(entry.pool)
     if pool is None:
-        # Another pool may contain its addresses. The blocks of that pool that overlap it are not granted.
+        # A stored block's pool may be gone while another pool contains its addresses. No block that overlaps the stored
+        # one is granted.
         ledger.foreign.append(entry)
         for touched, index in ledger.index.blocks_touching(entry.cidr):
             if index in touched.free:

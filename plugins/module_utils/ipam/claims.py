@@ -35,7 +35,7 @@ GENERATIONS_AHEAD = 10_000
 GENERATION = 2**40
 #: A function that returns a node's stored routes as (CIDR, name of the node that it leads to).
 Routes = t.Callable[[str], t.Iterable[t.Tuple[str, str]]]
-#: The number of one node's refused claims that notices name; the others are only counted.
+#: The most refused claims of one node that notices name; the others are only counted.
 NAMED = 8
 
 
@@ -70,14 +70,14 @@ class Base:
         for node, part in plan.nodes.items():
             for grant in (*part.blocks, *part.spare_blocks):
                 self.owners[canonical_cidr(grant.cidr)] = node
-        # An invalid pool is skipped here: the planner refuses it with a message about the inventory.
+        # An invalid pool is skipped; the planner refuses it later, with a message about the inventory.
         self._spaces: dict[str, BlockSpace] = {}
         for pool, shape in {**pools, **plan.pools}.items():
             if _is_shape(shape):
                 self._spaces[pool] = BlockSpace(shape.cidr, shape.block_size)
 
     def why_no_block(self, key: Key, grant: BlockGrant) -> str:
-        """Return why no node can have such a block, as the rest of a sentence, or "" if one can."""
+        """Return why no node can have the block `grant`, as the rest of a sentence, or "" if one can."""
         space = self._spaces.get(grant.pool)
         if space is None:
             return f"there is no pool {grant.pool[:80]!a}."
@@ -98,8 +98,8 @@ def _is_shape(pool: PlannedPool) -> bool:
 class Checked:
     """The copies without the claims that their nodes may not make.
 
-    `old` is whether most copies are newer than the lockfile. `refused` maps the name of each node that must not be
-    changed to the reason.
+    `old` is whether the lockfile counts as an old one: more than half of the copies are newer, and these are at least
+    two or the whole fleet's. `refused` maps the name of each node that must not be changed to the reason.
     """
 
     copies: t.Mapping[str, Copy]
@@ -108,7 +108,10 @@ class Checked:
 
 
 def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str], routes: Routes) -> Checked:
-    """Return the copies without the claims that are refused, and add a notice for each of these to `notices`.
+    """Return the copies without the claims that are refused, and add sentences about refused claims to `notices`.
+
+    For each node, up to eight sentences are each about one claim, and one more counts the others. A copy more than
+    GENERATIONS_AHEAD generations ahead gets the lockfile's generation, which one more sentence says.
 
     Nothing is raised: with a lockfile, no node's copy stops a run.
     """
@@ -116,7 +119,7 @@ def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str], routes
     copies = {node: _in_step(node, copy, base, notices) for node, copy in copies.items()}
     newer = {node for node, copy in copies.items() if copy.generation > generation}
     others_exist = bool(({*base.plan.nodes} & {*base.nodes} | {*copies}) - newer)
-    single = len(newer) == 1 and not others_exist  # this node is all of the fleet: there can be no witness
+    single = len(newer) == 1 and not others_exist  # the node with the newer copy is the whole fleet: no witness
     old = 2 * len(newer) > len(copies) and (len(newer) > 1 or single)
     claimants: dict[Key, list[str]] = collections.defaultdict(list)
     for node, copy in copies.items():

@@ -58,7 +58,7 @@ class Report:
     outside: tuple[Use, ...]  # in use, in no active pool, neither allocated nor planned
     mismatched: tuple[Mismatch, ...]
     duplicate: tuple[tuple[str, tuple[str, ...]], ...]  # (address, handles) in use by several
-    invalid: tuple[str, ...]  # sentences
+    invalid: tuple[str, ...]  # a sentence for each fault of blocks, allocations or planned addresses
 
     @property
     def problems(self) -> int:
@@ -207,7 +207,7 @@ def _text(
         yield f"  {address} in use by {', '.join(handles)}"
     yield f"Found {len(report.duplicate)} IPs in use in several places."
     yield ""
-    # Allocations are stored by handle here, so these two checks of Calico's cannot find anything.
+    # Each allocation is stored with its handle. So Calico's checks of handles and IPs, printed next, find nothing.
     yield "Scanning for IPAM handles with no matching IPs..."
     yield f"Found 0 handles with no matching IPs (and {len(set(booked.values()))} handles with matches)."
     yield "Scanning for IPs with missing handle..."

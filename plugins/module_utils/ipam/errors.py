@@ -9,7 +9,7 @@ import typing as t
 
 
 class IpamError(Exception):
-    """The base of this room's errors; its text is `variable`, `value`, `rule` and `remedy` in one line.
+    """The base of the errors of this package; its text is `variable`, `value`, `rule` and `remedy` in one line.
 
     `variable` names the place that is wrong. `value` is its content, or None if there is nothing worth showing. `rule`
     is the rest of the sentence that says what is wrong. `remedy` is a sentence that says how to go on.

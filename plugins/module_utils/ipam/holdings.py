@@ -69,12 +69,12 @@ class PoolState:
         self.pool = pool
         self.name = pool.name
         self.free = FreeBlocks(self.space)
-        self.owners: dict[int, str] = {}  # block -> node, spare blocks included
-        self.quarantined: dict[int, str] = {}  # block -> node that had it
+        self.owners: dict[int, str] = {}  # number of a granted or spare block -> the node that has it
+        self.quarantined: dict[int, str] = {}  # number of a block in quarantine -> the node that had it
         self.holders: dict[int, str] = {}  # address -> its holder, in words
         self.selected: set[str] = set()  # names of the nodes that the pool selects
         self.reserved = Reservations()
-        self._lowest: dict[int, int] = {}  # block -> no address below this one is free
+        self._lowest: dict[int, int] = {}  # block -> the address at which the search for a free one goes on
 
     def allows(self, use: str) -> bool:
         return use in self.pool.allowed_uses
@@ -133,16 +133,17 @@ class NodeHoldings:
     def __init__(self, name: str) -> None:
         self.name = name
         self.open: list[Key] = []
-        self.open_in: dict[str, list[int]] = {}  # pool -> blocks
+        self.open_in: dict[str, list[int]] = {}  # pool -> numbers of open blocks
         self.spare: dict[Key, None] = {}
         self.spare_in: dict[str, collections.deque[int]] = {}
-        #: pool -> own spare blocks in quarantine, lowest first. The node gets them before any free block.
+        #: pool -> the node's former spare blocks, which are in quarantine, lowest first. The node gets them before any
+        #: free block.
         self.returning: dict[str, collections.deque[int]] = {}
-        self.tunnels: dict[str, tuple[str, int]] = {}  # kind -> (pool, address)
-        self.workloads: dict[WorkloadKey, tuple[str, int]] = {}  # -> (pool, address)
+        self.tunnels: dict[str, tuple[str, int]] = {}  # kind of tunnel -> (pool, address)
+        self.workloads: dict[WorkloadKey, tuple[str, int]] = {}  # (name, IP version) -> (pool, address)
         self._freed: dict[str, frozenset[int]] = {}  # pool -> addresses that became free in this run
-        self._last_resort: dict[str, collections.deque[int]] = {}  # the same, lowest first
-        self._full: dict[str, int] = {}  # pool -> how many blocks of open_in, from the first on, are full
+        self._last_resort: dict[str, collections.deque[int]] = {}  # pool -> addresses of _freed, lowest first
+        self._full: dict[str, int] = {}  # pool -> number of blocks at the beginning of open_in[pool] that are full
 
     def add_open(self, pool: str, index: int) -> None:
         self.open.append((pool, index))
@@ -163,7 +164,7 @@ class NodeHoldings:
         self._last_resort[pool] = collections.deque(ordered)
 
     def unused_address(self, pool: PoolState) -> t.Optional[int]:
-        """Return the lowest free address of the first open block that has one, or None.
+        """Return the lowest free address (a number) of the pool's first open block that has one, or None.
 
         Addresses freed in this run are excluded.
         """
@@ -180,7 +181,7 @@ class NodeHoldings:
         return address
 
     def given_up_address(self, pool: PoolState) -> t.Optional[int]:
-        """Return the pool's lowest address that became free in this run and is still free, or None."""
+        """Return the pool's lowest address (a number) that this run freed and that is still free, or None."""
         queue = self._last_resort.get(pool.name)
         while queue and queue[0] in pool.holders:
             queue.popleft()
@@ -256,13 +257,13 @@ class Ledger:
         self.nodes = {name: NodeHoldings(name) for name in sorted(nodes)}
         self.generation = generation
         self.spare_blocks = spare_blocks
-        self.quarantine: dict[Key, QuarantinedBlock] = {}  # blocks of the pools above
-        self.foreign: list[QuarantinedBlock] = []  # blocks of pools that no longer exist
+        self.quarantine: dict[Key, QuarantinedBlock] = {}  # blocks in quarantine that belong to one of `pools`
+        self.foreign: list[QuarantinedBlock] = []  # blocks in quarantine whose pools do not exist
         self.index = PoolIndex(pools.values())
         self.warnings: list[str] = []
 
     def set_aside(self, pool: PoolState, index: int, node: str, spare: bool) -> None:
-        """Move a block from its owner `node` into quarantine."""
+        """Move a block from its owner `node` into quarantine. Raise KeyError if the block has no owner."""
         del pool.owners[index]
         pool.quarantined[index] = node
         self.quarantine[pool.name, index] = QuarantinedBlock(
@@ -270,7 +271,7 @@ class Ledger:
         )
 
     def take_back(self, pool: PoolState, index: int, node: NodeHoldings) -> None:
-        """Move a block out of quarantine, to the node that had it."""
+        """Move a block out of quarantine, to `node`, which had it before. Raise KeyError if it is not in quarantine."""
         del self.quarantine[pool.name, index]
         del pool.quarantined[index]
         pool.owners[index] = node.name

@@ -198,9 +198,9 @@ def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
 def from_document(document: t.Any, name: str = ".calico.lock.yml") -> AllocationPlan:
     """Return the plan in a document of dicts and lists. `name` is the file's name in errors.
 
-    Raise LockfileError for anything unexpected: another version, unknown or missing fields, wrong types, negative
-    generations, blocks outside of their pool, addresses outside of their node's open blocks, or a block, address or
-    workload that occurs twice.
+    Raise LockfileError for another version, unknown or missing fields, wrong types, negative generations, blocks
+    outside of their pool, addresses outside of their node's open blocks, or a block, address or workload that occurs
+    twice. Raise it also for an unknown encapsulation or kind of tunnel, or a pool that cannot be cut into blocks.
     """
     return _Reader(name).plan(document)
 
@@ -209,8 +209,8 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
         self._spaces: dict[str, BlockSpace] = {}
-        self._owners: dict[tuple[int, int, int], str] = {}  # block -> who has it, in words
-        self._holders: dict[tuple[int, int], str] = {}  # address -> who has it, in words
+        self._owners: dict[tuple[int, int, int], str] = {}  # block -> the node or the quarantine that has it, in words
+        self._holders: dict[tuple[int, int], str] = {}  # address -> the path in the document at which it stands
 
     def _fail(self, rule: str, remedy: str = _RESTORE) -> t.NoReturn:
         raise LockfileError("lockfile", self._name, rule, remedy)

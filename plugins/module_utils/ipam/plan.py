@@ -35,18 +35,18 @@ def plan(
     """Return the plan that follows `previous`.
 
     Raise PlanError if the inventory contradicts itself or `previous`, or if a pool has too few blocks for what is
-    required. Raise ValueError if a text in `allocated` is not an address.
+    required. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
 
-    `previous` is None if nothing was planned before. `nodes` are ALL nodes of the inventory that may own blocks, also
-    in a limited run. `tunnels` maps a node to a mapping from a kind of TUNNEL_KINDS to the names of the pools with this
-    encapsulation. A tunnel's address comes from such a pool: from an open block of the node, else from a new one. If
-    none has an address, it comes from another pool of that IP version in the same way. A workload with both IP versions
-    is in `workloads` twice.
+    `previous` is None if nothing was planned before; then `released`, `allocated` and `opened` are ignored. `nodes` are
+    ALL nodes of the inventory that may own blocks, also in a limited run. `tunnels` maps a node to a mapping from a
+    kind of TUNNEL_KINDS to the names of the pools with this encapsulation. A tunnel's address comes from such a pool:
+    from an open block of the node, else from a new one. If none has an address, it comes from another pool of that IP
+    version in the same way. A workload with both IP versions is in `workloads` twice.
 
-    `spare_blocks` is the number of spare blocks per node and pool. `released` has names of removed nodes, and CIDRs,
-    whose blocks leave quarantine. `reservations` are CIDRs; an address in them is assigned only to a workload that
-    declares it. `allocated` maps a node to the addresses that its agent assigned, `opened` a node to the spare blocks
-    that it opened. Both are facts that the plan follows.
+    `spare_blocks` is the number of spare blocks per node and pool. `released` has names of nodes, and CIDRs, whose
+    blocks leave quarantine. `reservations` are CIDRs; an address in them is assigned only to a workload that declares
+    it. `allocated` maps a node to the addresses that its agent assigned, `opened` a node to the spare blocks that it
+    opened. Both are facts that the plan follows.
 
     Grants stay: blocks and tunnel addresses as long as the pool selects the node, a workload's address as long as the
     workload is on its node and requests no other. Each enabled pool with automatic assignment gives one open block to

@@ -5,7 +5,7 @@
 
 The lockfile decides as long as no node runs anything newer. If it is missing, or older than a node's copy (a git
 revert, a lost checkout), the copies decide. Then they must be complete: a block in use on a node that could not be read
-must never look free. The plan never depends on the nodes to which a run is limited.
+must never look free. A limited run keeps the part of the plan of nodes that it leaves out.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ class Reconciled:
     `plan` is the plan to start from, None if there is neither a lockfile nor a copy. `notices` are sentences for
     people. `refused` maps the name of each node that must not be changed in this run to the reason.
 
-    A plan that differs from the lockfile has a generation above the lockfile's and all copies'. Its blocks may name
-    pools that it does not describe, because copies do not describe pools. plan() takes these from the inventory.
+    A plan that differs from the lockfile has a generation above the lockfile's and those of the copies that count. Its
+    blocks may name pools that it does not describe, because copies do not describe pools. plan() takes these from the
+    inventory.
     """
 
     plan: t.Optional[AllocationPlan]
@@ -99,8 +100,8 @@ def reconcile(
     `accept_missing` (calico_rebuild_lockfile) continues without copies that would be necessary.
 
     Raise RebuildError if necessary copies are missing. Without a lockfile, also raise it if two copies claim one block,
-    if a copy claims a block that another node routes to a node without a copy, or if a copy has an invalid block or
-    generation.
+    if a copy has an invalid block or generation, or, unless `accept_missing` is True, if a copy claims a block that
+    another node routes to a node without a copy.
     """
     known = set(inventory_nodes)
     notices: list[str] = []
@@ -109,7 +110,7 @@ def reconcile(
         for node, copy in sorted(node_copies.items())
         if node in known and copy.generation > 0
     }
-    old = False  # whether most of the copies are newer than the lockfile
+    old = False  # whether the lockfile counts as an old one, because most copies are newer (see claims.Checked)
     refused: t.Mapping[str, RebuildError] = {}
     if lockfile_plan is not None:
         base = claims.Base(lockfile_plan, lockfile_name, known, pools or {})
@@ -290,7 +291,7 @@ def _merge(base: AllocationPlan, copies: t.Mapping[str, _Copy], generation: int,
             _inside(blocks, source.workloads6 if source else {}),
         )
     nodes = {node: part for node, part in nodes.items() if node in base.nodes or part != NodeAllocations()}
-    _set_aside_lost(base, newer, nodes, claimed, quarantine, generation)
+    _set_aside_lost(base, newer, claimed, quarantine, generation)
     for part in nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
             quarantine.pop(canonical_cidr(grant.cidr), None)
@@ -336,11 +337,11 @@ def _learn(
             del spare[key]
             notices.append(f"{node} has opened its spare block {grant.cidr}.")
         elif key in quarantine:
-            # The block went to quarantine while the node was in the inventory. The planner decides about it again.
+            # Unless the lockfile lacks the node (`returning`), the planner decides again about a block in quarantine.
             if not returning:
                 continue
         elif key in taken:
-            continue  # a newer copy has it; claims.checked has left out all other claims
+            continue  # Another node has the block by a newer copy.
         else:
             notices.append(f"{node} still has block {grant.cidr}, which the lockfile had as free; it keeps it.")
         blocks[key] = grant
@@ -349,14 +350,13 @@ def _learn(
 def _set_aside_lost(
     base: AllocationPlan,
     newer: t.Collection[str],
-    nodes: t.Mapping[str, NodeAllocations],
     claimed: t.Container[_Key],
     quarantine: dict[_Key, QuarantinedBlock],
     generation: int,
 ) -> None:
-    """Add the blocks to `quarantine` that an old lockfile gives to a node whose newer copy lacks them.
+    """Add the blocks to `quarantine` that an old lockfile gives to a node of `newer` and that no newer copy has.
 
-    It is not known why they are missing, so no node may get them.
+    It is not known why they are missing, so no other node may get them.
     """
     for node in newer:
         part = base.nodes.get(node)

@@ -1,4 +1,4 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What modules of one kind of object share: the way from parameters to an answer. Only modules import it."""
+"""Modules: what each accepts, and the way from its parameters to an answer, by either start. See module_call."""

@@ -11,25 +11,18 @@ from ..dataplane.change import Change
 from ..node import standalone
 from ..node.errors import ERRORS, InTheWay
 from ..node.machine import Machine
+from .module_call import ModuleCall
 
-#: What others see that hold the node's lock meanwhile.
+#: The name of this process in the node's lock, for the messages of others that wait for the lock.
 _WHO = "ansible"
 
 
-class AnsibleModule(t.Protocol):
-    """The part of Ansible's class of this name that is used here; the engine does not import Ansible."""
+def run_change(module: ModuleCall, machine: Machine, build: standalone.Build, **more: t.Any) -> t.NoReturn:
+    """Make the changes that `build` finds, unless in check mode, and answer with them and with `more`.
 
-    params: t.Any
-    check_mode: bool
-    _diff: bool
-
-    def exit_json(self, **answer: t.Any) -> t.NoReturn: ...
-
-    def fail_json(self, msg: str, **answer: t.Any) -> t.NoReturn: ...
-
-
-def run_change(module: AnsibleModule, machine: Machine, build: standalone.Build, **more: t.Any) -> t.NoReturn:
-    """Make the changes that `build` finds, unless in check mode, and answer with them and with `more`."""
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError. Close the
+    kernel's connection in any case.
+    """
     try:
         changes = standalone.bring_to(machine, build, check=module.check_mode, who=_WHO)
     except (*ERRORS, InTheWay, ValueError) as error:
@@ -43,8 +36,12 @@ def run_change(module: AnsibleModule, machine: Machine, build: standalone.Build,
     module.exit_json(**answer)
 
 
-def run_info(module: AnsibleModule, machine: Machine, look: t.Callable[[Machine], dict[str, t.Any]]) -> t.NoReturn:
-    """Answer with what `look` reads of the machine."""
+def run_info(module: ModuleCall, machine: Machine, look: t.Callable[[Machine], dict[str, t.Any]]) -> t.NoReturn:
+    """Answer with what `look` reads of the machine.
+
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError. Close the kernel's
+    connection in any case.
+    """
     try:
         answer = look(machine)
     except (*ERRORS, ValueError) as error:

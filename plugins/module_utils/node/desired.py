@@ -39,8 +39,8 @@ def desired(
 
     `endpoints` are the attached workloads, `opened` the CIDRs of spare blocks that the node uses. `interfaces` are
     those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have (see
-    `others` below). `guard` compiles the policy; a process that compiles often gives its own, which reuses earlier
-    results.
+    the function `others`). `guard` compiles the policy; a process that compiles often gives its own, which reuses
+    earlier results.
     """
     return (guard or NodePolicyTables()).with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 

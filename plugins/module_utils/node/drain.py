@@ -47,10 +47,13 @@ def load(folder: str) -> t.Optional[Drained]:
         return Drained(str(found["when"]), str(found["who"]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return Drained("a time", "somebody")
 
 
 def drain(folder: str, who: str) -> None:
-    """Write the drain mark in `folder`, with the current time. Raise FileError on failure."""
+    """Write the drain mark in `folder`, with the current time and the name of the run, `who`.
+
+    Raise FileError on failure.
+    """
     atomic_file.write(path(folder), json.dumps(Drained(now(), who)._asdict()), 0o600)

@@ -78,15 +78,15 @@ class Machine:
     cni_deleted: str = "/var/lib/calico/cni/deleted"
     workloads: str = endpoints.FOLDER
     agent_socket: str = "/run/calico/agent.sock"
-    writer_lock: str = "/run/calico/writer.lock"  # the agent holds it as long as it lives
-    lock_timeout: float = 60.0  # seconds that a module waits for the node's lock
-    boot_wait: float = 60.0  # seconds that the boot unit waits for the node's address
-    agent_patience: float = 10.0  # seconds that an agent which has begun to start may take until it listens
-    # SSH sessions of this host: first the one that started this process; none if it was started otherwise.
+    writer_lock: str = "/run/calico/writer.lock"  # the agent holds this lock as long as it lives
+    lock_timeout: float = 60.0  # the most seconds that a module waits for the node's lock
+    boot_wait: float = 60.0  # the most seconds that the boot unit waits for the node's address
+    agent_patience: float = 10.0  # the most seconds that an agent which has begun to start may take until it listens
+    # A function that returns this process's SSH session first, then the others to the same port; () if it has none.
     sessions: t.Callable[[], t.Sequence[ssh_session.SshSession]] = ssh_session.here
     uptime: t.Callable[[], unconfirmed.Uptime] = unconfirmed.uptime
     start_detached: t.Callable[[t.Sequence[str]], None] = detached_process.start
-    # Whether BIRD answers at its socket.
+    # A function that returns whether BIRD answers at the socket with the given path.
     bird_answers: t.Callable[[str], bool] = is_bird_answering
 
     def placed(self, path: str) -> str:

@@ -26,13 +26,14 @@ PROTOCOL_NAMES = {ROUTE_PROTOCOL: "calico", PROTOCOL_BIRD: "bird"}
 def devices(kernel: Kernel) -> list[Data]:
     """Return the tunnel devices and the host sides of workloads, sorted by name, each as a dict.
 
-    The keys are name, kind, mtu (bytes), mac, up, alias, local, vni, port and addresses (a sorted list, each with its
-    prefix length). Addresses of IPv6 link scope are left out. Raise KernelError.
+    The keys are name, kind, mtu (bytes), mac, up, alias, local (a tunnel's own outer address), vni, port (the UDP port
+    of VXLAN) and addresses (a sorted list, each with its prefix length). A device without local, vni or port has None
+    there. Addresses of IPv6 link scope are left out. Raise KernelError.
     """
     held: dict[str, list[str]] = {}
     for address in (*kernel.addresses(), *kernel.addresses(family=6)):
         if address.scope == SCOPE_LINK and family_of(address.address) == 6:
-            continue  # the kernel assigned it
+            continue  # the kernel itself assigns link-local addresses
         held.setdefault(address.device, []).append(f"{address.address}/{address.prefix_length}")
     return [
         {
@@ -110,7 +111,7 @@ def interface_settings(interface: str) -> dict[str, str]:
     """
     conf, neigh = f"net/ipv4/conf/{interface}", f"net/ipv4/neigh/{interface}"
     keys = {
-        # Answering late with proxy_arp on and a delay set has crashed kernels (felix #1937): the delay goes first.
+        # proxy_delay comes first, because kernels have crashed with proxy_arp on and a delay set (felix #1937).
         "proxy_delay": f"{neigh}/proxy_delay",
         "forwarding": f"{conf}/forwarding",
         "proxy_arp": f"{conf}/proxy_arp",
@@ -120,7 +121,7 @@ def interface_settings(interface: str) -> dict[str, str]:
     }
     if interface == "all":
         keys["forwarding"] = "net/ipv4/ip_forward"
-        del keys["proxy_delay"]  # there is no neigh/all
+        del keys["proxy_delay"]  # The kernel has no net/ipv4/neigh/all.
     return keys
 
 
@@ -228,7 +229,9 @@ def workloads(kernel: Kernel, state: t.Optional[NodeState]) -> list[Data]:
 
 
 def bgp(machine: Machine) -> Data:
-    """Return the status of BIRD as a dict: running, version, router_id, error and sessions (a list of dicts).
+    """Return the status of BIRD as a dict: running, version, router_id, error and sessions.
+
+    A session is a dict with the fields of bird.status's session and `established`.
 
     `running` is False if BIRD does not answer. If BIRD cannot be read, `error` is a message, version and router_id are
     None and there are no sessions; else `error` is None. Raise nothing.

@@ -103,7 +103,7 @@ def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: 
         _withdraw(machine, planned)
         units.apply(planned.units, False, machine.systemctl)
         with lock.held(who, lock_timeout, machine.writer_lock):
-            # The agent may have been in the middle of something.
+            # Planned again: until it was stopped, the agent may have changed the kernel after the first plan.
             now = plan(machine)
             apply_node(machine.kernel, now.node)
             _remove_routes(machine.kernel, now.bird_routes)
@@ -128,8 +128,9 @@ def _stored(machine: Machine) -> t.Optional[Stored]:
 def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
     """Return a state in which the node has no object of ours.
 
-    Its address is the stored one. If nothing is stored, it is the first IPv4 address of an interface other than lo, or
-    the first IPv6 address that is not link-local. Raise ObserveError if there is none of these, and KernelError.
+    Its address is the stored one. If nothing is stored, it is the first IPv4 address of an interface other than lo,
+    else the first IPv6 address of an interface other than lo that is not link-local. Raise ObserveError if there is
+    none of these, or KernelError.
     """
     if stored is not None:
         state = stored.state
@@ -144,7 +145,10 @@ def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
 
 
 def _bird_routes(kernel: Kernel, stored: t.Optional[Stored]) -> t.Iterator[Change]:
-    """Yield the removal of each of BIRD's routes inside the stored pools: BIRD leaves its routes when it stops."""
+    """Yield the removal of each of BIRD's routes inside the stored pools: BIRD leaves its routes when it stops.
+
+    Yield nothing if nothing is stored. Raise KernelError.
+    """
     pools = [network(pool.cidr) for pool in stored.state.pools] if stored else []
     for family in (4, 6):
         for destination, attributes in kernel.routes(table=TABLE_MAIN, protocol=PROTOCOL_BIRD, family=family):
@@ -157,7 +161,7 @@ def _remove_routes(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     failures = Failures()
     operations = [RouteOperation("delete", change.subject, change.old) for change in changes]
     for failure in kernel.route_batch(operations) if operations else []:
-        # The route disappeared with its tunnel device.
+        # ESRCH, ENODEV: the route is gone, for instance with its tunnel device.
         if failure.error.errno in (errno.ESRCH, errno.ENODEV):
             continue
         change = changes[failure.position]

@@ -12,7 +12,8 @@ import re
 
 from ..base.not_encodable import NotEncodable
 
-# The names of systemd.unit(5), without the characters of escapes and globs.
+# Names of units as in systemd.unit(5), without the characters of its escapes and globs. 201 characters may come before
+# the type.
 _NAME = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9:_.@-]{0,200}"
     r"\.(?:service|socket|device|mount|automount|swap|target|path|timer|slice|scope)",
@@ -23,7 +24,8 @@ _NAME = re.compile(
 def unit_name(value: str) -> str:
     """Return the name of a unit unchanged.
 
-    Raise NotEncodable if systemctl could read it as a pattern, an option or a path.
+    Raise NotEncodable unless it is a letter or digit, at most 200 more letters, digits and ":_.@-", and a unit's type
+    such as ".service". systemctl cannot read such a name as a pattern, an option or a path.
     """
     if not _NAME.fullmatch(value):
         allowed = "Allowed are letters, digits and :_.@- with the unit's type at the end, as in calico-bird.service"

@@ -15,7 +15,7 @@ from .unit_encoding import unit_name
 PROGRAM = "systemctl"
 AGENT_UNIT = "calico-agent.service"
 BIRD_UNIT = "calico-bird.service"
-_SECONDS = 150.0  # for one call of systemctl; systemd gives up a unit that does not come up after 90
+_SECONDS = 150.0  # the most seconds for one call of systemctl; systemd gives up a unit that does not start in 90
 _PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
 _RUNNING = ("active", "activating", "reloading", "refreshing")
 
@@ -35,7 +35,10 @@ class WantedUnit(t.NamedTuple):
 
 
 class ObservedUnit(t.NamedTuple):
-    """The state of a unit. `stale` is True if its file has changed since systemd read it."""
+    """The state of a unit. `stale` is True if its file has changed since systemd read it.
+
+    `started` is True also while the unit activates or reloads.
+    """
 
     enabled: bool
     started: bool
@@ -77,7 +80,7 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
 def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, ObservedUnit]) -> list[Change]:
     """Return the changes that bring the observed units to the wanted state.
 
-    There is at most one per unit, in the order of `wanted`.
+    There is at most one per unit, in the order of `wanted`. Raise KeyError if a wanted unit is not in `observed`.
     """
     changes = []
     for unit in wanted:
@@ -112,7 +115,7 @@ def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> 
     """
     failures = Failures()
     if reload or any(change.old.stale for change in changes):
-        _run([program, "daemon-reload"])  # a unit that it did not read fails below, with its name
+        _run([program, "daemon-reload"])  # A unit that this did not read fails below, with its name.
     for change in changes:
         have, unit = change.old, change.new
         verbs = ["mask"] if unit.masked else []

@@ -9,7 +9,7 @@ import typing as t
 
 from .model import WILDCARD, Endpoint
 
-#: The interfaces of a host, without those of workloads, and their addresses.
+#: {interface: its addresses} of a host, without the interfaces of workloads.
 Interfaces = t.Mapping[str, t.Collection[str]]
 
 

@@ -64,8 +64,8 @@ class Entity:
     """A match on the source or destination of packets: all fields that are set must match.
 
     `nets` and `ports` match if one of their items does, `not_nets` and `not_ports` if none does. `nets` and `not_nets`
-    are canonical CIDRs of both IP versions. The empty selector matches every address. In contrast, "all()" matches only
-    addresses of endpoints and network sets.
+    are canonical CIDRs of both IP versions. `not_selector` must not match, "" excludes no address. The empty `selector`
+    matches every address. In contrast, "all()" matches only addresses of endpoints and network sets.
     """
 
     nets: tuple[str, ...] = ()
@@ -102,7 +102,8 @@ class Policy:
 
     `name` is unique among all policies: "web", or "<namespace>/web" for a NetworkPolicy. `types` are the directions in
     force; rules of another direction have no effect. An `order` of None comes last in the tier. A `staged` policy
-    decides nothing: it is evaluated, and packets that it would deny are logged.
+    decides nothing: it is evaluated, and packets that it would deny are logged. For `do_not_track`, `pre_dnat` and
+    `apply_on_forward` see `hooks.applies_at`.
     """
 
     name: str
@@ -126,9 +127,9 @@ class Policy:
 
 @dataclasses.dataclass(frozen=True)
 class PolicyTier:
-    """A group of policies. `default_action`, "Deny" or "Pass", is for flows that none of the applying ones decides.
+    """A group of policies. `default_action`, "Deny" or "Pass", is for flows that no policy of the tier decides.
 
-    An `order` of None comes last.
+    A tier without a policy that applies has no effect. An `order` of None comes last.
     """
 
     name: str
@@ -166,7 +167,8 @@ class Endpoint:
     `kind` is "WorkloadEndpoint" or "HostEndpoint". `name` is unique within its kind: "default/web" for a workload, else
     the name of the HostEndpoint. `interface` is the host side of a workload's interface ("cali..."). For a HostEndpoint
     it is the interfaceName, "*" for all, or "" for the interface that has one of `addresses`. `addresses` are single
-    addresses of both IP versions in canonical form, without a prefix length. `labels` are its own, sorted.
+    addresses of both IP versions in canonical form, without a prefix length. `labels` are its own, sorted. `profiles`
+    are names, in the order of evaluation. `namespace` is "" for a HostEndpoint.
     """
 
     kind: str
@@ -210,8 +212,9 @@ def policy_set(
     """Return the PolicySet of these values, sorted, with a tier `default` added if it is missing.
 
     Tiers, and policies within a tier, are sorted by order and then by name; those without an order come last (Felix,
-    policy_sorter.go). Profiles and network sets are sorted by name. Raise ValueError if two policies have the same
-    name, or if a policy's tier does not exist, because that policy would have no effect.
+    policy_sorter.go). Profiles and network sets are sorted by name. Of tiers with one name the last counts. Raise
+    ValueError if two policies have the same name, or if a policy's tier does not exist, because that policy would have
+    no effect.
     """
     by_name = {tier.name: tier for tier in tiers}
     by_name.setdefault(DEFAULT_TIER, PolicyTier(DEFAULT_TIER, DEFAULT_TIER_ORDER))
@@ -262,7 +265,7 @@ class Flow:
 class Failsafe:
     """A port that no policy for a host can close. `net` limits this to peers in that CIDR, "" is for all peers.
 
-    Felix calls it ProtoPort.
+    `protocol` is a name of PROTOCOLS_WITH_PORTS, such as "tcp". Felix calls the pair ProtoPort.
     """
 
     protocol: str

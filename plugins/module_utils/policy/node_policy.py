@@ -15,7 +15,8 @@ from .model import Endpoint, NamedPortKey, Policy, PolicyProfile
 class TierPolicies:
     """The names of the policies of one tier that apply to an endpoint, in order, including staged ones.
 
-    A tier without such policies in a direction is skipped in that direction.
+    `ingress` and `egress` have those for each direction. A tier without such policies in a direction is skipped in that
+    direction. `default_action` is that of the tier.
     """
 
     tier: str

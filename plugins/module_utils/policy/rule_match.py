@@ -29,7 +29,8 @@ _IN_NAMESPACE = re.compile(rf'\({re.escape(_NAMESPACE)} == "([^"]*)" && (.*)\)',
 def mismatch(rule: PolicyRule, flow: Flow, index: AddressIndex) -> str:
     """Return the first reason why `rule` does not match `flow`, in words, or "" if it matches.
 
-    A flow between addresses of different IP versions matches no rule. `index` knows the owners of addresses.
+    A flow between addresses of different IP versions matches no rule. `index` knows the owners of addresses. Raise
+    SelectorError for a selector of the rule that is not valid, or KeyError for an unknown name of a protocol.
     """
     return (
         _version_mismatch(rule, flow)
@@ -149,7 +150,7 @@ def _meant(port: Port, address: str, protocol: t.Optional[Protocol], index: Addr
 def _owners(address: str, selector: str, index: AddressIndex) -> str:
     """Return the address with its owners and their values of the labels in `selector`.
 
-    For example "10.65.0.1 (default/web: app=web, no tier)". An address that no endpoint or network set has says so.
+    For example "10.65.0.1 (default/web: app=web, no tier)", or "10.65.0.1 (of no endpoint and no network set)".
     """
     found = [_labelled(owner, selector) for owner in index.of(address)]
     return f"{address} ({'; '.join(found) or 'of no endpoint and no network set'})"

@@ -11,7 +11,10 @@ from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, PolicyProfi
 
 
 def rule_text(rule: PolicyRule) -> str:
-    """Return the rule as one line of text, annotations included. Rules that differ have different texts."""
+    """Return the rule as one line of text, annotations included.
+
+    Rules that differ in anything but annotations have different texts.
+    """
     words = [rule.action, *_protocol(rule)]
     for preposition, entity in (("from", rule.source), ("to", rule.destination)):
         text = _entity(entity)

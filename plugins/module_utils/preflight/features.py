@@ -17,7 +17,7 @@ from .files import Files
 class Feature(t.NamedTuple):
     option: str  # kernel configuration symbol
     module: str
-    symbol: str  # a function of it, in kallsyms
+    symbol: str  # a function of the module, as /proc/kallsyms names it
 
 
 FEATURES = {

@@ -22,7 +22,10 @@ VXLAN_DEVICES = ("vxlan.calico", "vxlan-v6.calico")
 
 
 class HostFinding(t.NamedTuple):
-    """A reason against a host: a sentence about what is wrong, one about where or why, and one about the remedy."""
+    """A reason against a host: a sentence about what is wrong, one about where or why, and one about the remedy.
+
+    `id` is a short name of the reason, such as not-root.
+    """
 
     id: str
     severity: str  # error: the node cannot work or would break what is there; warning: worth knowing
@@ -40,7 +43,8 @@ class HostFinding(t.NamedTuple):
 def judge(facts: Facts, state: NodeState) -> list[HostFinding]:
     """Return all findings about a host, errors before warnings, both in the order in which they are best corrected.
 
-    `facts` are the result of `observe.observe`, `state` is what the host is to have.
+    `facts` are the result of `observe.observe`, `state` is what the host is to have. Raises ValueError if the state has
+    a Bird and BIRD's package version in `facts` has no two numbers with a dot between.
     """
     findings = [finding for check in _CHECKS for finding in check(facts, state)]
     return sorted(findings, key=lambda finding: finding.severity != "error")
@@ -246,7 +250,7 @@ def _tunl0(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     routes = facts["manual_routes"].get("tunl0", [])
     signs = []
     if not link["alias"].startswith(OWN_ALIAS):
-        # With our alias, we have set the local end ourselves.
+        # A local end and addresses are signs of others only without our alias: a device with it is this collection's.
         if link["local"] not in (None, "", "0.0.0.0"):
             signs.append(f"local end {link['local']}")
         signs += [f"address {address}" for address in addresses if not address.endswith("/32")]
@@ -368,7 +372,7 @@ def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
     for family, program, needed in zip(("ipv4", "ipv6"), ("iptables", "ip6tables"), needs):
         found = facts["firewall"]["forward_drop"][family]
         if needed and found:
-            drops += [chain for chain in found if chain not in drops]  # one of table inet is for both
+            drops += [chain for chain in found if chain not in drops]  # a chain of family inet is found for both
             programs.append(f"{program} -P FORWARD ACCEPT")
     return drops, " and ".join(programs)
 

@@ -22,7 +22,7 @@ from .files import Files
 
 Facts = dict[str, t.Any]
 
-#: Local ports whose owners are looked up, which costs a walk through /proc. Only the numbers of others are reported.
+#: Local ports whose owners are looked up, which costs a walk through /proc. Other ports are reported by number only.
 NAMED_PORTS = {"tcp": (BGP_PORT,), "udp": (VXLAN_PORT,)}
 #: Route protocols of manual routes: boot (3), which `ip route add` sets, and static (4) (rtnetlink(7)).
 _MANUAL_PROTOCOLS = (3, 4)
@@ -51,7 +51,8 @@ def observe(
     """Return the facts about this host that `judge` needs, as plain data.
 
     `root` is the folder in place of /, `run` starts programs (by default `kernel.run`), `uid` is the user id of the
-    process, and `release` the kernel's (uname -r). Absent files and programs are no error.
+    process, and `release` the kernel's (uname -r). Absent files and programs are no error. Raise KernelError if the
+    kernel's devices, addresses or routes cannot be read.
     """
     files = Files(root)
     run = run or kernel.run
@@ -110,7 +111,11 @@ def _ports(files: Files, protocol: str, names: t.Mapping[int, str]) -> dict[str,
 
 
 def _devices(kernel: Kernel) -> Facts:
-    """Return links, addresses (CIDR by device) and manual routes into tunnel devices, without workloads' devices."""
+    """Return facts about devices, without those of workloads.
+
+    `links`: {device: its attributes}; `addresses`, `addresses6`: {device: CIDRs}; `manual_routes`: {tunnel device:
+    destinations}. IPv6 link-local addresses are left out. Raise KernelError if the kernel cannot be read.
+    """
     links = {link.name: link for link in kernel.links() if not link.name.startswith("cali")}
     held: dict[int, dict[str, list[str]]] = {4: {}, 6: {}}
     for family, addresses in held.items():
@@ -135,14 +140,16 @@ def _devices(kernel: Kernel) -> Facts:
 def _ipv6(files: Files, kernel: Kernel) -> Facts:
     """Return whether the kernel has IPv6, and the devices whose default route is lost as soon as the host forwards.
 
-    These devices have accept_ra 1: the kernel accepts routers' advertisements only while the host does not forward.
+    The keys are `present` and `advertised_default` (sorted names). These devices have accept_ra 1: the kernel accepts
+    routers' advertisements only while the host does not forward. Raise KernelError if routes cannot be read.
     """
     conf = "/proc/sys/net/ipv6/conf"
     advertised = []
     if files.read(f"{conf}/all/forwarding").strip() == "0":
         for destination, attributes in kernel.routes(protocol=_ADVERTISED, family=6):
             device = attributes.device or ""
-            if device.startswith("cali") or device in TUNNELS:  # only an attacker's routes do: the node removes them
+            # Only an attacker sends router advertisements on our devices. The node removes the routes that they make.
+            if device.startswith("cali") or device in TUNNELS:
                 continue
             if destination == "::/0" and files.read(f"{conf}/{device}/accept_ra").strip() == "1":
                 advertised.append(device)

@@ -23,7 +23,7 @@ class Process(t.NamedTuple):
     pid: int
     name: str  # comm, at most 15 characters
     unit: str  # systemd unit by its cgroup, "" outside of any
-    own_bird: bool
+    own_bird: bool  # whether it is the BIRD that this collection runs
 
 
 def names_here(files: Files) -> dict[int, str]:
@@ -34,7 +34,7 @@ def names_here(files: Files) -> dict[int, str]:
     own = files.link("/proc/self/ns/net")
     names = {}
     for entry in files.listing("/proc"):
-        if entry.isdigit():
+        if entry.isdecimal():
             name = files.read(f"/proc/{entry}/comm").strip()
             if name:
                 names[int(entry)] = name
@@ -77,7 +77,7 @@ def owners(files: Files, inodes: t.AbstractSet[str], pids: t.Iterable[int]) -> l
     missing = {inode for inode in inodes if inode != "0"}
     found = []
     first = files.read(f"/sys/fs/cgroup/system.slice/{OWN_BIRD_UNIT}/cgroup.procs").split()
-    for pid in dict.fromkeys([*(int(pid) for pid in first if pid.isdigit()), *sorted(pids)]):
+    for pid in dict.fromkeys([*(int(pid) for pid in first if pid.isdecimal()), *sorted(pids)]):
         if not missing:
             break
         held = set()

@@ -10,7 +10,7 @@
     resources.check_supported(policy)          # raises ResourceError for a field that cannot be applied here
 
 Fields have the names of the Calico documentation (https://docs.tigera.io/calico/latest/reference/resources/). A
-document is valid exactly if Calico's own client accepts it after filling in its defaults.
+document of a kind in KINDS is valid exactly if Calico's own client accepts it after filling in its defaults.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
 
     name, labels, annotations and, for kinds that have one, namespace are metadata; all other keys are spec. Errors name
     fields without "spec." and "metadata.". An IPPool may also have the operator's `encapsulation` and `natOutgoing:
-    Enabled`. A mapping that has spec or metadata is read by `parse`. Raises ResourceError if `mapping` is not valid or
-    names another kind.
+    Enabled`. A mapping that has spec or metadata is read by `parse`. apiVersion and kind may be given. Raises
+    ResourceError if `kind` is unknown, or if `mapping` is not valid or names another kind.
     """
     if isinstance(mapping, t.Mapping):
         whole = "spec" in mapping or "metadata" in mapping

@@ -18,7 +18,10 @@ _LIMIT = (2**63 - 1) / 1e9
 
 
 def parse_duration(text: str) -> t.Optional[float]:
-    """Return the duration `text` in seconds, negative after a minus sign, or None if `text` is no duration."""
+    """Return the duration `text` in seconds, negative after a minus sign, or None if `text` is no duration.
+
+    None is also returned for more than 292 years, which Go cannot count in nanoseconds.
+    """
     if text in ("0", "+0", "-0"):
         return 0.0
     found = _DURATION.fullmatch(text)

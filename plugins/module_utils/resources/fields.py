@@ -75,7 +75,7 @@ def _text(value: t.Any) -> str:
 class Text(_Plain):
     """Any text. With `check`, an empty text means that the field is not set; any other text must pass the check.
 
-    `rule` and `remedy` are those of the Refused for a text that does not.
+    `read` raises Refused for a value that is no text, and with `rule` and `remedy` for a text that does not pass.
     """
 
     check: t.Optional[t.Callable[[str], bool]] = None
@@ -105,7 +105,10 @@ class Filled(Text):
 
 @dataclasses.dataclass(frozen=True)
 class OneOf(_Plain):
-    """One of `words`. An empty text is read as `default`, or refused if there is none."""
+    """One of `words`. An empty text is read as `default`; it is refused if that is None and "" is not in `words`.
+
+    `read` raises Refused for any other value.
+    """
 
     words: tuple[str, ...]
     default: t.Optional[str] = None
@@ -125,7 +128,7 @@ class OneOf(_Plain):
 
 
 class Flag(_Plain):
-    """A field that is true or false."""
+    """A field that is true or false. `read` raises Refused for anything else."""
 
     def read(self, value: t.Any) -> bool:
         if not isinstance(value, bool):
@@ -157,7 +160,10 @@ class Integer(_Plain):
 
 
 class Number:
-    """A finite number, read as a float and written as an integer if it is whole."""
+    """A finite number, read as a float. It is written as an integer if it is whole and less than 2**53.
+
+    `read` raises Refused for a text, a boolean, or a number that is not finite as a float.
+    """
 
     def read(self, value: t.Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -186,7 +192,10 @@ _AS_DOTTED = re.compile(r"(\d{1,20})\.(\d{1,20})", re.ASCII)
 
 
 class ASNumber(_Plain):
-    """An AS number of 32 bits, read as an integer. Text is accepted, also in asdot notation (65000.1, RFC 5396)."""
+    """An AS number of 32 bits, read as an integer. Text is accepted, also in asdot notation (65000.1, RFC 5396).
+
+    `read` raises Refused for any other value.
+    """
 
     def read(self, value: t.Any) -> int:
         number = self._number(value)
@@ -225,7 +234,10 @@ class ASNumber(_Plain):
 
 @dataclasses.dataclass(frozen=True)
 class SelectorText(_Plain):
-    """A selector, kept as written. An empty text is read as `default`."""
+    """A selector, kept as written. An empty text is read as `default`.
+
+    `read` raises Refused for a value that is no text or no selector.
+    """
 
     default: str = ""
 
@@ -249,7 +261,10 @@ class SelectorText(_Plain):
 
 @dataclasses.dataclass(frozen=True)
 class Items:
-    """A list of values of the type `item`, read as a tuple. A null in it counts as an empty text or mapping."""
+    """A list of values of the type `item`, read as a tuple. A null in it counts as an empty text or mapping.
+
+    `read` raises Refused for a value that is no list, and for an entry that `item` refuses.
+    """
 
     item: Type
 
@@ -279,7 +294,10 @@ T = t.TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Fields(t.Generic[T]):
-    """A mapping, read as the dataclass `of`, whose method `checked`, if any, may replace or refuse the result."""
+    """A mapping, read as the dataclass `of`, whose method `checked`, if any, may replace or refuse the result.
+
+    `read` raises Refused as `read_fields` and `checked` do.
+    """
 
     of: t.Callable[..., T]
 
@@ -308,7 +326,7 @@ def types_of(cls: t.Callable[..., t.Any]) -> dict[str, Type]:
 
 
 def read_fields(cls: t.Callable[..., T], value: t.Any, **others: t.Any) -> T:
-    """Return a `cls` with the fields that `value` and `others` set, and defaults for the others.
+    """Return a `cls` with the fields that `value` and `others` set, and defaults for the rest.
 
     A null in `value` counts as absent. `value` is as in a document, `others` are values already read. Raises Refused if
     `value` is no mapping, has an unknown key, or has a value that its field does not accept.

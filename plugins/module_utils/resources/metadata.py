@@ -42,7 +42,7 @@ def _check_key(key: str) -> None:
 
 
 class _TextMap:
-    """A mapping of texts to texts; a null value is an empty text."""
+    """A mapping of texts to texts; a null value is an empty text. `read` raises Refused for anything else."""
 
     def read(self, value: t.Any) -> dict[str, str]:
         if not isinstance(value, t.Mapping):
@@ -119,7 +119,10 @@ FROM_SERVERS = (
 
 @dataclasses.dataclass(frozen=True)
 class Metadata:
-    """Name, labels and annotations of a resource."""
+    """Name, labels and annotations of a resource.
+
+    `checked` raises Refused unless the name is an RFC 1123 subdomain of at most 253 characters.
+    """
 
     name: str = field(TEXT, "")
     labels: t.Mapping[str, str] = field(LABELS, dict)
@@ -150,7 +153,10 @@ _NAMESPACE = Text(
 
 @dataclasses.dataclass(frozen=True)
 class NamespacedMetadata(Metadata):
-    """The metadata of a resource whose name is unique within its namespace only. The default namespace is `default`."""
+    """The metadata of a resource whose name is unique within its namespace only. The default namespace is `default`.
+
+    A namespace is an RFC 1123 label of at most 63 characters. `checked` raises Refused as that of Metadata does.
+    """
 
     namespace: str = field(_NAMESPACE, DEFAULT_NAMESPACE)
 

@@ -19,11 +19,12 @@ _GLOBAL_ALONE = re.compile(r"[ \t]*global\([\t\n\f\r ]*\)[ \t]*")
 
 @dataclasses.dataclass(frozen=True)
 class EndpointSelector(SelectorText):
-    """A selector over labels of endpoints. It refuses global(), which is about namespaces."""
+    """A selector over labels of endpoints. It refuses global(), even in quotes: that is for namespaces."""
 
     def read(self, value: t.Any) -> str:
         text = super().read(value)
-        # Calico searches the text, and so refuses "global()" in quotes, too. With a blank inside, it would mean all().
+        # Calico refuses the text "global()" even inside quotes. It accepts `global( )` with a blank, which would mean
+        # all() here, so the parsed selector is searched as well.
         if "global()" in text or any(isinstance(leaf, selectors.Global) for leaf in _leaves(text)):
             raise Refused(
                 text,
@@ -35,7 +36,10 @@ class EndpointSelector(SelectorText):
 
 @dataclasses.dataclass(frozen=True)
 class NamespaceSelector(SelectorText):
-    """A selector over labels of namespaces, or global() for endpoints and sets without a namespace."""
+    """A selector over labels of namespaces, or global() for endpoints and sets without a namespace.
+
+    `read` raises Refused for global() together with anything else.
+    """
 
     def read(self, value: t.Any) -> str:
         text = super().read(value)

@@ -39,7 +39,10 @@ def _number(digits: str) -> int:
 
 
 class Protocol:
-    """A protocol, read as a name of PROTOCOLS or as a number from 1 to 255. Numbers may be text."""
+    """A protocol, read as a name of PROTOCOLS or as a number from 1 to 255. Numbers may be text.
+
+    `read` raises Refused for any other value.
+    """
 
     def read(self, value: t.Any) -> t.Union[str, int]:
         if isinstance(value, str):
@@ -68,7 +71,10 @@ class Protocol:
 
 
 class RulePort:
-    """A port of a rule, read as a PortRange or a name."""
+    """A port of a rule, read as a PortRange or a name.
+
+    `read` raises Refused for a port outside of 1 to 65535, a range that ends before it begins, or an invalid name.
+    """
 
     def read(self, value: t.Any) -> Port:
         if isinstance(value, str):

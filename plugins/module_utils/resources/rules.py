@@ -43,7 +43,10 @@ _PORTS = Items(RULE_PORT)
 
 @dataclasses.dataclass(frozen=True)
 class ICMPFields:
-    """A match on ICMP type and code. Without a code it matches any code, without a type any message."""
+    """A match on ICMP type and code. Without a code it matches any code, without a type any message.
+
+    `checked` raises Refused for a code without a type.
+    """
 
     type: t.Optional[int] = field(Integer(0, 254))
     code: t.Optional[int] = field(Integer(0, 255))
@@ -56,7 +59,7 @@ class ICMPFields:
 
 @dataclasses.dataclass(frozen=True)
 class ServiceMatch:
-    """A match on the endpoints of a Kubernetes service."""
+    """A match on the endpoints of a Kubernetes service. `checked` raises Refused without a name."""
 
     name: str = field(NAME, "")
     namespace: str = field(NAME, "")
@@ -77,7 +80,10 @@ class ServiceAccountMatch:
 
 @dataclasses.dataclass(frozen=True)
 class EntityRule:
-    """A match on the source or destination of packets. All fields that are set must match; without any, all do."""
+    """A match on the source or destination of packets. All fields that are set must match; without any, all do.
+
+    `checked` raises Refused for services beside selectors, serviceAccounts or ranges.
+    """
 
     nets: tuple[str, ...] = field(_NETS, ())
     notNets: tuple[str, ...] = field(_NETS, ())
@@ -102,7 +108,10 @@ class EntityRule:
 
 @dataclasses.dataclass(frozen=True)
 class HTTPPath:
-    """A match on the path of a URL, or on its beginning."""
+    """A match on the path of a URL, or on its beginning.
+
+    `checked` raises Refused unless exactly one is given, begins with "/" and has no "?", "#" or space.
+    """
 
     exact: str = field(TEXT, "")
     prefix: str = field(TEXT, "")
@@ -125,7 +134,10 @@ class HTTPPath:
 
 @dataclasses.dataclass(frozen=True)
 class HTTPMatch:
-    """A match on HTTP requests by one of these methods, to one of these paths."""
+    """A match on HTTP requests by one of these methods, to one of these paths. An empty list means any.
+
+    `checked` raises Refused for a method that is repeated.
+    """
 
     methods: tuple[str, ...] = field(Items(TEXT), ())
     paths: tuple[HTTPPath, ...] = field(Items(Fields(HTTPPath)), ())
@@ -146,7 +158,11 @@ class RuleMetadata:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A rule of a policy or profile. `protocol` and `notProtocol` are a name of PROTOCOLS or a number, as written."""
+    """A rule of a policy or profile. `protocol` and `notProtocol` are a name of PROTOCOLS or a number, as written.
+
+    `checked` raises Refused without an action, and for ports, ICMP, HTTP, ranges or an ipVersion that do not fit the
+    protocol, the action or each other.
+    """
 
     action: str = field(OneOf(ACTIONS), "")
     ipVersion: t.Optional[int] = field(Integer())
@@ -220,7 +236,7 @@ class Rule:
             )
 
     def _check_nets(self) -> None:
-        """Raise Refused unless all ranges of the rule are of one IP version, as a packet's addresses are."""
+        """Raise Refused unless all ranges of the rule are of one IP version, that of `ipVersion` if it is set."""
         version, because = self.ipVersion, "ipVersion"
         for side, entity in self.entities:
             for name in ("nets", "notNets"):

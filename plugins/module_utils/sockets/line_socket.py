@@ -113,5 +113,5 @@ class LineSocket:
 
 
 def _left(end: float) -> float:
-    # A timeout of 0 would mean a socket that does not block.
+    # A timeout of 0 would make the socket non-blocking.
     return max(0.001, end - time.monotonic())

@@ -45,22 +45,29 @@ class AttachedWorkload:
     container: str = ""  # CNI: id of the container
     since: str = ""  # time of its attachment: ISO 8601, UTC
     netns_identity: str = ""  # identifies the namespace that it was attached to, until the next boot; "": not known
+
     #: Labels that were changed after it was attached, None for a removed one. `labels` contains the changes.
     relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return it as plain data for JSON, without `netns_identity` and `relabelled`; `from_dict` reads it."""
+        """Return the workload as plain data for JSON; `from_dict` reads it.
+
+        `netns_identity` and `relabelled` are left out.
+        """
         told = {**self.__dict__, "addresses": list(self.addresses), "labels": dict(self.labels)}
         del told["netns_identity"], told["relabelled"]
         return told
 
     def to_record(self) -> dict[str, t.Any]:
-        """Return it as plain data for the node's record of it, without `netns_identity`; `from_dict` reads it."""
+        """Return the workload as plain data for the node's record of it; `from_dict` reads it.
+
+        `netns_identity` is left out, and `relabelled` if it is empty.
+        """
         told = self.to_dict()
         return {**told, "relabelled": dict(self.relabelled)} if self.relabelled else told
 
     def with_labels(self, given: t.Mapping[str, str]) -> AttachedWorkload:
-        """Return it with `given` for the labels that it was attached with; `relabelled` is applied to them.
+        """Return the workload as if it had been attached with the labels `given`, and relabelled as it was since.
 
         The same object is returned if no label changes.
         """
@@ -69,7 +76,7 @@ class AttachedWorkload:
         return self if labels == self.labels else dataclasses.replace(self, labels=labels)
 
     def labelled(self, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
-        """Return it with these labels changed after its attachment; None removes a label.
+        """Return the workload with these labels changed after its attachment; None removes a label.
 
         The changes are added to `relabelled`. The same object is returned if nothing changes.
         """
@@ -152,7 +159,8 @@ def endpoint(
     """Return the veth endpoint of a workload, as the drivers need it. Raise ValueError if the workload has no address.
 
     `pool` is the pool of its IPv4 address, and `pool6` the pool of its IPv6 address if it has both. For a workload with
-    IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one.
+    IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one. With
+    `source_spoofing` the workload may send from addresses that are not its own.
     """
     address = next((found for found in workload.addresses if family_of(found) == 4), "")
     address6 = next((found for found in workload.addresses if family_of(found) == 6), "")
@@ -272,7 +280,7 @@ def beside_inventory(
 
     A workload without an address is left out, because it cannot be on the host yet. So is one whose interface or
     address another workload has: those of the inventory take precedence, then the smaller id. `own` is the cache to
-    use.
+    use, None for none.
     """
     made = own or OwnEndpoints()
     interfaces = {found.interface for found in state.workloads}
@@ -297,8 +305,8 @@ def with_workloads(
 ) -> NodeState:
     """Return `state` with the node's own workloads (see `beside_inventory`) and with its `opened` spare blocks open.
 
-    Their routes and sysctls are added too. `opened` are CIDRs, `own` is the cache to use. Equal input gives an equal
-    result. The same object is returned if no workload is added and `opened` is empty.
+    Their routes and sysctls are added too. `opened` are CIDRs, `own` is the cache to use, None for none. Equal
+    input gives an equal result. The same object is returned if no workload is added and `opened` is empty.
     """
     ipam = with_opened(state.ipam, opened)
     endpoints = beside_inventory(state, workloads, own)
@@ -322,8 +330,9 @@ def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocat
     """Return `state`, an earlier one to which the node reverts from `current`, with the newer blocks that are in use.
 
     A block of `current` is added if `state` does not have it but has its pool, and one of the `allocated` addresses
-    lies in it. It gets a blackhole route, and is added to the IP sets of the node's own blocks. BIRD announces it
-    unless the pool has `disable_bgp_export`. The same object is returned if there is none, or if `current` is None.
+    lies in it. It gets a blackhole route unless `state` has a route to it, and is added to the IP sets of the node's
+    own blocks. BIRD announces it unless the pool has `disable_bgp_export`. The same object is returned if there is
+    none, or if `current` is None.
     """
     if current is None or not allocated:
         return state
@@ -370,11 +379,11 @@ def address_conflicts(state: NodeState, workloads: t.Iterable[AttachedWorkload])
 
 
 def pools_of(state: NodeState, workload: AttachedWorkload) -> tuple[Pool, ...]:
-    """Return the pool of the workload's first address and, if it has both IP versions, the pool of its IPv6 address.
+    """Return the pools of the workload's addresses, one for each IP version that it has, IPv4 first.
 
     The first is the pool with the name in `workload.pool`, if it has the right IP version. Otherwise a pool is the one
-    that contains the address. If there is none, or the workload has no address, it is a substitute whose MTU fits into
-    any tunnel.
+    that contains the first address of the IP version. If there is none, or the workload has no address, it is a
+    substitute whose MTU fits into any tunnel.
     """
     first: dict[bool, str] = {}
     for address in workload.addresses:

@@ -4,7 +4,8 @@
 """A NodeState for a host whose interfaces have no addresses yet. Pure.
 
 A HostEndpoint with expectedIPs alone governs the interface that has one of them. Before the network is up it cannot be
-known which interface that will be. So all interfaces that no HostEndpoint names are closed, except for failsafe ports.
+known which interface that will be. So all interfaces that no HostEndpoint names are closed, except for failsafe ports
+and the packets that configure an interface by IPv6.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from .node_policy_tables import needs_interfaces
 from .node_state import NodeState
 from .policy_state import PolicyState
 
-#: The name of the HostEndpoint and of its tier, and the beginning of its policies' names. It sorts before every valid
-#: name, so this HostEndpoint governs "*" in place of the node's own.
+#: The name of the HostEndpoint that closes interfaces, the name of its tier, and the beginning of its policies' names.
+#: It sorts before every valid name, so this HostEndpoint governs "*" in place of the node's own.
 NAME = "!before-network"
 
 _LABEL = "baremetal.host-routing/before-network"

@@ -60,7 +60,7 @@ def within(label: str, field: str) -> str:
 def did_you_mean(name: str, known: t.Iterable[str], otherwise: str) -> str:
     """Return a remedy: it suggests the entry of `known` that resembles `name`, or lists up to eight after `otherwise`.
 
-    Of more than eight only the first seven are listed, in alphabetical order. `known` must not be empty.
+    Of more than eight only the first seven are listed, in alphabetical order. Raise IndexError if `known` is empty.
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)

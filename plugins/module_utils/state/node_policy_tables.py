@@ -43,7 +43,8 @@ class NodePolicyTables:
     def __init__(self) -> None:
         self._index: t.Optional[PolicyIndex] = None
         self._elsewhere = _Elsewhere()
-        self._endpoints: tuple[t.Mapping[_Key, Endpoint], dict[_Key, Endpoint]] = ({}, {})  # elsewhere, here
+        # (endpoints of other nodes, endpoints of this node), as the index has them
+        self._endpoints: tuple[t.Mapping[_Key, Endpoint], dict[_Key, Endpoint]] = ({}, {})
         self._planned: t.Mapping[str, Endpoint] = {}  # the inventory's workloads of this node, by name
         self._own: dict[str, tuple[VethEndpoint, Endpoint]] = {}  # by interface: a workload of this node, its endpoint
         self._policy: t.Optional[PolicyState] = None
@@ -59,7 +60,8 @@ class NodePolicyTables:
 
         `interfaces` are the host's own interfaces with their addresses; they matter to HostEndpoints that are known by
         address alone (`needs_interfaces`). `others` are endpoints that the inventory does not contain. Return `state`
-        itself if it has no policy.
+        itself if it has no policy. Raise SelectorError if a selector is not valid, and ValueError if the mark mask has
+        fewer than five bits.
         """
         if state.policy is None:
             return state
@@ -121,8 +123,8 @@ class NodePolicyTables:
 class _Elsewhere:
     """A cache of the endpoints that are not this node's workloads, by kind and name.
 
-    It returns the same mapping if unchanged. They depend on the node's own workloads only where names or addresses
-    collide.
+    `of` returns the same mapping object while nothing has changed. The endpoints depend on the node's own workloads
+    only where names or addresses collide.
     """
 
     def __init__(self) -> None:
@@ -149,7 +151,10 @@ class _Elsewhere:
 def with_policy(
     state: NodeState, interfaces: Interfaces = NO_INTERFACES, others: t.Iterable[Endpoint] = ()
 ) -> NodeState:
-    """Return `state` with its policy compiled; see NodePolicyTables.with_policy. Nothing is kept for the next call."""
+    """Return `state` with its policy compiled; see NodePolicyTables.with_policy. Nothing is kept for the next call.
+
+    Raise SelectorError if a selector is not valid, and ValueError if the mark mask has fewer than five bits.
+    """
     return NodePolicyTables().with_policy(state, interfaces, others)
 
 
@@ -287,7 +292,7 @@ def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
         allow_vxlan_from_workloads=settings.allow_vxlan_from_workloads,
         allow_ipip_from_workloads=settings.allow_ipip_from_workloads,
         encapsulations=encapsulations,
-        # A node without a vxlan.calico keeps workloads from encapsulating to the assigned port.
+        # Without a VXLAN device, the rule that keeps workloads from encapsulating is for the assigned port.
         vxlan_port=next((one.port for one in encapsulations if one.port), VXLAN_PORT),
         nflog_group=settings.nflog_group,
         audit=settings.audit,

@@ -4,7 +4,8 @@
 """NodeState: all that one node must have, as a value.
 
 The fleet compiler makes one per node, and drivers bring the kernel to it. A node keeps the last ones as its generations
-and applies the newest at boot. It is plain data: it can be compared, hashed, stored as JSON and read back without loss.
+and applies the newest at boot. It is plain data: it can be compared, stored as JSON and read back without loss, but not
+hashed (see `digest`).
 Addresses are strings without a prefix length, CIDRs are strings with one, MTUs are bytes, AS numbers are integers.
 """
 
@@ -15,12 +16,14 @@ import enum
 import functools
 import hashlib
 import json
+import math
 import re
 import typing as t
 
 from ..base import packed_json
 from ..base.addresses import family_of
 from ..bgp.bird_state import Bird, BirdRoute
+from .errors import shown
 from .phase import Phase
 from .policy_state import PolicyState
 
@@ -123,9 +126,9 @@ class TunnelDevice:
     mtu: int
     local: str  # the node's address, in the family of the underlay that the tunnel crosses
     address: t.Optional[str] = None
-    mac: t.Optional[str] = None  # vxlan
-    vni: t.Optional[int] = None  # vxlan
-    port: t.Optional[int] = None  # vxlan, UDP
+    mac: t.Optional[str] = None  # kind vxlan only: the device's MAC
+    vni: t.Optional[int] = None  # kind vxlan only: the VXLAN network identifier
+    port: t.Optional[int] = None  # kind vxlan only: the UDP port
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,11 +165,11 @@ class VethEndpoint:
     """
 
     name: str
-    interface: str  # host side, cali...
+    interface: str  # name of the host end, cali...
     address: str
     mtu: int
     pool: str
-    namespace: str = "default"  # Calico's namespace, a label; part of the interface's name
+    namespace: str = "default"  # Calico's namespace, which is also a label
     netns: str = ""  # name of the network namespace; made if missing and netns_owned
     peer_interface: str = "eth0"
     route_mtu: t.Optional[int] = None
@@ -176,7 +179,7 @@ class VethEndpoint:
     address6: str = ""
     pool6: str = ""
     netns_identity: str = dataclasses.field(default="", compare=False, metadata=_NOT_STORED)
-    source_spoofing: bool = False  # whether it may send from addresses that are not its own
+    source_spoofing: bool = False  # whether the workload may send from addresses that are not its own
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -191,7 +194,7 @@ class Route:
     A unicast IPv4 route without a gateway has scope link. `mtu` None leaves the MTU to the device.
     """
 
-    destination: str  # CIDR, /32 and /128 included
+    destination: str  # CIDR; for a single address with /32 or /128
     type: str = "unicast"
     device: t.Optional[str] = None
     gateway: t.Optional[str] = None
@@ -258,11 +261,11 @@ class FleetMember:
     """One node of the fleet, itself included: for people who ask a node for the list of nodes."""
 
     name: str
-    address: str  # CIDR
+    address: str  # the node's IPv4 address with its prefix length; "" without IPv4
     as_number: int
     reflector: bool = False
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    address6: str = ""  # CIDR
+    address6: str = ""  # the node's IPv6 address with its prefix length; "" without IPv6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,7 +273,7 @@ class NodeState:
     """All that one node must have: kernel objects, BIRD's data and policy."""
 
     node: str
-    address: str  # of the node itself, CIDR: 10.10.1.11/24
+    address: str  # of the node itself, CIDR: 10.10.1.11/24; "" without IPv4
     plan: str = ""  # hash of the fleet that this was compiled from
     phase: Phase = Phase.CONVERGE
     underlay_mtu: int = 1500
@@ -321,10 +324,10 @@ class NodeState:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
         """Return the state in `data`, the result of `to_dict` or `to_wire`.
 
-        Raise ValueError for another version, an unknown field, a missing one, or a text, number or flag of another
-        type. Other malformed data may raise TypeError or AttributeError: a list where a mapping belongs, for example.
+        Raise ValueError for another version, an unknown field, a missing one, or a value of another type, and for a
+        policy that `PolicyState.from_dict` refuses.
         """
-        fields = dict(data)
+        fields = dict(_mapping(data))
         version = fields.pop("version", None)
         if version != VERSION:
             raise ValueError(f"NodeState version {version!r} is not {VERSION}, the one that this release reads")
@@ -365,8 +368,8 @@ class NodeState:
         """Return the state with the placeholders UNDERLAY and UNDERLAY_GATEWAY replaced.
 
         `device` is the underlay's device. `device6` is the device of the node's IPv6 address, for IPv6 routes and
-        sysctls; "" means the same one. `gateways` maps an address to its gateway. A route whose gateway is missing
-        there is left out, because no path leads to it.
+        sysctls; "" means the same one. `gateways` maps an address to its gateway; None means {}. A route whose
+        gateway is missing there is left out, because no path leads to it.
         """
         known = gateways or {}
         routes = []
@@ -414,13 +417,14 @@ def _shared_and_own(policy: t.Mapping[str, t.Any], node: str) -> dict[str, t.Any
 def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:
     """Add `workload_mtu` to the pools of a stored state without it.
 
-    States of the first release lack it. It was the underlay's MTU minus the overhead of the pool's encapsulation.
+    States of the first release lack it. It was the underlay's MTU minus the overhead of the pool's encapsulation. Raise
+    ValueError if `pools`, one of them or `underlay_mtu` has another type.
     """
-    pools = fields.get("pools", ())
+    pools = [_mapping(pool) for pool in _list(fields.get("pools", []))]
     if any("workload_mtu" not in pool for pool in pools):
-        underlay = fields.get("underlay_mtu", NodeState.underlay_mtu)
-        fields["pools"] = [  # the first release had no IPv6 pools
-            {"workload_mtu": underlay - OVERHEAD.get(pool.get("encapsulation"), 0), **pool} for pool in pools
+        underlay = _reader(int)(fields.get("underlay_mtu", NodeState.underlay_mtu))
+        fields["pools"] = [  # with the overhead of IPv4 pools: the first release had no others
+            {"workload_mtu": underlay - OVERHEAD.get(str(pool.get("encapsulation")), 0), **pool} for pool in pools
         ]
 
 
@@ -433,7 +437,7 @@ def _plain(value: t.Any) -> t.Any:
         return value
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, t.Mapping):
+    if not dataclasses.is_dataclass(value):  # a Mapping; isinstance(value, Mapping) takes long for other values
         return {key: _plain(item) for key, item in value.items()}
     plain = {name: _plain(getattr(value, name)) for name in _stored(value.__class__)}
     later = _LATER.get(type(value))
@@ -453,8 +457,8 @@ def _build(kind: type, value: t.Any) -> t.Any:
     return _reader(kind)(value)
 
 
-#: Fields that were added after the first release, with their defaults. At its default a field is not written, because
-#: earlier releases refuse unknown fields.
+#: Fields of later releases that are not written while they have these defaults, because earlier releases refuse unknown
+#: fields: {class: {field: default}}.
 _LATER: t.Mapping[type, t.Mapping[str, t.Any]] = {
     NodeState: {"workload_source_spoofing": False},
     VethEndpoint: {"source_spoofing": False},
@@ -474,8 +478,8 @@ def _reader(kind: t.Any) -> _Reader:
     """Return the function that makes a value of `kind` from plain data.
 
     It is cached, so each annotation is evaluated once: the states of a fleet have few kinds of values in great numbers.
-    The function raises ValueError for an unknown or missing field, and for a scalar of another type. Where a list or
-    mapping belongs, another value may raise TypeError or AttributeError.
+    The function raises ValueError for an unknown or missing field, and for a value of another type. Raise TypeError if
+    `kind` is none that a NodeState has.
     """
     origin, arguments = t.get_origin(kind), t.get_args(kind)
     if origin is t.Union:  # Optional[X]
@@ -483,17 +487,17 @@ def _reader(kind: t.Any) -> _Reader:
         return lambda value: None if value is None else wrapped(value)
     if origin is tuple:
         item = _reader(arguments[0])
-        return lambda value: tuple([item(entry) for entry in value])
+        return lambda value: tuple([item(entry) for entry in _list(value)])
     if origin is not None:  # Mapping[str, X]
         item = _reader(arguments[1])
-        return lambda value: {key: item(entry) for key, entry in value.items()}
+        return lambda value: {key: item(entry) for key, entry in _mapping(value).items()}
     if dataclasses.is_dataclass(kind):
         return _dataclass_reader(t.cast(type, kind))
-    if kind in (str, int, bool):
+    if kind in (str, int, bool, float):
         return _scalar_reader(kind)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind
-    return lambda value: value
+    raise TypeError(f"there is no reader for {kind!r}")
 
 
 def _dataclass_reader(kind: type) -> _Reader:
@@ -501,7 +505,7 @@ def _dataclass_reader(kind: type) -> _Reader:
     readers = {name: _reader(hints[name]) for name in _stored(t.cast("t.Hashable", kind))}
 
     def read(value: t.Any) -> t.Any:
-        unknown = set(value).difference(readers)
+        unknown = set(_mapping(value)).difference(readers)
         if unknown:
             raise ValueError(f"{kind.__name__} has no field {min(unknown)!r}")
         try:
@@ -513,9 +517,26 @@ def _dataclass_reader(kind: type) -> _Reader:
 
 
 def _scalar_reader(kind: type) -> _Reader:
+    kinds = (int, float) if kind is float else (kind,)
+
     def read(value: t.Any) -> t.Any:
-        if not isinstance(value, kind):
+        if not isinstance(value, kinds) or (kind is not bool and isinstance(value, bool)):
             raise ValueError(f"{value!r} is no {kind.__name__}")
+        # Python's JSON reader accepts NaN and Infinity, which JSON does not have.
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{value!r} is no finite number")
         return value
 
     return read
+
+
+def _list(value: t.Any) -> t.Sequence[t.Any]:
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{shown(value)} is no list")
+    return value
+
+
+def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
+    if not isinstance(value, (dict, t.Mapping)):
+        raise ValueError(f"{shown(value)} is no object")
+    return value

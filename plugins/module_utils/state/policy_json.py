@@ -12,9 +12,11 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing as t
+from math import isfinite
 
 from ..base.ports import PortRange
 from ..policy.model import NamedPort, Port
+from .errors import shown
 
 Data = dict[str, t.Any]
 
@@ -27,8 +29,8 @@ T = t.TypeVar("T")
 def to_plain(value: t.Any) -> t.Any:
     """Return a dataclass of the model, or a value of one of its fields, as plain data.
 
-    A dataclass becomes a dict without the fields at their default, a tuple a list, and a tuple of pairs (labels,
-    annotations) a dict. A port becomes 80, "1000:2000" or "http".
+    A dataclass becomes a dict without the fields at their default, and a tuple a list. Within a dataclass, a field of
+    pairs (labels, annotations) becomes a dict. A port becomes 80, "1000:2000" or "http".
     """
     if isinstance(value, (NamedPort, PortRange)):
         return _plain_port(value)
@@ -47,10 +49,10 @@ def to_plain(value: t.Any) -> t.Any:
 def from_plain(kind: type[T], data: t.Any) -> T:
     """Return the dataclass `kind` from the `data` that `to_plain` made.
 
-    Raise ValueError if `data`, or the part for a dataclass in it, is no mapping, or has an unknown or a missing field.
-    The types of other values are not checked.
+    Raise ValueError if `data`, or the part for a dataclass in it, is no mapping, or has an unknown or a missing field,
+    or if a value has another type than its field.
     """
-    if not isinstance(data, t.Mapping):
+    if not isinstance(data, (dict, t.Mapping)):
         raise ValueError(f"{kind.__name__} is made of {type(data).__name__}")
     known = {name: hint for name, hint, _default in _fields(kind)}
     unknown = sorted(set(data) - set(known))
@@ -58,22 +60,45 @@ def from_plain(kind: type[T], data: t.Any) -> T:
         raise ValueError(f"{kind.__name__} has no field {unknown[0]!r}")
     try:
         return kind(**{name: _read(known[name], entry) for name, entry in data.items()})
-    except (TypeError, AttributeError) as error:
+    except TypeError as error:  # a field is missing
         raise ValueError(f"{kind.__name__}: {error}") from error
 
 
 def _read(kind: t.Any, data: t.Any) -> t.Any:
+    """Return the value of a field with the type hint `kind`. Raise ValueError if `data` is of another type."""
+    if kind is str:  # most fields are
+        return _scalar((str,), data)
     if kind == Port:
         return _port(data)
     if kind == _PAIRS:
+        if not isinstance(data, (dict, t.Mapping)) or not all(isinstance(text, str) for text in data.values()):
+            raise ValueError(f"{shown(data)} is no object of texts")
         return tuple(sorted(data.items()))
     origin = t.get_origin(kind)
     if origin is tuple:
-        return tuple(_read(t.get_args(kind)[0], entry) for entry in data)
+        if not isinstance(data, (list, tuple)):
+            raise ValueError(f"{shown(data)} is no list")
+        inner = t.get_args(kind)[0]
+        return tuple([_read(inner, entry) for entry in data])
     if origin is t.Union:
-        inner = [choice for choice in t.get_args(kind) if dataclasses.is_dataclass(choice)]
-        return from_plain(t.cast(t.Any, inner[0]), data) if inner and data is not None else data
-    return from_plain(t.cast(t.Any, kind), data) if dataclasses.is_dataclass(kind) else data
+        if data is None and type(None) in t.get_args(kind):
+            return None
+        choices = [choice for choice in t.get_args(kind) if choice is not type(None)]
+        if dataclasses.is_dataclass(choices[0]):
+            return from_plain(t.cast(t.Any, choices[0]), data)
+        return _scalar(tuple(choices), data)
+    return from_plain(t.cast(t.Any, kind), data) if dataclasses.is_dataclass(kind) else _scalar((kind,), data)
+
+
+def _scalar(kinds: tuple[t.Any, ...], data: t.Any) -> t.Any:
+    """Return `data`. Raise ValueError unless it is of one of `kinds`; an integer counts as a float, a bool as itself.
+
+    NaN and infinity are refused, because JSON has neither.
+    """
+    fits = isinstance(data, kinds) or (float in kinds and isinstance(data, int))
+    if not fits or (isinstance(data, bool) and bool not in kinds) or (isinstance(data, float) and not isfinite(data)):
+        raise ValueError(f"{shown(data)} is no {' or '.join(kind.__name__ for kind in kinds)}")
+    return data
 
 
 def _plain_port(port: Port) -> t.Union[int, str]:
@@ -82,7 +107,8 @@ def _plain_port(port: Port) -> t.Union[int, str]:
     return port.first if port.first == port.last else f"{port.first}:{port.last}"
 
 
-def _port(data: t.Union[int, str]) -> Port:
+def _port(data: t.Any) -> Port:
+    _scalar((int, str), data)
     if isinstance(data, int):
         return PortRange(data, data)
     found = _RANGE.fullmatch(data)

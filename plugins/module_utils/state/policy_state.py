@@ -12,7 +12,10 @@ from ..policy import model
 from ..policy.chains import settings as chains
 from ..policy.chains.rules.marks import DEFAULT_MASK
 from ..policy.model import Endpoint, Failsafe, Policy, PolicyNetworkSet, PolicyProfile, PolicySet, PolicyTier
+from .errors import shown
 from .policy_json import Data, from_plain, to_plain
+
+T = t.TypeVar("T")
 
 #: Calico's profile for host endpoints that it creates itself. It allows everything and need not be defined.
 ALLOW_ALL = "projectcalico-default-allow"
@@ -82,23 +85,30 @@ class PolicyState:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> PolicyState:
         """Return the state in `data`.
 
-        Raise ValueError if a field is unknown or missing, or if a list or mapping is expected and another value found.
-        The types of other values are not checked.
+        Raise ValueError if a field is unknown or missing, if a value has another type than its field, or if
+        `model.policy_set` refuses the policies.
         """
+        if not isinstance(data, (dict, t.Mapping)):
+            raise ValueError(f"PolicyState is made of {type(data).__name__}")
         fields = dict(data)
+
+        def listed(name: str, kind: type[T]) -> list[T]:
+            entries = fields.pop(name)
+            if not isinstance(entries, (list, tuple)):
+                raise ValueError(f"PolicyState: {name} {shown(entries)} is no list")
+            return [from_plain(kind, entry) for entry in entries]
+
         try:
             policy_set = model.policy_set(
-                [from_plain(PolicyTier, entry) for entry in fields.pop("tiers")],
-                [from_plain(Policy, entry) for entry in fields.pop("policies")],
-                [from_plain(PolicyProfile, entry) for entry in fields.pop("profiles")],
-                [from_plain(PolicyNetworkSet, entry) for entry in fields.pop("network_sets")],
+                listed("tiers", PolicyTier),
+                listed("policies", Policy),
+                listed("profiles", PolicyProfile),
+                listed("network_sets", PolicyNetworkSet),
             )
-            endpoints = tuple(from_plain(Endpoint, entry) for entry in fields.pop("endpoints"))
+            endpoints = tuple(listed("endpoints", Endpoint))
             settings = from_plain(PolicySettings, fields.pop("settings"))
         except KeyError as error:
             raise ValueError(f"PolicyState lacks {error}") from error
-        except TypeError as error:
-            raise ValueError(f"PolicyState: {error}") from error
         if fields:
             raise ValueError(f"PolicyState has no field {sorted(fields)[0]!r}")
         return cls(policy_set, endpoints, settings)

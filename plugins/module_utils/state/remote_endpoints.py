@@ -66,7 +66,7 @@ class RemoteEndpoints:
 
     @functools.cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The endpoints of all nodes, sorted by node and name.
+        """The endpoints of all nodes, sorted by node; those of one node are in the order of its report.
 
         If two nodes report one address, it belongs to the node whose report is newer, or at equal times to the one
         whose name sorts last. The address is removed from the other node's endpoint. An endpoint with no address left
@@ -99,10 +99,10 @@ class RemoteEndpoints:
     def updated(self, told: t.Mapping[str, Told], nodes: t.Collection[str]) -> RemoteEndpoints:
         """Return the reports updated with those in `told`, by node.
 
-        Known reports of nodes that are not in `nodes`, the fleet's, are dropped; a node in `told` is not checked for
-        that. A node that is not in `told` keeps its report. If the new report has no endpoints, the known ones stay,
-        with its time, but for those outside of the blocks that it gives. It is ignored if none are known. Raise
-        ValueError if one of its blocks is no CIDR.
+        Known reports of nodes that are not in `nodes`, the fleet's, are dropped. A new report replaces the known one,
+        also if its node is not in `nodes`. If its `endpoints` is None, the known endpoints stay, with the new time, but
+        for those outside of the new blocks; without a known report it is ignored. Raise ValueError if such new blocks
+        are not CIDRs or have host bits.
         """
         found = {name: collected for name, collected in self.nodes.items() if name in nodes}
         for name, one in told.items():
@@ -245,7 +245,8 @@ def _blocks(node: str, data: t.Any) -> t.Optional[OwnBlocks]:
 def own_endpoints(state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> tuple[Endpoint, ...]:
     """Return the endpoints that a node reports, sorted by name: those of `workloads`, which came between runs.
 
-    All nodes know the inventory's workloads by the plan, so these are not reported.
+    Those that `beside_inventory` leaves out are not reported, nor are the inventory's workloads: other nodes know these
+    by the plan.
     """
     profiles = (state.policy.settings if state.policy else PolicySettings()).workload_profiles
     added = with_workloads(state, workloads, ()).workloads[len(state.workloads) :]

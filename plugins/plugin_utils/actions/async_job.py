@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
 
 Data = dict[str, t.Any]
 
-#: {uuid of a task: its seconds between polls}, in this process. A retried task has `poll: 0`.
+#: {uuid of a task: its seconds between polls}, in this process. A retried task has `poll: 0`, set at its first attempt.
 _POLLS: dict[str, int] = {}
 
 
@@ -36,7 +36,8 @@ def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) ->
 
     Return a failure if `started` has no job id, or if the job has not ended when the task's time is over or a poll is
     skipped or fails on the node. The job's files on the node are removed once it has finished. Raise AnsibleError if
-    the node cannot be reached at the last poll or for the removal.
+    the node cannot be reached at the last poll or for the removal. Raise KeyError if `is_waited_for` was not True for
+    the task.
     """
     job, task = started.get("ansible_job_id"), action._task
     if job is None:

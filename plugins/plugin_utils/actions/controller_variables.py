@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import collections.abc
 import contextlib
+import functools
 import multiprocessing
+import pathlib
+import re
 import typing as t
 
 from ansible import constants
@@ -21,6 +24,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 _PREFIX = "calico_"
+_ROLES = pathlib.Path(__file__).resolve().parents[3] / "roles"
+_DEFINED = re.compile(r"^(calico_\w+):", re.MULTILINE)
 #: Variables that say which host this is and where its inventory lies. Ansible accepts them from facts, too.
 IDENTITY = frozenset(
     {"inventory_hostname", "inventory_hostname_short", "inventory_dir", "inventory_file", "group_names"}
@@ -31,11 +36,30 @@ _REMEDY = (
 )
 
 
+@functools.cache
 def is_of_fleet(name: str) -> bool:
     """Return whether the compiler reads the variable `name`, or reports it as misspelt or renamed."""
     if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
         return True
     return name in variables.RENAMED or (name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name])))
+
+
+def prepare() -> None:
+    """Fill the cache of `is_of_fleet` with the variables of this collection's roles, before Ansible forks.
+
+    Every action asks about all of these names, and the search for a misspelling takes long for each.
+    """
+    for name in _of_roles():
+        is_of_fleet(name)
+
+
+@functools.cache
+def _of_roles() -> frozenset[str]:
+    """Return the names that the files of defaults and variables of the roles define."""
+    names: set[str] = set()
+    for path in sorted(_ROLES.glob("*/defaults/main.yml")) + sorted(_ROLES.glob("*/vars/main.yml")):
+        names.update(_DEFINED.findall(path.read_text("utf-8")))
+    return frozenset(names)
 
 
 @contextlib.contextmanager

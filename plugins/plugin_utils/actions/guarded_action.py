@@ -15,7 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
-from . import async_job, controller_variables, module_answer, printable
+from . import async_job, controller_variables, engine_call, module_answer, printable
 
 Data = dict[str, t.Any]
 
@@ -23,10 +23,17 @@ _OF_ANSIBLE = ("ansible.builtin.", "ansible.legacy.")
 
 
 class GuardedAction(ActionBase):
-    """An action whose variables come from the controller and whose modules' answers go through `passed_on`.
+    """An action whose variables come from the controller, and that returns only some keys of its modules' answers.
 
-    Subclasses define `act` in place of `run`. If `check_host` refuses the host, the task fails without `act`.
+    `module_answer.passed_on` selects these keys. Subclasses define `act` in place of `run`. If
+    `controller_variables.check_host` refuses the host, the task fails without `act`. Unsafe characters are escaped in
+    the result and in the messages of errors.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Read what calls of the action's own module need; a file of plugins/action is called like its module."""
+        super().__init_subclass__()
+        engine_call.prepare(cls.__module__.rpartition(".")[2])
 
     def run(self, tmp: t.Any = None, task_vars: t.Optional[Data] = None) -> Data:
         try:
@@ -53,12 +60,23 @@ class GuardedAction(ActionBase):
     def _execute_module(self, module_name: t.Optional[str] = None, **options: t.Any) -> Data:
         """Run a module on the node and return the keys of its answer that `module_answer.passed_on` keeps.
 
-        The answer of one of Ansible's own modules is returned unchanged.
+        The module is started by the engine that the node has installed, or by Ansible's archive; see engine_call. The
+        answer of one of Ansible's own modules is returned unchanged.
         """
-        answer = super()._execute_module(module_name=module_name, **options)
         name = module_name or str(self._task.action)
-        if name.startswith(_OF_ANSIBLE):  # a helper of ActionBase needs it whole, and no action returns it
-            return t.cast(Data, answer)
+        # A helper of ActionBase needs the answer of Ansible's own module whole, and no action returns such an answer.
+        if name.startswith(_OF_ANSIBLE):
+            return t.cast(Data, super()._execute_module(module_name=module_name, **options))
+        args = options.get("module_args")
+        answer = engine_call.by_engine(
+            self,
+            name,
+            self._task.args if args is None else args,
+            options.get("task_vars") or {},
+            bool(options.get("wrap_async")),
+        )
+        if answer is None:
+            answer = super()._execute_module(module_name=module_name, **options)
         return self._passed_on(name, answer)
 
     def _parse_returned_data(self, res: Data, profile: str) -> Data:

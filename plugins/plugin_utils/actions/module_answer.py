@@ -34,12 +34,12 @@ OF_ANSIBLE = frozenset(
         "stdout_lines",
         "unreachable",
         "warnings",
-        # a task with `async`
+        # keys of a task with `async`
         "ansible_job_id",
         "finished",
         "results_file",
         "started",
-        # set by the controller's own parser of answers
+        # a key that the controller's own parser of answers sets
         "_ansible_parsed",
     }
 )
@@ -60,7 +60,7 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
         "iptables_table_info": "tables",
         "node": (
             "changes confirmed cut generation kept new phases plan routes_withdrawn sessions_begun "
-            "sessions_reset unconfirmed units_changed"
+            "sessions_reset settled unconfirmed units_changed"
         ),
         "node_confirm": "generation news outcome",
         "node_info": (

@@ -23,7 +23,7 @@ _IN_JSON = re.compile(r"[^\t\n\x20-\x7e]")
 def shown(value: t.Any) -> t.Any:
     """Return `value` with every text in it escaped by terminal_text.text, also in keys and in Ansible's summaries.
 
-    Tuples become lists.
+    Control characters are replaced by visible text there. Tuples become lists.
     """
     if isinstance(value, str):
         text = terminal_text.text(value)
@@ -32,7 +32,8 @@ def shown(value: t.Any) -> t.Any:
         return {shown(key): shown(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [shown(entry) for entry in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):  # warnings and errors of Ansible 2.19
+    # Ansible 2.19 has a dataclass for each warning or error.
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _summary(value)
     return value
 

@@ -21,10 +21,17 @@ from .guarded_action import GuardedAction
 class StateAction(GuardedAction):
     """The base of actions that send one host's NodeState to a module.
 
-    `answered` is the host's answer to node_info, empty if it was not asked.
+    `answered` is the host's answer to node_info, empty if it was not asked. `targets` are those of the run, once a
+    state was found in them.
     """
 
     answered: t.Mapping[str, t.Any] = {}
+    targets: t.Optional[targets.Targets] = None
+
+    @staticmethod
+    def external_sessions(state: t.Mapping[str, t.Any]) -> int:
+        """Return the number of sessions with routers outside the fleet in a NodeState, which is given as plain data."""
+        return sum(1 for peer in (state.get("bird") or {}).get("peers", ()) if not peer.get("node"))
 
     @staticmethod
     def phase_of(args: dict[str, t.Any]) -> Phase:
@@ -46,7 +53,11 @@ class StateAction(GuardedAction):
         pool: t.Optional[str] = None,
         mode: t.Optional[str] = None,
     ) -> NodeState:
-        """Return the state of this host in `phase`. The other arguments and the errors are those of host_states."""
+        """Return the state of this host in `phase`. The other arguments are those of host_states.
+
+        Raise FleetError if the host is refused, is not in the fleet, or has a state that cannot be read. Also raise it
+        if asking the host or compiling fails. Raise OSError if the folder `fleet` cannot be read.
+        """
         return self.host_states(task_vars, fleet, observed, lambda dummy: (phase,), pool, mode)[0][1]
 
     def host_states(
@@ -64,6 +75,7 @@ class StateAction(GuardedAction):
         compiles the fleet for all of them, with `mode` as the encapsulation of `pool` if they are given. `observed` is
         the variable with this host's node_info result, None to ask the host. Raise FleetError if the host is refused,
         is not in the fleet, or has a state that cannot be read. Also raise it if asking the host or compiling fails.
+        Raise OSError if the folder cannot be read.
         """
         host = task_vars["inventory_hostname"]
         answer = task_vars.get(observed) if observed else self.ask_node(task_vars)
@@ -77,6 +89,7 @@ class StateAction(GuardedAction):
             raise FleetError(
                 f"host {host}", None, "is in neither group calico_nodes nor calico_rr.", "Put it into one of them."
             )
+        self.targets = found
         try:
             return [(phase, found.phase(host, current, phase)) for phase in phases(found)]
         except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
@@ -84,7 +97,10 @@ class StateAction(GuardedAction):
             raise observed_nodes.unreadable(host, why) from error
 
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Return this host's answer to node_info, and keep it in `answered`. Raise FleetError if the module fails."""
+        """Return this host's answer to node_info, and keep it in `answered`.
+
+        Raise FleetError if the module fails or calico_bgp_secrets is invalid.
+        """
         answer = self._execute_module(
             module_name="baremetal.host_routing.node_info",
             module_args={

@@ -20,7 +20,8 @@ def document(found: FleetLoad) -> dict[str, t.Any]:
     """Return the costs as a dict for programs.
 
     The keys are sessions, blocks, told_at_start (routes announced when the whole fleet starts), nodes (a list of groups
-    with the same costs, `memory` in MiB) and uniform (the rows of `calicoctl scale` for a fleet of this size).
+    with the same costs, `memory` in MiB) and uniform (the rows of `calicoctl scale` for a fleet of this size). The list
+    uniform is empty for fewer than two nodes; reflectors without workloads do not count.
     """
     return {
         "sessions": found.sessions,
@@ -43,7 +44,7 @@ def document(found: FleetLoad) -> dict[str, t.Any]:
 def text(found: FleetLoad) -> list[str]:
     """Return the lines of the table, a line of totals, and a table of a uniform fleet of the same size.
 
-    The last table is left out for fewer than two nodes.
+    The last table is left out for fewer than two nodes; reflectors without workloads do not count.
     """
     lines = tables.columns(HEADING, (_row(group) for group in found.alike)).splitlines()
     nodes = sum(len(group.nodes) for group in found.alike)

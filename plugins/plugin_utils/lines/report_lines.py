@@ -43,7 +43,10 @@ def touched(plans: Results) -> list[str]:
 
 
 def _change_of(answer: t.Mapping[str, t.Any]) -> str:
-    """Return in a few words what changes on a node, by its plan."""
+    """Return in a few words what changes on a node, by its plan: "new", "unchanged", or "2 more sessions, rules".
+
+    It is "files" if nothing but files changes.
+    """
     if answer.get("new"):
         return "new"
     if not answer.get("changed"):
@@ -104,7 +107,7 @@ def converged(
     """Return one line for each host that failed, one about confirmations if there were any, and one for the fleet.
 
     `plans`, `convergence` and `reachability` are the results of the modules `node`, `convergence_info` and `probe`, by
-    host. `elapsed` is in seconds, None if it was not measured.
+    host. The last two may be what `node` found on settled hosts. `elapsed` is in seconds, None if it was not measured.
     """
     lines = []
     good = 0
@@ -112,7 +115,8 @@ def converged(
     for host in hosts:
         answer = convergence.get(host)
         sessions = (answer or {}).get("sessions", {})
-        # A session between nodes is counted at both ends, one with an external peer at one end.
+        # The sums are halved below. A session between nodes is in the results of both of its nodes. One with an
+        # external peer is in one result only, so it is added a second time.
         external = (answer or {}).get("external_sessions", 0)
         up += sessions.get("established", 0) + min(external, sessions.get("established", 0))
         wanted += sessions.get("expected", 0) + external
@@ -127,6 +131,11 @@ def converged(
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")
     sent = lost = paths = answered = 0
     for answer in reachability.values():
+        if "paths" in answer:  # a settled host: its counts, without single targets
+            paths += answer["paths"]
+            answered += answer["paths"] if not answer["lost"] else 0
+            sent += answer["sent"]
+            lost += answer["lost"]
         for target in answer.get("targets", ()):
             paths += 1
             answered += target["lost"] < target["sent"]

@@ -11,7 +11,7 @@ import os
 def shown_path(path: str) -> str:
     """Return `path` relative to the current folder if it lies below that, else unchanged.
 
-    A line number may follow the path: hosts.yml:3.
+    A line number may follow the path: hosts.yml:3. Raise ValueError for an empty path.
     """
     relative = os.path.relpath(path)
     return path if relative.split(os.sep)[0] == os.pardir else relative

@@ -15,7 +15,7 @@ Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
 
 HEADING = ("NODE", "BGP", "BLOCKS", "WORKLOADS", "ROUTES", "DRIFT(24h)", "AGENT")
-#: The share of a pool's addresses on a node, spare blocks included, that is used when they are reported as running out.
+#: The used share of a pool's addresses on a node, spare blocks included, from which they are reported as running out.
 NEARLY_ALL = 0.8
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -24,7 +24,8 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
     """Return the keys in RETURN of node_status_info that a host's answer has.
 
-    The result is None if there is no answer, its task failed or was skipped, or it has no `agent`.
+    The result is None if there is no answer, if it has no `agent`, or if its task failed, was skipped or did not reach
+    the host.
     """
     if result is None or not run_results.usable(result) or "agent" not in result:
         return None
@@ -166,7 +167,8 @@ def _verdict(nodes: t.Mapping[str, t.Optional[Result]], results: Results, wrong:
     up = wanted = 0
     for node in nodes.values():
         for session in node["bgp"]["sessions"] if node and node["node"] else ():
-            # A session between nodes is counted at both ends, one with an external peer at one end.
+            # The sums count ends. A session between nodes is reported by both of its nodes, so each report counts one
+            # end; one with an external peer is reported once, which counts both ends.
             ends = 1 if session["node"] else 2
             wanted += ends
             up += ends if session["established"] else 0

@@ -41,7 +41,11 @@ def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str
 
 
 def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool) -> list[str]:
-    """Return a line for each problem, then one line for the fleet. `check` says that nothing was written."""
+    """Return a line for each host that could not be asked or told, then one line for the fleet.
+
+    `asked` and `taken` are the results of remote_endpoints_info and remote_endpoints, by host. `check` says that
+    nothing was written: the last line then begins with `to sync`.
+    """
     wrong = problems(hosts, asked, taken)
     workloads = sum(len(answer["endpoints"]) for host, answer in asked.items() if answered(host, answer))
     # Each node reports each change, so equal ones are counted once.

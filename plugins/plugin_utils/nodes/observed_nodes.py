@@ -75,7 +75,7 @@ def state(host: str, answer: t.Any) -> t.Optional[NodeState]:
 
 
 def unreadable(host: str, error: Unreadable) -> FleetError:
-    """Return the error that says that a host's stored state cannot be read, and how to go on."""
+    """Return, not raise, the error that says that a host's stored state cannot be read, and how to go on."""
     return FleetError(
         f"stored state of {host}",
         None,
@@ -86,7 +86,7 @@ def unreadable(host: str, error: Unreadable) -> FleetError:
 
 
 def foreign(host: str, other: str) -> FleetError:
-    """Return the error that says that a host has the state of the node `other`."""
+    """Return, not raise, the error that says that a host has the state of the node `other`."""
     return FleetError(
         f"stored state of {host}",
         None,

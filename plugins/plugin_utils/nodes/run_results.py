@@ -31,7 +31,7 @@ def of_hosts(
     found = {}
     for host in hosts:
         result = raw(host).get(name)
-        if isinstance(result, str):  # the name of a variable that is written as a template
+        if isinstance(result, str):  # the variable's value is a template, which hostvars[host] evaluates
             result = hostvars[host].get(name)
         if isinstance(result, t.Mapping):
             found[str(host)] = result if reader is None else results.of_result(result, reader)

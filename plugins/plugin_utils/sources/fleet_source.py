@@ -57,10 +57,10 @@ class Compiled:
 
     targets: Targets
     fleet: Fleet
-    lockfile: str
+    lockfile: str  # path
     before: str  # text of the present lockfile, "" if there is none
     after: str  # text of the lockfile after this run
-    notices: tuple[str, ...]
+    notices: tuple[str, ...]  # sentences for the operator
     change: bool  # some node needs the phases of a change to reach its target
     modes: t.Mapping[str, str]  # pool name -> mode that this run gives it
     origins: t.Mapping[str, str]  # pool name -> file:line of its entry in calico_ip_pools
@@ -68,7 +68,7 @@ class Compiled:
     impact: Impact
     told_alone: t.Mapping[str, Impact]  # the part of the impact that only one node's state tells of, by node
     fresh: tuple[str, ...]  # hosts without a stored state
-    alone: tuple[str, ...] = ()  # hosts that end a change by themselves
+    alone: tuple[str, ...] = ()  # hosts that alone say that they are in a change: they get their target without phases
     fleet_change: bool = False  # modes, MTU or phases require the change, whatever sessions do
     interrupted: tuple[str, ...] = ()  # hosts that say that the run interrupts sessions that routes depend on
 
@@ -338,7 +338,10 @@ class _Told:
         )
 
     def previous_without(self, nodes: t.Collection[str]) -> t.Optional[AllocationPlan]:
-        """Return the plan to start from, with the lockfile's part for these nodes."""
+        """Return the plan to start from: `previous`, in which these nodes have what the lockfile's plan grants them.
+
+        It is `previous` itself if there is no lockfile, or if `nodes` is empty.
+        """
         if not nodes or self._previous is None or self._remembered is None:
             return self._previous
         if set(nodes) >= set(self._suspects()):
@@ -458,7 +461,10 @@ def _joined_first(
 
 
 def _agreeing(states: t.Sequence[NodeState]) -> t.Sequence[NodeState]:
-    """Return those of the states that are at rest in the same modes and MTU, if they are more than half; else all."""
+    """Return those of the states that are at rest in the same modes and MTU, if they are more than half; else all.
+
+    Raise ValueError if there are no states.
+    """
     alike: dict[t.Any, list[NodeState]] = {}
     for state in states:
         modes = tuple(sorted(live_modes([state]).items()))
@@ -483,17 +489,17 @@ def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> st
 def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
     """Return the value of a variable that only the controller needs, from the first host that has it, or None.
 
-    Raise FleetError if the value is invalid.
+    Raise FleetError if the value is invalid, KeyError if a host has the variable and it is none of the fleet.
     """
     found = next((host.variables[name] for host in hosts if name in host.variables), None)
     return None if found is None else variables.check(name, found)
 
 
 def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.Mapping[str, str]) -> Inventory:
-    """Return the inventory with the modes that the nodes run, and the underlay's MTU that more than half of them have.
+    """Return the inventory with the modes that the nodes run, and the underlay's MTU that most of those at rest have.
 
-    A pool on whose mode the nodes disagree has the mode that the lockfile remembers, or else the inventory's. So has a
-    pool that no node has.
+    Most are more than half; without such an MTU the inventory's stays. A pool on whose mode the nodes disagree has the
+    mode that the lockfile remembers, or else the inventory's. A pool that no node has keeps the inventory's mode.
     """
     mtus = collections.Counter(state.underlay_mtu for state in states if state.phase in AT_REST)
     mtu, count = next(iter(mtus.most_common(1)), (0, 0))
@@ -542,7 +548,10 @@ def mode_overrides(inventory: Inventory, pool: t.Optional[str], mode: t.Optional
 
 
 def with_modes(inventory: Inventory, modes: t.Mapping[str, str]) -> Inventory:
-    """Return the inventory with these encapsulations of its pools (by pool name, such as IPIP)."""
+    """Return the inventory with these encapsulations of its pools (by pool name, such as IPIP).
+
+    Pools that are not in `modes` are unchanged. Raise ResourceError for an encapsulation that its pool cannot have.
+    """
     if not modes:
         return inventory
     pools = tuple(pool.with_encapsulation(modes[pool.name]) if pool.name in modes else pool for pool in inventory.pools)

@@ -13,7 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.flow.kn
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import all_endpoints
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import own_endpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 
@@ -71,17 +71,18 @@ def known_network(fleet: Fleet) -> KnownNetwork:
         at="",
         members=members,
         states=states,
-        endpoints=tuple(_endpoints(fleet, states)),
+        endpoints=tuple(_endpoints(fleet)),
         place=place,
         since=lambda dummy: SINCE,
         members6=members6,
     )
 
 
-def _endpoints(fleet: Fleet, states: Mapping[str, NodeState]) -> t.Iterator[Endpoint]:
+def _endpoints(fleet: Fleet) -> t.Iterator[Endpoint]:
     if fleet.policy is not None:
         for own in fleet.policy.own.values():
             yield from own
         return
     for node in fleet.workloads:
-        yield from all_endpoints(states[node], PolicyState())
+        for workload in compiler.workloads_of(fleet, node):
+            yield own_endpoint(node, workload, PolicyState(), {})

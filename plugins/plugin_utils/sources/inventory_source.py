@@ -13,7 +13,7 @@ import collections
 import json
 import typing as t
 
-from ansible.errors import AnsibleUndefinedVariable
+from ansible.errors import AnsibleTemplateError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import (
     BeyondLimits,
     check_value,
@@ -25,7 +25,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ..actions import controller_variables
 from ..lines import shown_lines
 
-try:  # The file and line of a value. This part of ansible-core is private, so it may be missing.
+try:  # Origin has the file and line of a value. This part of ansible-core is private, so it may be missing.
     from ansible._internal._datatag._tags import Origin  # type: ignore[import-not-found]
 except ImportError:
     Origin = None
@@ -39,8 +39,9 @@ _FACTS_REMEDY = (
 
 
 def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
-    """Return all hosts of both groups, sorted by name, whatever --limit says: blocks are planned for all or none.
+    """Return all hosts of calico_nodes and calico_rr, sorted by name, whatever --limit says.
 
+    Blocks are planned for all hosts or for none.
     Raise FleetError if a variable is a template that cannot be evaluated, or is too large. Facts with the name of a
     fleet variable are left out, with a warning on the screen.
     """
@@ -53,7 +54,7 @@ def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
 def outside(task_vars: t.Mapping[str, t.Any]) -> t.Iterator[Host]:
     """Yield the hosts of the inventory that are in neither group, but have variables of a node.
 
-    Errors are those of `hosts`.
+    Raise FleetError if a variable is a template that cannot be evaluated, or is too large.
     """
     groups = _groups(task_vars)
     members = groups.get(NODES_GROUP, set()) | groups.get(REFLECTORS_GROUP, set())
@@ -85,7 +86,11 @@ class _Values:
         self._held: list[t.Any] = []  # keeps the objects alive, so that no other object gets their id
 
     def of(self, host: t.Any) -> dict[str, _Value]:
-        """Return a host's variables that belong to the fleet, and its port, by name. Errors are those of `hosts`."""
+        """Return a host's variables that belong to the fleet, and its port, by name.
+
+        Raise FleetError if one is a template that cannot be evaluated, or is too large. Warn on the screen about facts
+        with the name of a fleet variable, which are left out.
+        """
         raw = self._raw(host)
         ignored = controller_variables.facts_of_fleet(raw)
         if ignored:
@@ -108,11 +113,11 @@ class _Values:
     def _evaluated(self, host: t.Any, name: str) -> t.Any:
         """Return the value of a variable that is a template.
 
-        Raise FleetError if the template uses an undefined variable, or if the value is too large.
+        Raise FleetError if the template cannot be evaluated, or if the value is too large.
         """
         try:
             value = self._hostvars[host][name]
-        except AnsibleUndefinedVariable as error:
+        except AnsibleTemplateError as error:
             raise FleetError(
                 f"{name} of {host}",
                 None,
@@ -172,7 +177,7 @@ def _host(
 def _port(values: t.Iterable[t.Any]) -> t.Optional[int]:
     """Return the port by which Ansible reaches a host, None for the default port or an invalid one."""
     texts = map(str, values)
-    return next((int(text) for text in texts if text.isdigit() and 1 <= int(text) <= 65535), None)
+    return next((int(text) for text in texts if text.isdecimal() and 1 <= int(text) <= 65535), None)
 
 
 def plain(value: t.Any) -> t.Any:
@@ -197,7 +202,10 @@ def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
 
 
 def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
-    """Return the origin (file:line) of a pool's entry, "" if it is not known. Errors are those of `hosts`."""
+    """Return the origin (file:line) of a pool's entry in calico_ip_pools, "" if it is not known.
+
+    Raise FleetError if a variable of a host is a template that cannot be evaluated, or is too large.
+    """
     for host in hosts(task_vars):
         for index, entry in enumerate(host.variables.get("calico_ip_pools") or ()):
             if isinstance(entry, dict) and pool in (entry.get("name"), (entry.get("metadata") or {}).get("name")):

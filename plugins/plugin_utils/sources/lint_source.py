@@ -44,7 +44,11 @@ class Looked:
         return len(self.findings) - self.errors
 
     def document(self, strict: bool) -> dict[str, t.Any]:
-        """Return the findings as a dict for programs. With `strict`, a warning makes `good` False as well."""
+        """Return the findings as a dict for programs.
+
+        The keys are good, errors and warnings_found (numbers), and findings (a list of dicts). `good` is False if there
+        is an error, and with `strict` also if there is a warning.
+        """
         return {
             "good": not (self.findings if strict else self.errors),
             "errors": self.errors,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lockfile on the controller's disk, read and replaced as a whole. The room `ipam` defines its content."""
+"""The lockfile on the controller's disk, read and replaced as a whole. The package `ipam` defines its content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def path_for(chosen: t.Optional[str], task_vars: t.Mapping[str, t.Any]) -> str:
     """
     folder = task_vars.get("inventory_dir")
     if chosen:
-        # Relative to the inventory, as other paths in it, not to the folder in which the run was started.
+        # A relative path begins at the inventory's folder, like other paths in an inventory, not at the current folder.
         return os.path.abspath(os.path.join(str(folder or ""), os.path.expanduser(chosen)))
     if not folder:
         raise FleetError(
@@ -87,9 +87,12 @@ def remember(path: str, encapsulations: t.Mapping[str, str]) -> bool:
 
 
 def write(path: str, plan: AllocationPlan) -> None:
-    """Replace the file as a whole, synced to disk, or leave the old one. Raise FleetError if it cannot be written."""
+    """Replace the file as a whole, synced to disk, or leave the old one. Raise FleetError if it cannot be written.
+
+    If only the folder cannot be synced, the new file is in place; the FleetError says so.
+    """
     folder = os.path.dirname(path)
-    temporary = ""
+    temporary, replaced = "", False
     try:
         handle, temporary = tempfile.mkstemp(prefix=f"{NAME}.", dir=folder)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -98,6 +101,7 @@ def write(path: str, plan: AllocationPlan) -> None:
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
+        replaced = True
         directory = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(directory)
@@ -106,6 +110,13 @@ def write(path: str, plan: AllocationPlan) -> None:
     except OSError as error:
         if temporary and os.path.exists(temporary):
             os.unlink(temporary)
+        if replaced:
+            raise FleetError(
+                "lockfile",
+                path,
+                f"is written, but a power failure may undo that: its folder cannot be synced: {error.strerror}.",
+                "No host was touched. Correct the file system, then run again.",
+            ) from error
         raise FleetError(
             "lockfile",
             path,

@@ -23,16 +23,16 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 VARIABLE = "calico_policy_files"
-#: Folders in which Ansible does not look for an inventory.
+#: Folders within an inventory's folder in which Ansible does not look for hosts and groups.
 _NO_INVENTORY = ("group_vars", "host_vars")
 
 
 def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
     """Return the documents of the files that the variable names, in their order; [] if it is not set.
 
-    `names` are paths, folders or patterns. Each file is read once. A pattern may match nothing. Raise FleetError if a
-    path does not exist, a folder has no such file, or a file cannot be read, cannot be parsed, or lies where Ansible
-    takes it for an inventory.
+    `names` are paths, folders or patterns, relative to the inventory's folder. Each file is read once. A pattern may
+    match nothing. Raise FleetError if an entry is not a text, a path does not exist, a folder has no file *.yml, *.yaml
+    or *.json, or a file cannot be read, cannot be parsed, or lies where Ansible takes it for an inventory.
     """
     folder = task_vars.get("inventory_dir") or os.getcwd()
     sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]
@@ -68,7 +68,11 @@ def _files(label: str, name: str, folder: str) -> list[str]:
 
 
 def _check_place(label: str, path: str, sources: t.Sequence[str]) -> None:
-    """Raise FleetError if the file lies in an inventory folder, where Ansible parses every file as an inventory."""
+    """Raise FleetError if the file lies where Ansible takes it for an inventory.
+
+    That is in a folder of `sources`, but not below group_vars or host_vars there, and not where a part of the path in
+    that folder begins with a dot. `label` names the variable's entry in the error.
+    """
     for source in sources:
         if not os.path.isdir(source):
             continue

@@ -22,7 +22,7 @@ FIELDS = {
 
 
 class CannotEdit(Exception):
-    """An entry that cannot be edited line by line; the message says why."""
+    """The error that a pool's entry cannot be edited line by line; the message says why."""
 
 
 def lines_to_set(mode: str) -> list[str]:
@@ -32,7 +32,10 @@ def lines_to_set(mode: str) -> list[str]:
 
 
 def with_mode(text: str, pool: str, mode: str) -> str:
-    """Return the file's text with the mode of `pool` changed. Raise CannotEdit if that cannot be done line by line."""
+    """Return the file's text with the mode of `pool` changed. Raise CannotEdit if that cannot be done line by line.
+
+    Raise KeyError for an unknown mode of a pool that is in the text.
+    """
     before = _pools(text)
     wanted = [_changed(entry, pool, mode) for entry in before]
     if wanted == before and not any(_name(entry) == pool for entry in before):

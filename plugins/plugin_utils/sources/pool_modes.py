@@ -73,7 +73,10 @@ class _Fleet(t.Protocol):
 def others(
     inventory: _Fleet, previous: t.Optional[AllocationPlan], asked: t.Collection[str], pool: t.Optional[str] = None
 ) -> list[str]:
-    """Return the inventory's nodes, sorted, that have blocks (of `pool`) by the last plan and are not in `asked`."""
+    """Return the inventory's nodes, sorted, that have blocks by the plan `previous` and are not in `asked`.
+
+    If `pool` is given, only blocks of that pool count. The list is empty if `previous` is None.
+    """
     return sorted(
         name
         for name, part in (previous.nodes if previous else {}).items()
@@ -91,8 +94,9 @@ def to_remember(
 ) -> dict[str, str]:
     """Return the encapsulation of each pool for the lockfile, by name: as the fleet runs it when this run begins.
 
-    During a change it is what the lockfile remembered before; the end of the change records the new ones. A pool whose
-    encapsulation is not known is missing.
+    During a change, what the lockfile remembered before takes precedence; the end of the change records the new ones. A
+    pool that no node runs yet, as far as is known, has the inventory's. A pool whose encapsulation is not known is
+    missing.
     """
     live = live_modes(state for state in observed.values() if state is not None)
     known = previous.encapsulations if previous else {}
@@ -102,7 +106,7 @@ def to_remember(
         sources = (known, live) if change else (live, known if rest else {})
         value = next((source[pool.name] for source in sources if pool.name in source), None)
         if value is None and (not rest or (previous is not None and pool.name not in previous.pools)):
-            value = pool.encapsulation  # no node runs it yet
+            value = pool.encapsulation  # as in the inventory: no node runs the pool yet, as far as is known
         if value is not None:
             found[pool.name] = value
     return found

@@ -48,7 +48,7 @@ class Targets:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """The phases of this change, in their order."""
+        """The phases of this change, in their order; DIVERT is left out unless `divert` is True."""
         return tuple(phase for phase in PHASES if phase != Phase.DIVERT or self.divert)
 
     def state(self, node: str) -> NodeState:
@@ -98,7 +98,10 @@ def load(folder: str) -> Targets:
 
 
 def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
-    """Return the policy of the node's state as it is sent, as plain data; None if no fleet with policy was saved."""
+    """Return the policy of the node's state as it is sent, as plain data.
+
+    It is None if no fleet with policy was saved in the folder, or if the node has no policy.
+    """
     try:
         with open(os.path.join(folder, _POLICY), "rb") as stream:
             return t.cast(PolicyWire, pickle.load(stream)).of(node)

@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
-#: `inventory` leaves the topology as it is.
+#: The values of the parameter `topology`; `inventory` leaves the topology as the inventory has it.
 TOPOLOGIES = ("inventory", "mesh", "reflectors")
 _MESH, _CLUSTER_ID = "calico_bgp_node_to_node_mesh", "calico_node_route_reflector_cluster_id"
 

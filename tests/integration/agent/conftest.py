@@ -20,7 +20,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture
 def stopped_daemon(engine: pathlib.Path, tmp_path: pathlib.Path) -> t.Iterator[Daemon]:
-    """Yield an agent that is not started, on a host with a desired state."""
+    """An agent that is not started, on a host with a desired state."""
     with daemon_under_test(engine, tmp_path) as daemon:
         yield daemon
 

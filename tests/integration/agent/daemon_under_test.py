@@ -36,11 +36,11 @@ from tests.unit.agent import agent_unit
 from tests.unit.agent.node_under_test import STATE
 from tests.unit.dataplane.suites.drivers import underlay
 
-_PATIENCE = 30.0  # seconds; nothing here takes one, but the machine may be busy
+_PATIENCE = 30.0  # seconds; each wait takes less than one unless the machine is busy
 
 
 def install_engine(folder: pathlib.Path) -> pathlib.Path:
-    """Return the folder of an installed engine, which `python3 -I PATH agent` runs.
+    """Install the engine below `folder`; return the path of its link `current`, which `python3 -I PATH agent` runs.
 
     It takes one or two seconds, so install it once for many tests.
     """
@@ -50,7 +50,7 @@ def install_engine(folder: pathlib.Path) -> pathlib.Path:
 
 
 class Daemon:
-    """The agent; `folder` holds all its files, and `kernel` is the host's namespace seen from outside."""
+    """The agent of a host; `folder` holds all its files, and `kernel` is this process's access to the host's kernel."""
 
     def __init__(self, engine: pathlib.Path, folder: pathlib.Path, kernel: HostKernel) -> None:
         self.folder = folder
@@ -81,10 +81,10 @@ class Daemon:
         )
         self.settings(cooldown=0.0)
 
-    # ---- what it is given
+    # ---- settings and desired state
 
     def settings(self, **settings: t.Any) -> None:
-        """Write the settings for the next start."""
+        """Replace the settings for the next start; metrics are off unless `metrics_port` is given."""
         (self.folder / "agent.json").write_text(json.dumps({"metrics_port": 0, **settings}))
 
     def desire(self, state: NodeState, complete: bool = True) -> None:
@@ -98,9 +98,10 @@ class Daemon:
         return self.process.pid
 
     def start(self, fault: str = "", wait: bool = True) -> None:
-        """Start the agent; return when it answers.
+        """Start the agent, and wait until it answers unless `wait` is False.
 
-        `fault` names the failpoint at which it is killed.
+        `fault` names the failpoint at which it kills itself. Raise AssertionError if it ends while waited for, or does
+        not answer within 30 seconds.
         """
         netns = self.folder / "netns" / HOST
         command = [
@@ -124,13 +125,16 @@ class Daemon:
         return True
 
     def kill(self) -> None:
-        """Kill the agent with SIGKILL."""
+        """Kill the agent with SIGKILL, and wait for its end; raise AssertionError if it was never started."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(_PATIENCE)
 
     def stop(self) -> int:
-        """Stop the agent as systemd does; return its exit status."""
+        """Stop the agent by SIGTERM, as systemd does; return its exit status.
+
+        Raise AssertionError if it was never started, and subprocess.TimeoutExpired if it runs on for 30 seconds.
+        """
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(_PATIENCE)
@@ -163,7 +167,11 @@ class Daemon:
         return str(self.folder / "netns" / name)
 
     def add(self, name: str, **more: t.Any) -> dict[str, t.Any]:
-        """Add a workload, and return it."""
+        """Add a workload, and return the agent's description of it.
+
+        Its namespace is created if it is missing. `more` are further parameters of workload.add. Raise AgentError if
+        the agent refuses, or its subclass NotRunning if no agent answers.
+        """
         params = {"name": name, **({} if more.get("netns_owned") else {"netns": self.netns(name)}), **more}
         return t.cast("dict[str, t.Any]", self.call("workload.add", **params)["workload"])
 
@@ -171,18 +179,18 @@ class Daemon:
         return bool(self.call("workload.delete", id=f"default/{name}")["deleted"])
 
     def in_sync(self) -> None:
-        """Wait until the agent is in sync."""
+        """Wait until the agent is in sync; raise AssertionError after 30 seconds."""
         self.until(lambda: self.call("status")["in_sync"], "the agent is in sync")
 
     def settled(self) -> None:
-        """Wait until no deletion is under way."""
+        """Wait until no deletion is under way; raise AssertionError after 30 seconds."""
         self.until(lambda: self.call("status")["deleting"] == 0, "all links of deleted workloads are gone")
 
-    # ---- what there is
+    # ---- state of the kernel, the disk and the process
 
     @property
     def routes(self) -> list[KernelRoute]:
-        """Return the collection's routes."""
+        """The collection's IPv4 routes (protocol 179) in the host's kernel."""
         return self.kernel.routes(protocol=179)
 
     @property
@@ -199,18 +207,25 @@ class Daemon:
         return {str(path.relative_to(folder)) for path in folder.rglob("*.json")}
 
     def allocated(self) -> dict[str, str]:
-        """Return {handle: address} from the disk."""
+        """Return {handle: address} of the allocations in the journal on the disk.
+
+        If a handle has several addresses, only the last one is returned. Raise IpamUnreadable if the journal cannot be
+        read.
+        """
         ipam = LocalIpam(str(self.folder / "lib" / "ipam"))
         ipam.load()
         return {allocation.handle: allocation.address for allocation in ipam.allocations()}
 
     def reaches(self, name: str, address: str) -> bool:
-        """Return whether `address` answers a ping from inside the namespace."""
+        """Return whether `address` answers a ping from inside the namespace `name` within 2 seconds."""
         command = ["ping", "-n", "-c", "1", "-W", "2", address]
         return self.kernel.inside(name).run(command).code == 0
 
     def memory(self, field: str = "VmHWM") -> int:
-        """Return a field of /proc/PID/status in KiB."""
+        """Return a field of the agent's /proc/PID/status in KiB; VmHWM is the most memory that it has used so far.
+
+        Raise AssertionError if there is no such field.
+        """
         for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(field + ":"):
                 return int(line.split()[1])
@@ -221,10 +236,10 @@ class Daemon:
 def daemon_under_test(
     engine: pathlib.Path, folder: pathlib.Path, state: t.Optional[NodeState] = STATE
 ) -> t.Iterator[Daemon]:
-    """Yield an agent that is not started; remove everything that it has made at the end."""
+    """Yield an agent that is not started, on a host with this desired state, or without one; remove both at the end."""
     with host_under_test(folder, HostKernel) as kernel:
         underlay(kernel)
-        run = folder / "run"  # in memory, as on a node: making a file on a disk is what an add would take longest for
+        run = folder / "run"  # a tmpfs, as /run is on a node: writing files to a disk would take most of an add's time
         run.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "run", str(run)], check=True)
         daemon = Daemon(engine, folder, kernel)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.root
 
 
 class Console:
-    """A person and Ansible at the node."""
+    """A user who runs calicoctl and modules on the agent's node."""
 
     def __init__(self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, read: t.Callable[[], t.Any]) -> None:
         self._read = read

@@ -30,7 +30,7 @@ def test_an_add_that_was_not_answered_left_nothing(stopped_daemon: Daemon, point
     assert not answered(daemon.add, "web", netns_owned=True)
     daemon.wait_killed()
     daemon.start()
-    if point == "add.committed":  # it is committed, and a repeated request returns it
+    if point == "add.committed":  # the agent was killed after the commit, so the workload exists
         assert len(daemon.links) == 2 and len(daemon.records) == 2
     else:
         assert daemon.links == {kept["interface"]}

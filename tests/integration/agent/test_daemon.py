@@ -110,7 +110,7 @@ def test_two_hundred_at_once(stopped_daemon: Daemon) -> None:
 
 @pytest.fixture
 def small_disk(stopped_daemon: Daemon) -> t.Iterator[pathlib.Path]:
-    """Yield the journal's folder on a small file system of its own."""
+    """The journal's folder, on a file system of 64 KiB."""
     folder = stopped_daemon.folder / "lib" / "ipam"
     folder.mkdir(mode=0o700, parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "small", str(folder)], check=True)
@@ -150,14 +150,14 @@ def test_a_disk_that_refuses(stopped_daemon: Daemon, small_disk: pathlib.Path, s
     spoil(small_disk)
     daemon.start()
     with pytest.raises(AgentError) as caught:
-        for number in range(60):  # the last page of the journal has room for some
+        for number in range(60):  # the first adds succeed, because the journal's last page has room for them
             name = f"new-{number}-{'x' * 110}"
             added[name] = daemon.add(name)["addresses"][0]
     assert caught.value.code == "not_written" and str(small_disk) in caught.value.message
     routed = {one for one in daemon.destinations if one.endswith("/32")}
     assert routed == {f"{address}/32" for address in added.values()}
     assert daemon.records == {f"default%2F{name}.json" for name in added}
-    # A release takes less room than an assignment: the first one may still be written to a full disk, all of them not.
+    # A release takes less room than an assignment: a full disk may still take the first release, but not all.
     assert all(daemon.delete(name) is True for name in added)
     assert BLOCK in daemon.destinations and not any(one.endswith("/32") for one in daemon.destinations)
     daemon.until(lambda: daemon.links == set(), "the links of the deleted workloads are gone")

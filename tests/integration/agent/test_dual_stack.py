@@ -34,7 +34,7 @@ FULL = dataclasses.replace(
     sysctls=(*DUAL.sysctls, Sysctl("net/ipv6/conf/vxlan-v6.calico/forwarding", "1")),
 )
 
-#: {what somebody does: how, in a shell on the node}
+#: {name of a change by another program: its command, in a shell on the node}
 SABOTAGES = {
     "route": "ip -6 route del {address}",
     "blackhole": f"ip -6 route del blackhole {BLOCK6}",
@@ -61,7 +61,7 @@ def daemon(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 
 
 def answers(daemon: Daemon) -> bool:
-    # The kernel makes an address the workload's own by a work queue: milliseconds, more on a busy machine.
+    # Five pings, because the kernel's work queue needs milliseconds to make an address the workload's own.
     (answer,) = daemon.kernel._there(lambda: probe([Target(FIRST6)], count=5, interval=0.1, timeout=1.0))
     return answer.received > 0
 
@@ -69,7 +69,7 @@ def answers(daemon: Daemon) -> bool:
 def test_it_answers_as_soon_as_it_is_attached_and_whatever_is_broken_is_back(daemon: Daemon) -> None:
     workload = daemon.add("web")
     assert workload["addresses"][1] == FIRST6
-    assert answers(daemon)  # nobody waits for duplicate address detection
+    assert answers(daemon)  # without a wait for duplicate address detection
     daemon.in_sync()
     words = {"host": workload["interface"], "address": FIRST6, "netns": daemon.netns("web")}
     for name, script in SABOTAGES.items():

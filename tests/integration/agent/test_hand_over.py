@@ -31,7 +31,10 @@ EXTRA = {f"10.244.9.{n}/32" for n in range(200)}
 
 
 def here(daemon: Daemon, greeting: float = agent_start.GREETING) -> machine.Machine:
-    """Return the machine as a module run on it sees it."""
+    """Return the daemon's machine as a module that runs on it sees it.
+
+    The module waits `greeting` seconds for the agent's first answer.
+    """
     folder = daemon.folder
     return machine.Machine(
         daemon.kernel,
@@ -56,7 +59,7 @@ def bring(daemon: Daemon, state=MORE, check=False, greeting: float = agent_start
 
 @pytest.fixture
 def busy(daemon: Daemon) -> Daemon:
-    """Return the agent with two workloads that send to each other."""
+    """The agent with two workloads, a and b, which reach each other; `address` is that of a."""
     bring(daemon, BASE)
     daemon.address = daemon.add("a")["addresses"][0]
     daemon.add("b")

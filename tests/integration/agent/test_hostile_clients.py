@@ -20,7 +20,8 @@ from tests.unit.agent.api.live_server import everything
 
 NOBODY = 65534  # nobody and nogroup on Debian
 
-# What somebody without privileges says; the socket is in the folder that he was started in.
+# The program of `as_nobody`: sends each text of a JSON list to agent.sock in its working directory, on a connection of
+# its own, and prints the list of the answers, with the system's error message in place of an answer after an error.
 SAY = """\
 import json, socket, sys
 heard = []

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random calls, sabotage and kills against a simple model: the agent as a process, on the real kernel.
+"""Random calls, sabotage and kills, compared with a simple model: the agent as a process, on the real kernel.
 
-2,000 steps, in runs of 100. HOST_ROUTING_MODEL_STEPS=100000 runs more (docs/benchmarks.md has the result).
+There are 2,000 steps, in runs of 100. HOST_ROUTING_MODEL_STEPS sets another number, such as 100000.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from tests.unit.agent.workloads.model import (
 
 STEPS = int(os.environ.get("HOST_ROUTING_MODEL_STEPS", "2000"))
 RUN = 100
-_LATEST = 0.004  # seconds after which a call in flight is cut off at the latest
+_LATEST = 0.004  # the most seconds from the start of calls to the kill that interrupts them
 
 
 def steps(chance: random.Random) -> list[Step]:
-    """Return random steps, with fewer kills than hypothesis would choose, because each costs a start."""
+    """Return RUN random steps, with fewer kills than hypothesis would choose, because each kill costs a start."""
 
     def call(name: str) -> Call:
         address = chance.choice((None, None, None, *ASKED))
@@ -79,7 +79,10 @@ class World:
         self.callers = concurrent.futures.ThreadPoolExecutor(4)
 
     def call(self, call: Call) -> str | bool | None:
-        """Return the address of an add, the answer of a delete, or None for a conflict."""
+        """Do a call; return the address of an add, whether a delete found the workload, or None for a conflict.
+
+        Raise AgentError for other refusals.
+        """
         try:
             if isinstance(call, Delete):
                 return self.daemon.delete(call.name)
@@ -111,14 +114,18 @@ class World:
         elif isinstance(step, Resync):
             self.daemon.call("resync")
         else:
-            with contextlib.suppress(KernelError):  # the agent may be deleting the same thing
+            with contextlib.suppress(KernelError):  # the agent may be deleting the same object
                 sabotage(self.kernel, step, self.daemon.links, self.daemon.destinations)
 
     def killed(self, step: Killed) -> None:
-        """Kill the agent at a failpoint, or a few milliseconds after the calls have begun."""
+        """Do the calls of `step` at once, kill the agent meanwhile, and start it again.
+
+        It is killed at a failpoint, or within 4 milliseconds after the calls have begun. If the failpoint is not
+        reached, it is killed after the calls. Raise AssertionError if the next agent does not answer within 30 seconds.
+        """
         point = failpoints.POINTS[step.moment] if step.moment < len(failpoints.POINTS) else ""
         if point:
-            self.daemon.settled()  # or the next agent comes by the point before it listens
+            self.daemon.settled()  # otherwise the next agent reaches the failpoint before it listens
             self.daemon.kill()
             self.daemon.start(fault=point)
         else:

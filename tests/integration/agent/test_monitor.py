@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel's notifications and the monitor: which of them reach it, and what it checks then."""
+"""Tests of the kernel's notifications to the monitor: which of them reach it, and what it checks then."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _T = t.TypeVar("_T")
 
 
 class Marked:
-    """A stand-in for the reconciler that counts."""
+    """A stand-in for the reconciler that records the kinds that the monitor marks; None stands for all kinds."""
 
     def __init__(self) -> None:
         self.state = STATE
@@ -57,7 +57,7 @@ class Host:
         self.ours = LinuxKernel(HOST, netns_folder=str(folder / "netns"), marker_folder=str(folder / "markers"))
         self.marked = Marked()
         self.lost = 0
-        self.addresses = 0  # times that they were told to be others
+        self.addresses = 0  # the number of reports that the host's addresses have changed
         self.leaving: set[str] = set()
 
     def listen(self, buffer: int = 8 << 20, **options: t.Any) -> Monitor:
@@ -87,7 +87,7 @@ class Host:
         raise AssertionError("not within 30 seconds")
 
     async def quiet(self) -> None:
-        """Wait until no more notifications arrive, and forget those that came before."""
+        """Wait until no notification arrives for half a second; then clear the marks and the count of notifications."""
         before = -1
         while before != self.monitor.datagrams:
             before = self.monitor.datagrams
@@ -96,7 +96,10 @@ class Host:
         self.monitor.datagrams = 0
 
     async def marks_of(self, act: t.Callable[[], object]) -> set[str | None]:
-        """Return what is marked when another program does this."""
+        """Wait for `quiet`, run `act`, a change by another program, and return the kinds marked within 0.6 seconds.
+
+        The set holds None if all kinds were marked at once.
+        """
         await self.quiet()
         act()
         await asyncio.sleep(0.6)
@@ -160,7 +163,7 @@ def test_ten_thousand_routes_of_another_daemon_have_nothing_looked_at(host: Host
 def test_a_buffer_that_overflows_has_everything_looked_at(host: Host) -> None:
     async def scenario() -> None:
         await host.quiet()
-        host.kernel.route_batch(routes("add", 10_000, OSPF))  # while the loop is busy with this
+        host.kernel.route_batch(routes("add", 10_000, OSPF))  # meanwhile the event loop reads no notification
         await host.until(lambda: host.marked.marks)
         assert host.marked.marks == [None]
         assert host.lost == host.monitor.lost == 1
@@ -170,7 +173,7 @@ def test_a_buffer_that_overflows_has_everything_looked_at(host: Host) -> None:
 
 
 class Perishable:
-    """A netlink socket that is lost once it is `dead`."""
+    """A netlink socket whose `recv` raises OSError once `dead` is true."""
 
     def __init__(self, real: socket.socket) -> None:
         self.real = real
@@ -190,7 +193,7 @@ def test_a_lost_socket_is_opened_anew_and_everything_looked_at(host: Host) -> No
 
     async def scenario() -> None:
         await host.quiet()
-        opened[-1].setsockopt(270, 1, 1)  # still alive
+        opened[-1].setsockopt(270, 1, 1)  # NETLINK_ADD_MEMBERSHIP, which would fail on a closed socket
         opened[-1].dead = True
         host.kernel.link_set("cali111", up=False)
         await host.until(lambda: None in host.marked.marks)
@@ -206,7 +209,7 @@ def test_a_lost_socket_is_opened_anew_and_everything_looked_at(host: Host) -> No
 
 
 def test_our_own_changes_do_not_come_back(host: Host) -> None:
-    """Our own changes of a workload mark nothing, and route notifications are not even received."""
+    """The agent's own changes of a workload mark nothing, and notifications of its own routes are not even received."""
     endpoint = dataclasses.replace(STATE.workloads[0], name="db", interface="cali222", address="10.244.1.6", netns="db")
 
     async def scenario() -> None:
@@ -294,7 +297,7 @@ def test_tunnel_devices_are_asked_for_when_there_is_news_of_them(host: Host, mon
 
     async def scenario() -> None:
         await host.quiet()
-        await asyncio.sleep(1.2)  # once more after it began to listen
+        await asyncio.sleep(1.2)  # the monitor reads the devices once more after it has begun to listen
         asked.clear()
         await asyncio.sleep(2.2)
         assert asked == []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What others break is repaired at once, and what is theirs stays: the running agent on the real kernel."""
+"""Tests that a running agent repairs changes of its own objects at once, and leaves other programs' objects alone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FULL: NodeState = dataclasses.replace(
 )
 
 
-#: {what somebody does: (how, in a shell on the node; the kind that is counted)}
+#: {name of a change by another program: (its command, in a shell on the node; the kind counted as drift)}
 SABOTAGES = {
     "route": ("ip route del {address}", "route"),
     "blackhole": ("ip route del blackhole 10.244.1.0/29", "route"),
@@ -95,7 +95,7 @@ SABOTAGES = {
     "address inside": ("nsenter --net={netns} ip address del {address}/32 dev eth0", "workload"),
     "default route inside": ("nsenter --net={netns} ip route del default", "workload"),
 }
-#: Changes for which the kernel sends no event.
+#: Changes that only polling finds, because the agent's monitor receives no event. They may take longer.
 POLLED = {
     "route replaced as BIRD would",
     "proxy_delay",
@@ -154,7 +154,11 @@ def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 
 
 def beats_until_counted(node: Daemon, script: str, kind: str) -> int:
-    """Return the number of steps of ten milliseconds until a repair is counted."""
+    """Run `script` on the node; return the number of steps of ten milliseconds until drift of this kind is counted.
+
+    The agent is in sync again then. Raise AssertionError after 600 steps, if the script fails, or if the agent is not
+    in sync within 30 seconds.
+    """
     counted = node.call("status")["drift"]["kinds"].get(kind, 0)
     shell(node.kernel, script)
     beats = 0
@@ -174,7 +178,7 @@ def test_what_somebody_breaks_is_back_and_counted(shared: Daemon, name: str) -> 
     before = everything(shared, host)
     script = script.format(host=host, address=address, remote=REMOTE, netns=shared.netns("web"))
     limit = 200 if name in POLLED else 100
-    # On a machine that is busy with other things, once in two times.
+    # The machine may be busy, so one of two attempts has to be fast enough.
     assert beats_until_counted(shared, script, kind) <= limit or beats_until_counted(shared, script, kind) <= limit
     after = everything(shared, host)
     if name == "rule before our hook":
@@ -185,7 +189,7 @@ def test_what_somebody_breaks_is_back_and_counted(shared: Daemon, name: str) -> 
     assert f"Repaired {kind} " in shared.log.read_text()
 
 
-#: What others may do, beside ours and nearly like ours.
+#: Changes of other programs that the agent must leave alone. Some resemble changes of its own objects.
 FOREIGN = """
 ip route add 10.244.77.0/24 via 10.10.1.9
 ip route add 10.244.1.200 via 10.10.1.9 proto static
@@ -226,7 +230,7 @@ def test_what_is_not_ours_is_never_touched(stopped_daemon: Daemon) -> None:
 
     before = theirs()
     assert daemon.call("resync")["in_sync"]
-    time.sleep(2.5)  # two polls
+    time.sleep(2.5)  # the agent polls twice, or more often
     found = daemon.call("resync")
     assert found["in_sync"] and found["changes"] == []
     assert theirs() == before

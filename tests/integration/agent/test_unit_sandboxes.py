@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sandboxes of the role's units, by systemd's own measure, and whether their limits leave enough room.
+"""Tests of the sandboxes of the role's units, by systemd's own measure, and of their limits of memory.
 
-The lab shows that they work inside, with the systemd of Debian 12 and 13.
+The lab shows that the units work inside their sandboxes, with the systemd of Debian 12 and 13.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ import pytest
 
 from tests.unit.roles.test_calico_node_vars import ROLE, files
 
-#: Exposure in tenths, as `systemd-analyze security` counts it: less is better, a unit without any sandbox has 96.
+#: The highest exposure of each unit that passes, in tenths of the level of `systemd-analyze security`. Less is better;
+#: a unit without any sandbox has 96.
 MOST = {"calico-agent": 39, "calico-bird": 31, "calico-firewall": 21, "calico-node-state": 45}
-#: Rules of a large policy (docs/benchmarks.md).
+#: The number of rules of a large policy (docs/benchmarks.md).
 RULES = 35_000
 
 
 def unit_files() -> dict[str, str]:
-    """Return {name of the unit: its text}, as the role writes them."""
+    """Return {name of the unit without .service: its text}, as the role writes them."""
     found = {}
     for path, entry in files().items():
         name = re.fullmatch(r"/etc/systemd/system/(.*)\.service", path)
@@ -65,7 +66,7 @@ def test_what_writes_the_firewall_has_one_sandbox() -> None:
 
 @contextlib.contextmanager
 def memory_limit(mebibytes: int) -> t.Iterator[pathlib.Path]:
-    """Yield the file of processes of a cgroup with that much memory."""
+    """Yield the path of cgroup.procs of a new cgroup with this limit of memory in MiB; remove the cgroup at the end."""
     legacy = pathlib.Path("/sys/fs/cgroup/memory")
     top, limit = (legacy, "memory.limit_in_bytes") if legacy.is_dir() else (legacy.parent, "memory.max")
     folder = top / f"host-routing-test-{os.getpid()}"
@@ -78,7 +79,7 @@ def memory_limit(mebibytes: int) -> t.Iterator[pathlib.Path]:
 
 
 def rules() -> str:
-    """Return 35,000 rules like those of policies, 35 to a chain."""
+    """Return a text for iptables-restore with 35,000 rules like those of policies, 35 to a chain."""
     chains = [f"cali-pi-{number:05d}" for number in range(RULES // 35)]
     match = "-p tcp -m set --match-set test src -m multiport --dports %d,8080 -m mark --mark 0x0/0x10000"
     comment = '-m comment --comment "host-routing:abcdefghijklmnop"'
@@ -88,7 +89,11 @@ def rules() -> str:
 
 
 def restored(backend: str, mebibytes: int) -> int:
-    """Write these rules twice in a namespace of their own, the second time over the first; return the exit status."""
+    """Load `rules()` twice in a new network namespace, and return the exit status of the script that does it.
+
+    Its processes may use at most this many mebibytes. The second load replaces the rules of the first. Raise
+    subprocess.TimeoutExpired after 120 seconds.
+    """
     with memory_limit(mebibytes) as processes:
         restore = f"iptables-{backend}-restore --noflush"
         script = f"""

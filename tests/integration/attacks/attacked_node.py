@@ -21,7 +21,7 @@ from tests.integration.policy.node_in_namespace import Node
 from tests.integration.policy.policed_node import HOST, HOST_V6, PolicedNode
 from tests.unit.fleet.fleets import build, pool, states
 
-#: Addresses of other nodes: who may send encapsulated packets. HOST is this one's.
+#: The addresses of another node, which may send encapsulated packets. HOST is this node's.
 PEER, PEER_V6 = "192.0.2.77", "2001:db8::77"
 PORT = 8472
 POOLS = (
@@ -35,7 +35,10 @@ DEVICES = (
 
 
 class AttackedNode(PolicedNode):
-    """A node under attack; `policy`: whether it has policy, which allows everything."""
+    """A node under attack, with the sysctls of a node.
+
+    `policy`: whether it has policy. It allows everything that the documents given to `defend` do not decide on.
+    """
 
     def __init__(self, node: Node, policy: bool) -> None:
         super().__init__(node)
@@ -52,10 +55,10 @@ class AttackedNode(PolicedNode):
         ipip: bool = False,
         tunnels: bool = False,
     ) -> None:
-        """Program what a node has.
+        """Program the rules and IP sets of a node that has four workloads.
 
-        `spoofing`, `vxlan` and `ipip` say what workloads are allowed. With `tunnels`, the fleet uses VXLAN on an
-        unusual port, and the pools have natOutgoing.
+        `documents` are its policy; a node without policy ignores them. `spoofing`, `vxlan` and `ipip` say what
+        workloads are allowed. With `tunnels`, the fleet uses VXLAN on the port PORT, and the pools have natOutgoing.
         """
         given: dict[str, t.Any] = {}
         if tunnels:
@@ -83,7 +86,10 @@ KINDS = ("nft", "nft, policy", "legacy", "legacy, policy")
 
 
 def attacked_node(kind: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[AttackedNode]:
-    """Yield a node of one of KINDS; `folder` is the test's own."""
+    """Yield a node of one of KINDS, and remove it at the end; `folder` is the test's own.
+
+    Raise AssertionError if iptables is not installed.
+    """
     backend, _comma, policy = kind.partition(", ")
     iptables_backend.choose(backend, folder, monkeypatch)
     with host_under_test(folder, HostKernel) as kernel:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A node in a network namespace whose devices are attacked, and the frames that attack it.
 
-It has no firewall: what is refused here, the devices' own settings refuse. The node has eth0 (10.10.1.11) on a wire to
-the namespace `wire`, and the workloads web and app.
+The node has no firewall, so that the devices' own settings have to drop the frames. It has eth0 (10.10.1.11) on a wire
+to the namespace `wire`, and the workloads web and app.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HOST_MAC = "ee:ee:ee:ee:ee:ee"
 PORT = 4242
 ROUTER = "fe80::bad"
 _TRUSTING = {
-    # What a host's administrator may have set, and what kernels begin with: the worst of both.
+    # For each setting the less safe value of two: an administrator's, and the kernel's default.
     "net/ipv4/conf/all/rp_filter": "0",
     "net/ipv4/conf/default/rp_filter": "0",
     "net/ipv4/conf/all/accept_source_route": "1",
@@ -87,17 +87,24 @@ class Host:
     def inside(self, name: str) -> LinuxKernel:
         return self.kernel.inside(name)
 
-    # ---- what is made
+    # ---- the node's state, and a device for comparison
 
     def apply(self, wanted: NodeState) -> list[str]:
-        """Bring the node to a state, and return the lines of what was done. Nothing differs afterwards."""
+        """Bring the node to a state, and return the lines of the changes.
+
+        Raise AssertionError if a plan finds differences afterwards, and ApplyError if the kernel refuses a change.
+        """
         plan = plan_node(self.kernel, wanted)
         apply_node(self.kernel, plan)
         assert [change.line() for change in plan_node(self.kernel, wanted).changes] == []
         return [change.line() for change in plan.changes]
 
     def make(self, how: str, wanted: NodeState) -> None:
-        """Make the node's workloads by `plan`, as a run does, or one by one by `attach`, as CNI does."""
+        """Bring the node to a state.
+
+        If `how` is "attach", its workloads are attached one by one first, as CNI does; otherwise a run makes them.
+        Raise what `apply` raises.
+        """
         if how == "attach":
             self.apply(dataclasses.replace(wanted, workloads=(), routes=(), sysctls=wanted.sysctls[:1]))
             for one in wanted.workloads:
@@ -105,16 +112,19 @@ class Host:
         self.apply(wanted)
 
     def control(self) -> str:
-        """Make a pair of devices that nobody closed, whose other end is `ctl1` in namespace `wire`."""
+        """Create a device with the kernel's default settings, and return its name.
+
+        Its other end is `ctl1` in the namespace `wire`.
+        """
         self.kernel.link_add(NewLink("ctl0", "veth", peer_name="ctl1", peer_netns="wire"))
         self.kernel.link_set("ctl0", up=True)
         self.inside("wire").link_set("ctl1", up=True)
         return "ctl0"
 
-    # ---- what there is
+    # ---- routes, addresses and neighbours in the kernel
 
     def taken(self, device: str) -> list[str]:
-        """Return the IPv6 addresses and routes, except link-local ones, that advertisements have added to a device."""
+        """Return lines of `ip`: the device's IPv6 routes from advertisements, and all its global IPv6 addresses."""
         done = self.kernel.run(["ip", "-6", "route", "show", "table", "all", "dev", device])
         routes = [line for line in done.output.splitlines() if " expires " in line or " proto ra " in line]
         done = self.kernel.run(["ip", "-6", "-oneline", "address", "show", "dev", device, "scope", "global"])
@@ -129,7 +139,7 @@ class Host:
     # ---- packets
 
     def sends(self, namespace: str, device: str, *frames: bytes) -> None:
-        """Put frames on a device in one of the namespaces, as root there does."""
+        """Send frames by a device in one of the namespaces, as root there does."""
         sender = self.inside(namespace)._there(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
         with sender:
             sender.bind((device, 0))
@@ -137,7 +147,10 @@ class Host:
                 sender.send(frame)
 
     def listens(self, namespace: t.Optional[str] = None, port: int = PORT) -> socket.socket:
-        """Return a UDP socket of the host, or of one of the namespaces."""
+        """Return an IPv4 UDP socket, bound to `port`, of the host or of one of the namespaces.
+
+        Its timeout is 1 second, and `Host.close` closes it.
+        """
         kernel = self.kernel if namespace is None else self.inside(namespace)
         made = kernel._there(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self._sockets.enter_context(made)
@@ -147,7 +160,7 @@ class Host:
 
 
 def until(holds: t.Callable[[], t.Any], seconds: float = 5.0) -> bool:
-    """Wait for it; return whether it came."""
+    """Wait up to `seconds` until `holds` returns something true; return whether it did."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -157,7 +170,10 @@ def until(holds: t.Callable[[], t.Any], seconds: float = 5.0) -> bool:
 
 
 def received(listener: socket.socket) -> set[str]:
-    """Return the sources of what came, up to a packet whose payload is `last`."""
+    """Return the source addresses of the packets received before the first one with the payload `last`.
+
+    Raise TimeoutError if the socket's timeout passes without a packet.
+    """
     found = set()
     while True:
         data, (source, _port) = listener.recvfrom(2048)
@@ -179,7 +195,7 @@ def ethernet(payload: bytes, to: str = HOST_MAC, source: str = "02:00:00:00:00:6
 
 
 def udp(source: str, destination: str, payload: bytes = b"forged", port: int = PORT, options: bytes = b"") -> bytes:
-    """Return a packet without a UDP checksum, which IPv4 allows."""
+    """Return an IPv4 packet with a UDP datagram from port 4000, without a UDP checksum, which IPv4 allows."""
     ends = ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
     body = struct.pack("!HHHH", 4000, port, 8 + len(payload), 0) + payload
     return ipv4(ends, socket.IPPROTO_UDP, body, options)
@@ -206,9 +222,9 @@ def arp(operation: int, sender: str, target: str, source: str = "02:00:00:00:00:
 
 
 def router_advertisement(source: str = ROUTER) -> bytes:
-    """Return a Router Advertisement.
+    """Return an IPv6 packet with a Router Advertisement to all nodes.
 
-    It offers a default route, a more specific route, a prefix for addresses and an MTU of 1280.
+    It offers a default route, a more specific route, a prefix for addresses and an MTU of 1280 bytes.
     """
     prefix = ipaddress.ip_address("2001:db8:bad::").packed
     specific = ipaddress.ip_address("2001:db8:5ec::").packed

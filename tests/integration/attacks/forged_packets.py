@@ -22,7 +22,10 @@ def checksum(data: bytes) -> int:
 
 
 def ip(source: str, destination: str, protocol: int, body: bytes, fragment: int = 0, hops: int = 64) -> bytes:
-    """Return an IP packet. `fragment` is the field of IPv4's header: flags and offset."""
+    """Return an IP packet of the version of `source`.
+
+    `fragment` is the field of IPv4's header with flags and offset; IPv6 ignores it. `hops` is TTL or hop limit.
+    """
     ends = b"".join(ipaddress.ip_address(one).packed for one in (source, destination))
     if ":" in source:
         return struct.pack("!IHBB", 6 << 28, len(body), protocol, hops) + ends + body
@@ -39,7 +42,10 @@ def udp(source: str, destination: str, source_port: int, port: int, payload: byt
 
 
 def icmpv6(source: str, destination: str, kind: int, body: bytes) -> bytes:
-    """Return a whole IPv6 packet with an ICMPv6 message, with the hop limit that neighbour discovery asks for."""
+    """Return an IPv6 packet with an ICMPv6 message of type `kind`, with the hop limit 255 of neighbour discovery.
+
+    `body` is the message without its first four bytes (type, code 0, checksum).
+    """
     ends = b"".join(ipaddress.ip_address(one).packed for one in (source, destination))
     message = struct.pack("!BBH", kind, 0, 0) + body
     proper = checksum(ends + struct.pack("!II", len(message), ICMPV6) + message)
@@ -47,7 +53,11 @@ def icmpv6(source: str, destination: str, kind: int, body: bytes) -> bytes:
 
 
 def solicitation(source: str, target: str, mac: bytes) -> bytes:
-    """Return a neighbour solicitation, sent to the target itself. An unspecified source gives no MAC away."""
+    """Return an IPv6 packet with a neighbour solicitation for `target`.
+
+    It goes to the target itself, with `mac` as the sender's. With the source "::" it goes to the target's multicast
+    group, without a MAC address.
+    """
     wanted = ipaddress.ip_address(target).packed
     option = b"" if source == "::" else b"\1\1" + mac
     destination = str(ipaddress.IPv6Address(b"\xff\2" + b"\0" * 9 + b"\1\xff" + wanted[13:]))
@@ -60,5 +70,5 @@ def ethernet(packet: bytes, source: str = "02:00:00:00:00:aa", destination: str 
 
 
 def vxlan(frame: bytes, vni: int) -> bytes:
-    """Return what a VXLAN datagram has in it."""
+    """Return the payload of a VXLAN datagram: the VXLAN header and the Ethernet frame."""
     return struct.pack("!II", 0x08000000, vni << 8) + frame

@@ -15,6 +15,8 @@ import sys
 import typing as t
 
 import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import engine_start
 
 from tests.integration.ansible_playbook import BIN, ROOT
 
@@ -23,21 +25,31 @@ Answer = t.Union[str, t.Mapping[str, t.Any]]
 _FORGER = """\
 #!{python}
 import json, os, re, sys
-module = re.search(r"(?:AnsiballZ_)?(\\w+)\\.py$", sys.argv[1]).group(1)
+head = ""
+if sys.argv[1] == "-I":  # the start of a module by the installed engine
+    sys.stdin.read()
+    if not {engine}:
+        sys.exit({absent})
+    module, head = sys.argv[-1], {head!r}
+else:
+    module = re.search(r"(?:AnsiballZ_)?(\\w+)\\.py$", sys.argv[1]).group(1)
 if module.startswith("async_"):  # runs the module, or reads its answer
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 with open({answers!r}) as stream:
     answers = json.load(stream)
 answer = answers.get(module, answers["*"])
-print(json.dumps({{"changed": False, **answer}}) if isinstance(answer, dict) else answer)
+print(head + (json.dumps({{"changed": False, **answer}}) if isinstance(answer, dict) else answer))
 """
 
 
 class Fleet:
-    """An inventory of two nodes: root on n1 controls its answers, n2 is honest."""
+    """An inventory of two nodes: root on n1 controls its answers, n2 is honest.
 
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
+    With `engine`, nodes answer as engines do that they have installed, otherwise as modules of Ansible's archive.
+    """
+
+    def __init__(self, folder: pathlib.Path, engine: bool = False) -> None:
+        self.folder, self.engine = folder, engine
         self.inventory = folder / "inventory" / "hosts.yml"
         self.inventory.parent.mkdir()
         (folder / "default.cfg").touch()
@@ -63,14 +75,22 @@ class Fleet:
 
     def _forger(self, name: str) -> str:
         path = self.folder / f"python-{name}"
-        path.write_text(_FORGER.format(python=sys.executable, answers=str(self.folder / f"answers-{name}.json")))
+        path.write_text(
+            _FORGER.format(
+                python=sys.executable,
+                answers=str(self.folder / f"answers-{name}.json"),
+                engine=self.engine,
+                absent=engine_start.ABSENT,
+                head=f"\n{engine_module.STARTED}\n{engine_module.ANSWER}",
+            )
+        )
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         return str(path)
 
     def answers(self, answer: Answer, host: str = "n1", **by_module: Answer) -> None:
         """Set the answers of `host`: those of `by_module` to these modules, and `answer` to all others.
 
-        A text is what the module prints in place of JSON.
+        A mapping is the answer, with `changed` False if it has none. A text is what the module prints in place of JSON.
         """
         (self.folder / f"answers-{host}.json").write_text(json.dumps({"*": answer, **by_module}))
 
@@ -90,13 +110,19 @@ class Fleet:
         )  # fmt: skip
 
     def play(self, *tasks: t.Mapping[str, t.Any], gather: bool = False, more: t.Sequence[t.Any] = ()) -> str:
-        """Return the output of a play with these tasks, as one line; `more` are the plays after it."""
+        """Run a play with these tasks on both nodes, and then the plays `more`; return stdout and stderr as one line.
+
+        The run need not succeed. Raise subprocess.TimeoutExpired after 300 seconds.
+        """
         first = {"hosts": "calico_nodes", "gather_facts": gather, "tasks": list(tasks)}
         path = self.folder / "play.yml"
         path.write_text(json.dumps([first, *more]))
         return re.sub(r"\s+", " ", self.printed(path))
 
     def printed(self, playbook: pathlib.Path, *words: str) -> str:
-        """Return all that ansible-playbook prints, as it is."""
+        """Run ansible-playbook with these further words; return its stdout and then its stderr, unchanged.
+
+        The run need not succeed. Raise subprocess.TimeoutExpired after 300 seconds.
+        """
         done = self.run("ansible-playbook", playbook, *words)
         return done.stdout + done.stderr

@@ -22,7 +22,7 @@ Data = dict[str, t.Any]
 
 
 def endpoint(node: str, address: str, name: str = "web", **labels: str) -> Endpoint:
-    """Return a workload that an agent attached."""
+    """Return the WorkloadEndpoint `default/<name>` of `node`, as an agent reports a workload that it has attached."""
     return Endpoint(
         "WorkloadEndpoint",
         f"default/{name}",
@@ -37,7 +37,7 @@ def endpoint(node: str, address: str, name: str = "web", **labels: str) -> Endpo
 
 
 def remote_endpoints_info(node: str, *endpoints: Endpoint) -> Data:
-    """Return a node's answer about its workloads."""
+    """Return an honest answer of the module remote_endpoints_info: the node's workloads are `endpoints`."""
     known = {"node9": {"collected": "2026-11-22T06:00:00Z", "endpoints": 1, "digest": "0" * 16}}
     return {
         "changed": False,
@@ -49,7 +49,11 @@ def remote_endpoints_info(node: str, *endpoints: Endpoint) -> Data:
 
 
 def node_info(state: t.Optional[NodeState], *allocated: str, opened: t.Sequence[str] = ()) -> Data:
-    """Return a node's answer about itself before a run."""
+    """Return an honest answer of the module node_info. The node has no stored state if `state` is None.
+
+    `allocated` are the addresses in its journal, all given to podman.1. `opened` are the CIDRs of the blocks that its
+    agent opened for addresses.
+    """
     return {
         "changed": False,
         "state": None if state is None else json.loads(json.dumps(state.to_dict())),
@@ -65,7 +69,7 @@ def node_info(state: t.Optional[NodeState], *allocated: str, opened: t.Sequence[
 
 
 def plan() -> Data:
-    """Return an answer of the module node."""
+    """Return an honest answer of the module node, with changes of two kinds."""
     change = {"kind": "route", "action": "+", "subject": "10.244.7.0/26", "before": None, "after": "x", "by": "node"}
     return {
         "changed": True,
@@ -82,7 +86,7 @@ def plan() -> Data:
 
 
 def convergence() -> Data:
-    """Return an answer of convergence_info, as its action passes it on."""
+    """Return an honest answer of the module convergence_info, as its action passes it on."""
     return {
         "changed": False,
         "converged": True,
@@ -93,8 +97,14 @@ def convergence() -> Data:
     }
 
 
+def settled() -> Data:
+    """Return the answer of the module node on a host that it did not change and found converged."""
+    found = {"converged": True, "sessions": {"expected": 2, "established": 2}, "paths": 2, "sent": 6, "lost": 0}
+    return {"changed": False, "changes": [], "kept": [], "settled": {**found, "external_sessions": 1}}
+
+
 def probes() -> Data:
-    """Return an answer of probe."""
+    """Return an honest answer of the module probe."""
     target = {"name": "node1", "address": "10.244.1.0", "size": 84, "sent": 30, "received": 30, "lost": 0}
     times = {"rtt_min": 0.2, "rtt_max": 0.8, "longest_gap": 1.5, "reason": "", "silent": 0.0}
     watch = {"running": False, "complete": True, "reason": "", "seconds": 9.0, "interval": 50.0, "resolution": 51.0}
@@ -102,7 +112,7 @@ def probes() -> Data:
 
 
 def status(node: str) -> Data:
-    """Return an answer of node_status_info."""
+    """Return an honest answer of the module node_status_info on `node`."""
     session = {"name": "Mesh", "node": "node1", "address": "10.10.1.11", "established": True, "state": "Established"}
     return {
         "changed": False,
@@ -134,18 +144,17 @@ def status(node: str) -> Data:
 
 
 def nested(levels: int) -> t.Any:
-    """Return a list inside a list, nested so many times."""
+    """Return an empty list inside `levels` lists."""
     found: t.Any = []
     for dummy in range(levels):
         found = [found]
     return found
 
 
-#: What root on a node writes where something else belongs: breaks of every protocol behind it, other types, too much.
-#: Each is called, so that no test changes it for another.
-HOSTILE: tuple[t.Callable[[], t.Any], ...] = tuple(
-    functools.partial(copy.copy, value)
-    for value in (
+#: Makers of values that root on a node puts in place of valid ones: commands of other programs, other types, and huge
+#: values. Each call returns a copy of its own, so that a test that changes one changes it for no other test.
+HOSTILE: tuple[t.Callable[[], t.Any], ...] = (
+    *(functools.partial(copy.deepcopy, value) for value in (
         None, True, False, 0, -1, 2**31, 2**64, 10**400, 0.5, -0.0, math.nan, math.inf, 1e308, "", " ", "x", "\n", "\0",
         "10.244.0.1\nsave -file /etc/cron.d/x", "10.244.0.1 nomatch", "10.244.0.1 timeout 1", "0.0.0.0", "0.0.0.0/0",
         "::", "::/0", "10.244.0.0/16", "10.244.1.0/26", "10.244.3.2", "10.10.1.11", "127.0.0.1", "::ffff:10.244.0.1",
@@ -153,13 +162,15 @@ HOSTILE: tuple[t.Callable[[], t.Any], ...] = tuple(
         "{{ lookup('pipe', 'id') }}", "\x1b]0;x\x07", "\u202e", "\ud800", "a" * 300, "a" * 100_000, "node1", "node2",
         "default/web", "all()", "HostEndpoint", "tcp", "flip", "IPIP", [], {}, [[]], [None], {"": ""}, {"a": {"a": {}}},
         ["10.244.0.1"], [1, "x"], {"node1": {}}, {"10.244.3.5": "x", "0.0.0.0/0": "y"}, list(range(5_000)),
-        dict.fromkeys(map(str, range(5_000)), 0), nested(90), nested(3_000),
-    )
+        dict.fromkeys(map(str, range(5_000)), 0),
+    )),
+    functools.partial(nested, 90),
+    functools.partial(nested, 3_000),
 )  # fmt: skip
 
 
 def _name(chance: random.Random) -> str:
-    """Return a text for the name of an entry."""
+    """Return a random key for a mapping: a text of HOSTILE without what follows its 40th character."""
     while True:
         text = chance.choice(HOSTILE)()
         if isinstance(text, str):
@@ -167,7 +178,7 @@ def _name(chance: random.Random) -> str:
 
 
 def tampered(answer: t.Mapping[str, t.Any], chance: random.Random) -> Data:
-    """Return the answer with one to four changes that root on a node can make."""
+    """Return a copy of the answer with one, two or four random changes: values removed, renamed, added or replaced."""
     found = json.loads(json.dumps(answer))
     for dummy in range(chance.choice((1, 1, 1, 2, 4))):
         _change(found, chance)
@@ -199,9 +210,10 @@ def _change(found: t.Any, chance: random.Random) -> None:
 
 
 def lying(answer: t.Mapping[str, t.Any], others: t.Sequence[str], pool: str, chance: random.Random) -> Data:
-    """Return an answer of node_info with valid types and false content.
+    """Return a copy of `answer`, one of node_info with a stored state, with up to three random lies of valid types.
 
-    `others` are blocks of other nodes, all in 10.244.0.0/16 of `pool`.
+    `others` are CIDRs of other nodes' blocks, all in 10.244.0.0/16, the range of the pool `pool`. No lie
+    follows the one that there is no state.
     """
     found = t.cast(Data, json.loads(json.dumps(answer)))
     state, ipam = found["state"], found["state"]["ipam"]

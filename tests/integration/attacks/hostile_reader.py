@@ -1,12 +1,13 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A member of group `calico` at his worst: one way of it without an end, on as many connections as he can keep.
+"""A member of the group `calico` who floods the agent's API without end, on 32 connections.
 
     python3 hostile_reader.py SOCKET WAY...
 
-The tests and bench/hostile_reader.py execute it as such a user; it needs the standard library alone. It never waits:
-what the agent does not take or answer at once is tried again at once.
+Each connection attacks in one of the ways given, which are keys of SAID. The tests and bench/hostile_reader.py execute
+this program as such a user; it needs only the standard library. It never waits: a read or write that the agent does not
+accept at once is retried at once.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ def request(method: str, **params: t.Any) -> bytes:
 
 
 def longest_selector(length: int = 4096) -> str:
-    """Return a selector of as many tests of labels as fit. None of them decides."""
+    """Return a selector of as many pairs `!has(a)&&has(a)` as fit into `length` characters.
+
+    For a workload without the label `a`, no test decides the result before the last one, so the agent evaluates them
+    all.
+    """
     return "||".join(["!has(a)&&has(a)"] * ((length + 2) // 17))
 
 
 _NUMBERS = itertools.count()
 
-#: {way: (what is said again and again, whether answers are read)}
+#: {way: (function that returns the bytes to send next, whether answers are read)}
 SAID: dict[str, tuple[t.Callable[[], bytes], bool]] = {
     "selectors": (lambda: request("workload.list", selector=longest_selector()), True),
     "large selectors": (lambda: request("workload.list", selector="has(a)||" * 130_000 + "has(a)"), True),
@@ -53,7 +58,7 @@ SAID: dict[str, tuple[t.Callable[[], bytes], bool]] = {
 
 
 class Attacker:
-    """An attacker that opens one connection after the other."""
+    """An attacker with one connection at a time, which it opens again whenever it is closed."""
 
     def __init__(self, path: str, way: str) -> None:
         self._path = path

@@ -15,11 +15,12 @@ import typing as t
 from tests.integration.agent.daemon_under_test import Daemon, daemon_under_test
 from tests.integration.host_under_test import HOST
 
-GROUP = "nogroup"  # whose members read; every Debian has it
+GROUP = "nogroup"  # its members may use the agent's methods that read; every Debian has this group
 GID = 65534
 MEMBER, OTHER_MEMBER, STRANGER = 61001, 61002, 61003  # uids, and gids of the same number
 
-# What says one thing after the other on a connection for each, and prints what is answered.
+# The program of `say`: sends each text of a JSON list on a connection of its own, and prints the list of the answers,
+# with the system's error message in place of an answer if the connection fails.
 SAY = """\
 import json, socket, sys
 heard = []
@@ -47,7 +48,7 @@ json.dump(heard, sys.stdout)
 
 @contextlib.contextmanager
 def daemon_with_readers(engine: pathlib.Path, folder: pathlib.Path, **settings: t.Any) -> t.Iterator[Daemon]:
-    """Yield a running agent.
+    """Yield a running agent in sync, whose readers are the members of GROUP; stop it at the end.
 
     All users can enter the folder of its socket, as they can /run/calico.
     """
@@ -61,9 +62,10 @@ def daemon_with_readers(engine: pathlib.Path, folder: pathlib.Path, **settings: 
 def start(
     daemon: Daemon, uid: int, groups: t.Sequence[int], source: str, *arguments: str, **more: t.Any
 ) -> subprocess.Popen[bytes]:
-    """Start a Python program as a user on the daemon's host, in the folder of the socket.
+    """Start the Python program `source` as a user on the daemon's host, and return its process with pipes.
 
-    `agent.sock` leads there even if the user cannot enter the folders above.
+    Its working directory is the folder of the socket, so that `agent.sock` works even if the user cannot enter the
+    folders above. Its group has the number `uid`, and `more` are arguments of Popen.
     """
     supplementary = f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups"
     who = ["setpriv", f"--reuid={uid}", f"--regid={uid}", supplementary]
@@ -81,7 +83,10 @@ def say(daemon: Daemon, uid: int, *said: str, groups: t.Sequence[int] = (GID,)) 
 
 
 def ask(daemon: Daemon, uid: int, method: str, groups: t.Sequence[int] = (GID,), **params: t.Any) -> dict[str, t.Any]:
-    """Return the result or the error of the agent's answer."""
+    """Send one request as the user `uid`; return the result of the agent's answer, or its error as a dictionary.
+
+    Raise ValueError if the user cannot connect, or the answer is empty.
+    """
     (heard,) = say(daemon, uid, json.dumps({"id": 1, "method": method, "params": params}), groups=groups)
     answer = json.loads(heard)
     return t.cast("dict[str, t.Any]", answer.get("result", answer.get("error")))

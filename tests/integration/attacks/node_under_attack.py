@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An agent as on nodes, called by the shim, and a user whose symbolic link is used as a namespace's path."""
+"""An agent as on nodes, called by the shim, and a user's symbolic link that is passed as a namespace's path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ELSEWHERE = "does not lead to the network namespace that it was attached to"
 
 
 class Node:
-    """A running agent, and a user's folder with a symbolic link that a runtime takes for a namespace's path."""
+    """A running agent, and a user's folder `home` with a symbolic link that a runtime passes as a namespace's path."""
 
     def __init__(self, daemon: Daemon) -> None:
         self.daemon = daemon
@@ -53,7 +53,10 @@ class Node:
         return self.shim.execute(environment, json.dumps(configuration).encode())
 
     def holds(self, name: str) -> tuple[list[str], list[str]]:
-        """Return (devices, addresses other than the kernel's own) of a namespace, as `ip` shows them."""
+        """Return (names of the Ethernet devices, their addresses without link-local IPv6 ones) of a namespace.
+
+        Both are sorted. The namespace is created if it is missing.
+        """
         command = ["nsenter", f"--net={self.path(name)}", "ip", "-json", "address"]
         shown = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         devices = sorted(link["ifname"] for link in shown if link.get("link_type") == "ether")
@@ -68,7 +71,10 @@ class Node:
         self.daemon.kernel.netns_delete(name)
 
     def repaired(self) -> dict[str, t.Any]:
-        """Return the agent's answer after two complete checks; the second one has nothing left to do."""
+        """Run two complete checks of the agent, and return the answer to the second one.
+
+        Raise AssertionError unless it has no changes and no problems, and is in sync.
+        """
         self.daemon.call("resync")
         counted = self.daemon.call("resync")
         assert (counted["changes"], counted["problems"], counted["in_sync"]) == ([], [], True)
@@ -78,13 +84,16 @@ class Node:
         return self.daemon.log.read_text().count(ELSEWHERE)
 
     def released(self, netns: t.Union[pathlib.Path, str], container: str = "c" * 64) -> None:
-        """Check that a DEL removes everything, wherever its path leads."""
+        """Run DEL, and raise AssertionError unless it succeeds and no device, record or address is left."""
         assert self.run("DEL", netns, container).nothing
         self.daemon.settled()
         assert (self.daemon.links, self.daemon.records, self.daemon.allocated()) == (set(), set(), {})
 
     def reset(self) -> None:
-        """Remove what the last test has left."""
+        """Start the agent if it has stopped, and remove all workloads, namespaces and files of the user.
+
+        A namespace that cannot be removed stays.
+        """
         if self.daemon.process is None or self.daemon.process.poll() is not None:
             self.daemon.start()
         for workload in self.daemon.call("workload.list")["workloads"]:
@@ -98,7 +107,7 @@ class Node:
 
 @contextlib.contextmanager
 def node_under_attack(folder: pathlib.Path) -> t.Iterator[Node]:
-    """Yield a running node with pools of both IP versions."""
+    """Yield a node with a running agent and pools of both IP versions; remove it at the end."""
     engine, home = folder / "engine", folder / "node"
     engine.mkdir()
     home.mkdir()

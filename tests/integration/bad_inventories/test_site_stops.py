@@ -26,7 +26,7 @@ def test_site_stops_before_it_changes_anything(case: Case, tmp_path: pathlib.Pat
     folder = tmp_path / "inventory"
     folder.mkdir()
     hosts_file = case.write(folder)
-    # Each "host" is this machine, by an interpreter that writes down what it was asked to run.
+    # Each "host" is this machine, with an interpreter that records which programs it was asked to run.
     seen = tmp_path / "seen"
     interpreter = tmp_path / "python"
     interpreter.write_text(f'#!/bin/sh\necho "$@" >> {seen}\nexec {sys.executable} "$@"\n')
@@ -37,7 +37,7 @@ def test_site_stops_before_it_changes_anything(case: Case, tmp_path: pathlib.Pat
     done = play("playbooks/site.yml", hosts_file, *options, environment={"ANSIBLE_PIPELINING": "0"}, timeout=60)
     assert done.returncode == 2, done.stdout + done.stderr
     printed = done.stdout + done.stderr
-    # Ansible breaks lines where it likes.
+    # Texts are compared without spaces, because Ansible wraps lines.
     assert "".join(case.expected(folder, origins=True).split()) in "".join(printed.split()), printed
     assert "Traceback" not in printed
     modules = set(re.findall(r"AnsiballZ_(\w+)\.py", seen.read_text()))

@@ -1,16 +1,17 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A compiled fleet of many nodes as real BIRDs, and their counts beside those of the simulation.
+"""A compiled fleet of many nodes as real BIRDs, and a comparison of their counts with the simulation's.
 
 Each node is a network namespace on one bridge, with the bird.cfg that a run writes or another one. A netlink socket in
-each namespace hears the routes that arrive, so that one process can watch hundreds.
+each namespace receives notifications of new routes, so that one process can watch hundreds of nodes.
 """
 
 from __future__ import annotations
 
 import ctypes
 import dataclasses
+import datetime
 import errno
 import os
 import pathlib
@@ -30,10 +31,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
+from .daemons import established_since, younger_sessions
 from .debian_bird import Build
 from .network import Namespace, wait_for
 
-#: Blocks that no node has: of a pool that no node may use.
+#: Blocks that no node has: they are in a pool that no node may use.
 FREE_BLOCKS = tuple(f"10.31.{number}.0/26" for number in range(31))
 BIRD_PROTOCOL, OURS = 12, 179
 CLONE_NEWNET = 0x40000000
@@ -49,9 +51,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def hosts(nodes: int, reflectors: int = 0, blocks: int = 1) -> list[Host]:
-    """Return the hosts of a fleet.
+    """Return the hosts of a fleet of `nodes` nodes and `reflectors` pure reflectors.
 
-    `reflectors` pure reflectors are added to the nodes. Each node has `blocks` blocks, all but one of them spare.
+    Each node has one workload and `blocks` blocks, all but one of them spare.
     """
     shared = {
         "calico_ip_pools": [
@@ -93,17 +95,20 @@ def ours(bird: Bird) -> str:
     return bird_config.render(dataclasses.asdict(bird))
 
 
-# --- what a kernel has ----------------------------------------------------------------------------------------------
+# --- routes in a kernel ---------------------------------------------------------------------------------------------
 
 
 def key(block: str) -> bytes:
-    """Return the key of a block: four bytes of the address, and one of the prefix length."""
+    """Return the key of an IPv4 block or address: four bytes of the address, and one of the prefix length."""
     address, dummy, length = block.partition("/")
     return socket.inet_aton(address) + bytes([int(length or 32)])
 
 
 def _netlink_inside(pid: int, groups: int) -> socket.socket:
-    """Return a netlink socket in the network namespace of process `pid`."""
+    """Return a non-blocking rtnetlink socket in the network namespace of process `pid`.
+
+    `groups` is the bit mask of the notifications that it receives. Raise OSError if the namespace cannot be entered.
+    """
     own = os.open("/proc/self/ns/net", os.O_RDONLY)
     other = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
@@ -121,7 +126,7 @@ def _netlink_inside(pid: int, groups: int) -> socket.socket:
 
 
 def _new_routes(data: bytes) -> t.Iterator[bytes]:
-    """Yield the keys of the routes that BIRD wrote."""
+    """Yield the keys (as of `key`) of the IPv4 routes that BIRD has added or replaced, from netlink messages."""
     offset = 0
     while offset + 16 <= len(data):
         length, kind = struct.unpack_from("=IH", data, offset)
@@ -136,7 +141,10 @@ def _new_routes(data: bytes) -> t.Iterator[bytes]:
 
 
 def _blackhole(kind: int, block: str) -> bytes:
-    """Return the request that adds or removes our route of a block."""
+    """Return the netlink request of the collection's blackhole route of a block.
+
+    `kind` is RTM_NEWROUTE to add it, RTM_DELROUTE to remove it.
+    """
     address = key(block)
     flags = NLM_F_REQUEST | (NLM_F_CREATE if kind == RTM_NEWROUTE else 0)
     route = struct.pack("=8BI", socket.AF_INET, address[4], 0, 0, RT_TABLE_MAIN, OURS, 0, RTN_BLACKHOLE, 0)
@@ -145,7 +153,7 @@ def _blackhole(kind: int, block: str) -> bytes:
 
 
 def _quiet_namespace(name: str) -> Namespace:
-    """Return a namespace without IPv6, since the announcements of 200 IPv6 devices fill the kernel's one queue."""
+    """Return a new namespace without IPv6, since the messages of 200 IPv6 devices would fill the kernel's one queue."""
     space = Namespace(name)
     space.sysctl({f"conf/{which}/disable_ipv6": "1" for which in ("all", "default")}, "ipv6")
     return space
@@ -157,14 +165,15 @@ def _quiet_namespace(name: str) -> Namespace:
 class Machine:
     """One node: a namespace on the bridge, and a daemon in it.
 
-    `routes` are the keys of the routes that BIRD wrote.
+    `routes` are the keys (see `key`) of the routes that BIRD has written, withdrawn ones included. `hear` adds to them,
+    and `stop` empties them.
     """
 
     def __init__(self, name: str, bird: Bird, build: Build, folder: pathlib.Path) -> None:
         self.name, self.bird, self.blocks = name, bird, bird.blocks
         self.space = _quiet_namespace(f"fleet-{name}")
         self.routes: set[bytes] = set()
-        self.text = ""  # of bird.cfg
+        self.text = ""  # the content of bird.cfg
         self.socket = _netlink_inside(self.space.pid, RTMGRP_IPV4_ROUTE)
         self._requests = _netlink_inside(self.space.pid, 0)
         self._process: t.Optional[subprocess.Popen[bytes]] = None
@@ -173,10 +182,10 @@ class Machine:
         self._queue = self._dropped()
 
     def connect(self, bridge: Namespace, index: int, macs: t.Mapping[str, str]) -> None:
-        """Connect the node to the bridge.
+        """Connect the node to the bridge, and add the blackhole routes of its blocks.
 
-        `macs` holds the MACs of all addresses. Entries of peers are permanent, because all namespaces of a kernel share
-        one table of 1,024 others.
+        The bridge's port is `p<index>`. `macs` maps all nodes' addresses to their MACs. Neighbour entries of peers are
+        permanent, because all namespaces of a kernel share one table of 1,024 other entries.
         """
         prefix, mac = self.bird.subnet.partition("/")[2], macs[self.bird.address]
         bridge.ip(
@@ -192,7 +201,7 @@ class Machine:
         self.know(macs)
 
     def know(self, macs: t.Mapping[str, str]) -> None:
-        """Write permanent neighbour entries of all peers."""
+        """Write permanent neighbour entries of all peers; raise KeyError if `macs` lacks a peer's address."""
         addresses = [peer.address for peer in self.bird.peers]
         self.space.ip(*(f"neighbor replace {one} lladdr {macs[one]} dev eth0 nud permanent" for one in addresses))
 
@@ -206,7 +215,7 @@ class Machine:
             self._process = subprocess.Popen(words, stdout=log, stderr=log)
 
     def stop(self) -> None:
-        """Stop the daemon and remove its traces."""
+        """Kill the daemon, remove its routes from the kernel, empty `routes`, and let `dropped` count from 0."""
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -222,9 +231,9 @@ class Machine:
         self._requests.send(_blackhole(RTM_DELROUTE, block))
 
     def hear(self) -> None:
-        """Read the kernel's notifications.
+        """Read the kernel's notifications that have arrived, and add BIRD's new routes to `routes`.
 
-        If some were lost (ENOBUFS), read all routes instead.
+        If some notifications were lost (ENOBUFS), add all of BIRD's routes in the kernel. Do not wait.
         """
         try:
             while True:
@@ -239,7 +248,10 @@ class Machine:
             pass
 
     def resident(self) -> int:
-        """Return the resident memory in KiB."""
+        """Return the daemon's resident memory in KiB.
+
+        Raise AssertionError if it was never started, FileNotFoundError or StopIteration if it has ended.
+        """
         assert self._process
         status = pathlib.Path(f"/proc/{self._process.pid}/status").read_text()
         return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
@@ -247,7 +259,7 @@ class Machine:
     def processor(self) -> float:
         """Return the seconds of processor time of the daemon.
 
-        Raise FileNotFoundError if the kernel does not count them.
+        Raise FileNotFoundError if the kernel does not count them, AssertionError if the daemon was never started.
         """
         assert self._process
         return int(pathlib.Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]) / 1e9
@@ -259,7 +271,8 @@ class Machine:
     def counted(self) -> dict[str, tuple[int, int, int, int]]:
         """Return the counts of the sessions that are up.
 
-        The shape is {session: (routes imported, routes exported, announcements received, announcements sent)}.
+        The shape is {session: (routes imported, routes exported, announcements received, announcements sent)}. Raise
+        subprocess.CalledProcessError if the daemon does not answer, AssertionError if a session's counts are missing.
         """
         found = {}
         for part in re.split(r"\n(?=\S)", self.birdc("show", "protocols", "all")):
@@ -273,19 +286,22 @@ class Machine:
             found[words[0]] = (int(routes[1]), int(routes[2]), int(received[1]), int(sent[1]))
         return found
 
-    def sessions_since(self) -> dict[str, str]:
-        """Return {session: time of its establishment}."""
-        rows = (line.split() for line in self.birdc("show", "protocols").splitlines())
-        return {row[0]: " ".join(row[4:6]) for row in rows if "BGP" in row[1:2] and "Established" in row}
+    def sessions_since(self) -> dict[str, datetime.datetime]:
+        """Return {session: time of its establishment} of the Established BGP sessions; see `established_since`.
+
+        Raise subprocess.CalledProcessError if the daemon does not answer.
+        """
+        return established_since(self.birdc("show", "protocols"))
 
     def dropped(self) -> int:
-        """Return the number of connections since the start that did not fit into a queue."""
+        """Return the number of TCP connections that the listen queues have dropped since the last `stop`."""
         return self._dropped() - self._queue
 
     def _dropped(self) -> int:
         text = pathlib.Path(f"/proc/{self.space.pid}/net/netstat").read_text().splitlines()
         names, values = (line.split() for line in text if line.startswith("TcpExt:"))
-        return int(dict(zip(names, values))["ListenDrops"])  # ListenOverflows are among them
+        # The kernel counts a connection that it counts in ListenOverflows in ListenDrops as well.
+        return int(dict(zip(names, values))["ListenDrops"])
 
     def close(self) -> None:
         if self._process and self._process.poll() is None:
@@ -297,7 +313,7 @@ class Machine:
 
 
 class BirdFleet:
-    """All nodes of a fleet."""
+    """All nodes of a fleet as machines on one bridge; their daemons are not started at first."""
 
     def __init__(self, wanted: t.Mapping[str, Bird], build: Build, folder: pathlib.Path) -> None:
         self._build, self._folder = build, folder
@@ -329,7 +345,10 @@ class BirdFleet:
         return [machine for machine in self.machines if machine.bird.workload_node]
 
     def start(self, written: t.Callable[[Bird], str] = ours) -> float:
-        """Start all daemons; return the seconds until all kernels have all other nodes' blocks."""
+        """Start all daemons; return the seconds until all nodes' kernels have all other nodes' blocks.
+
+        `written` returns a node's bird.cfg. Raise TimeoutError after 120 seconds.
+        """
         for machine in self.machines:
             machine.write(written(machine.bird))
         blocks = {key(block) for machine in self.machines for block in machine.blocks}
@@ -340,7 +359,10 @@ class BirdFleet:
         return time.monotonic() - began
 
     def announce(self, block: str) -> float:
-        """Announce a new block of the first node; return the seconds until it is in the kernels of all others."""
+        """Announce a new block of the first node; return the seconds until it is in the kernels of all others.
+
+        Raise TimeoutError after 30 seconds.
+        """
         first, *others = self.nodes()
         began = time.monotonic()
         first.announce(block)
@@ -348,14 +370,19 @@ class BirdFleet:
         return time.monotonic() - began
 
     def settle(self) -> None:
-        """Wait until all sessions are up, including those without routes."""
+        """Wait until all sessions are up, including those without routes.
+
+        Raise AssertionError after 60 seconds for one machine.
+        """
         for machine in self.machines:
             wait_for(f"sessions of {machine.name}", lambda m=machine: len(m.counted()) == len(m.bird.peers), 60)
 
     def join(self, wanted: t.Mapping[str, Bird]) -> tuple[list[str], list[str]]:
         """Add the new nodes in `wanted` as a run of site.yml would, and reconfigure daemons whose bird.cfg changes.
 
-        Return the names of reconfigured nodes that existed before, and of sessions that have restarted.
+        Return the names of the reconfigured nodes, and "node: session" for each session of a node that existed before
+        if it has restarted. Raise KeyError if `wanted` lacks an existing node, TimeoutError if routes to the new blocks
+        are missing after 30 seconds, and AssertionError if sessions of a machine are down after 60 seconds.
         """
         before = {machine.name: machine.sessions_since() for machine in self.machines}
         added = [name for name in wanted if name not in before]
@@ -376,12 +403,11 @@ class BirdFleet:
         blocks = {key(block) for name in added for block in wanted[name].blocks}
         self._until(self.nodes(), lambda m: m.name in added or blocks <= m.routes, 30)
         self.settle()
-        young = [
-            f"{machine.name}: {session}"
-            for machine in self.machines
-            for session, since in machine.sessions_since().items()
-            if before.get(machine.name, {}).get(session, since) != since
-        ]
+        young = []
+        for machine in self.machines:
+            now = machine.sessions_since()
+            kept = {session: since for session, since in before.get(machine.name, {}).items() if session in now}
+            young += [f"{machine.name}: {session}" for session in younger_sessions(kept, now)]
         return rewritten, young
 
     def stop(self) -> None:
@@ -414,7 +440,7 @@ class BirdFleet:
             selector.close()
 
 
-# --- beside the simulation ------------------------------------------------------------------------------------------
+# --- comparison with the simulation ---------------------------------------------------------------------------------
 
 
 def _differing(fleet: BirdFleet, simulated: Simulation) -> list[str]:
@@ -424,16 +450,18 @@ def _differing(fleet: BirdFleet, simulated: Simulation) -> list[str]:
         counted = machine.counted().values()
         imported, exported = sum(one[0] for one in counted), sum(one[1] for one in counted)
         received = sum(one[2] for one in counted)
-        # A node that learned a block from another reflector first announced it twice.
+        # A BIRD may receive more announcements than simulated: in some orders of arrival at the reflectors, a block is
+        # announced twice on one session.
         if (len(counted), imported, exported) != (load.sessions, load.paths, load.sent) or received < load.received:
             found.append(f"{machine.name}: {len(counted)} {imported} {exported} {received}, simulated {load}")
     return found
 
 
 def differing(fleet: BirdFleet, simulated: Simulation, seconds: float = 15) -> list[str]:
-    """Return where BIRD's counts differ from the simulation's.
+    """Return a line for each machine whose BIRD's counts differ from the simulation's; [] if all agree.
 
-    Wait up to `seconds`, since the second reflector may still be sending when every kernel is complete.
+    Counts are sessions, routes imported and exported, and announcements received, which may be more than simulated.
+    Wait up to `seconds` for [], since the second reflector may still be sending when every kernel is complete.
     """
     ends = time.monotonic() + seconds
     while (found := _differing(fleet, simulated)) and time.monotonic() < ends:

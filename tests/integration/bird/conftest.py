@@ -24,7 +24,7 @@ from .network import Network, Node
 
 @pytest.fixture(scope="session", params=["bookworm", "trixie"])
 def build(request: pytest.FixtureRequest) -> Build:
-    """Return each BIRD that hosts may run; a test that needs other releases parametrizes this indirectly."""
+    """The BIRD of each release that hosts may run; a test for other releases parametrizes this indirectly."""
     return debian_bird(request.param)
 
 
@@ -38,7 +38,7 @@ def network() -> t.Iterator[Network]:
 
 @pytest.fixture
 def fleet(build: Build, network: Network, tmp_path: pathlib.Path) -> t.Iterator[Fleet]:
-    """Yield the network's daemons, not started; stop them at the end."""
+    """The network's daemons, not started; after the test they are stopped, and their routes removed."""
     fleet = Fleet(build, tmp_path, network.nodes)
     yield fleet
     fleet.stop()
@@ -49,7 +49,7 @@ def fleet(build: Build, network: Network, tmp_path: pathlib.Path) -> t.Iterator[
 
 @pytest.fixture(scope="module")
 def router_of_another_make(network: Network) -> Network:
-    """Return the network, whose router will be FRR or GoBGP."""
+    """The network without the router's own routes to blocks, because its router will be FRR or GoBGP."""
     leave_blocks_to_bgp(network)
     return network
 
@@ -61,7 +61,10 @@ def interop(router_of_another_make: Network, fleet: Fleet) -> Interop:
 
 @pytest.fixture
 def streams(network: Network) -> t.Callable[..., Streams]:
-    """Return a function that makes datagrams between the workloads of all nodes, or of `nodes`, both ways."""
+    """A function that returns Streams of one IP version between the workloads of all nodes, or of `nodes`, both ways.
+
+    `size` is that of the packets in bytes, `rate` the number of packets a second from each workload to each other one.
+    """
 
     def make(nodes: t.Optional[t.Sequence[Node]] = None, size: int = 64, rate: int = 500, family: int = 4) -> Streams:
         chosen = network.nodes if nodes is None else nodes

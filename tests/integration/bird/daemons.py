@@ -1,12 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One BIRD in one node's namespace, with the role's own bird.cfg."""
+"""BIRDs in nodes' namespaces, with the role's own bird.cfg."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import pathlib
+import re
 import subprocess
 import typing as t
 
@@ -53,6 +55,25 @@ def mesh(nodes: t.Sequence[Node], *pools: BirdPool, **fields: t.Any) -> dict[str
     }
 
 
+def established_since(shown: str) -> dict[str, datetime.datetime]:
+    """Return {session: time of its establishment} of the Established BGP sessions in BIRD's answer `show protocols`.
+
+    Times are in whole seconds. BIRD computes them anew for each answer, so two answers about one session may differ by
+    a second. Raise ValueError for a BIRD with another `timeformat protocol` than `iso long`.
+    """
+    lines = re.findall(r"^(\S+) +BGP +\S+ +up +(\S+ \S+) +Established", shown, re.MULTILINE)
+    return {name: datetime.datetime.fromisoformat(since) for name, since in lines}
+
+
+def younger_sessions(before: t.Mapping[str, datetime.datetime], after: t.Mapping[str, datetime.datetime]) -> list[str]:
+    """Return the sessions that are up in `before` and down in `after`, or established more than 1.5 seconds later.
+
+    BIRD prints whole seconds (`timeformat protocol iso long`), so the printed time of one session may vary by a second.
+    """
+    limit = datetime.timedelta(seconds=1.5)
+    return [name for name, since in before.items() if name not in after or after[name] - since > limit]
+
+
 class Daemon:
     def __init__(self, build: Build, space: Namespace, folder: pathlib.Path, name: str) -> None:
         self.build, self.space = build, space
@@ -88,17 +109,31 @@ class Daemon:
         wait_for("reconfiguration", lambda: "up and running" in self.birdc("show", "status"))
 
     def restart_sessions(self) -> None:
-        """Restart all BGP sessions.
+        """Restart all BGP sessions; do not wait until they are up again.
 
-        `restart all` would restart BIRD's kernel protocols as well: BIRD 3.4 then removes routes and adds them again a
-        moment later.
+        Raise AssertionError if no configuration has been written or `birdc` fails.
+        """
+        self.change_sessions("restart")
+
+    def change_sessions(self, command: str) -> None:
+        """Give all BGP sessions BIRD's command `disable`, `enable` or `restart`; do not wait for its effect.
+
+        A command for `all` would reach BIRD's kernel protocols as well: BIRD 3.4 then removes routes and adds them
+        again a moment later. Raise AssertionError if no configuration has been written or `birdc` fails.
         """
         assert self.bird
         for kind in {peer.name.partition("_")[0] for peer in self.bird.peers}:
-            self.birdc("restart", f'"{kind}_*"')
+            self.birdc(command, f'"{kind}_*"')
 
     def established(self) -> int:
         return self.birdc("show", "protocols").count("Established")
+
+    def sessions_since(self) -> dict[str, datetime.datetime]:
+        """Return {session: time of its establishment} of the Established BGP sessions.
+
+        See `established_since`. Raise AssertionError if BIRD does not answer.
+        """
+        return established_since(self.birdc("show", "protocols"))
 
     @property
     def arguments(self) -> list[str]:

@@ -18,19 +18,19 @@ from tests.integration.debian_archive import ROOT, unpacked
 
 CACHE = ROOT / ".build" / "bird"
 
-#: release -> package; the two releases that hosts may run, and BIRD 3 from the one after.
+#: release -> package: the two releases that hosts may run, and the release after them, which has BIRD 3.
 RELEASES = {"bookworm": "bird2", "trixie": "bird2", "forky": "bird3"}
-#: Beside these, the newest BIRD 2 there is, and a BIRD 3 without `onlink` in filters.
+#: The releases, the newest BIRD 2 there is (forky-bird2), and a BIRD 3 without `onlink` in filters (trixie-bird3).
 BUILDS = {**RELEASES, "forky-bird2": "bird2", "trixie-bird3": "bird3"}
-#: The builds that hosts may have.
+#: The builds of BIRD that the collection supports.
 USABLE = [name for name in BUILDS if name != "trixie-bird3"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Build:
     release: str
-    version: str  # "2.0.12"
-    bird: str  # paths of programs
+    version: str  # such as "2.0.12"
+    bird: str  # the path of the daemon; `birdc` is that of its client
     birdc: str
 
 
@@ -38,7 +38,8 @@ class Build:
 def debian_bird(release: str) -> Build:
     """Return the build for `release`, a key of BUILDS.
 
-    It is downloaded and unpacked at the first use. Raise RuntimeError with apt's error.
+    It is downloaded and unpacked at the first use. Raise KeyError for another `release`, RuntimeError with the output
+    of the failed command if it cannot be downloaded or unpacked, and subprocess.CalledProcessError if it does not run.
     """
     tree = CACHE / release
     unpacked(tree, release.partition("-")[0], BUILDS[release], ["lib*"], _wrap)
@@ -49,7 +50,7 @@ def debian_bird(release: str) -> Build:
 
 
 def _wrap(tree: pathlib.Path) -> None:
-    """Write wrappers that run the programs with the unpacked libraries instead of the machine's."""
+    """Write the wrappers `bird` and `birdc` in `tree`, which run the programs with the unpacked libraries."""
     root = tree / "root"
     libraries = [path for path in (root / "lib", root / "usr" / "lib") for path in path.glob("*-linux-gnu*")]
     loader = next(path for folder in libraries for path in folder.glob("ld-linux*"))

@@ -5,10 +5,10 @@
 
     node1 10.10.1.11  node2 10.10.1.12  |router|  node3 10.10.2.13  node4 10.10.2.14
 
-and the same in IPv6: fd00:10:1::11 and so on. Every node has eth0, vxlan.calico, vxlan-v6.calico, tunl0 and one
-workload with both families behind a veth pair. tunl0 is a veth into a bridge that all
-nodes share: to BIRD's filters a device like any other, also where the kernel has no IP-in-IP (the lab runs the real
-one). A namespace is gone when its process is, so nothing outlives a test run that is killed.
+The IPv6 addresses are fd00:10:1::11 and so on. Every node has eth0, vxlan.calico, vxlan-v6.calico, tunl0 and one
+workload with both IP versions behind a veth pair. tunl0 is a veth into a bridge that all nodes share, because the
+kernel may have no IP-in-IP; to BIRD's filters it is a device like any other. The lab has the real tunl0. A namespace
+ends with its process, so that nothing outlives a test run that is killed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import typing as t
 
 POOL = "10.244.0.0/16"
 POOL6 = "fd00:10:244::/48"
-#: Before a command: a test run that is killed leaves nothing behind.
+#: Words before a command that kill it when its parent ends, so that a killed test run leaves no process behind.
 DIES_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
@@ -74,7 +74,7 @@ class Namespace:
         self.run("ip", "-batch", "-", input="\n".join(lines) + "\n")
 
     def sysctl(self, settings: t.Mapping[str, str], family: str = "ipv4") -> None:
-        """Write {path below /proc/sys/net/<family>: value}."""
+        """Write {path below /proc/sys/net/<family>: value}; raise AssertionError if a write fails."""
         written = (f"echo {value} > /proc/sys/net/{family}/{key}" for key, value in settings.items())
         self.run("sh", "-ec", "; ".join(written))
 
@@ -82,7 +82,7 @@ class Namespace:
         return sorted(line.strip() for line in self.run("ip", "-4", "route", "show", *selector).splitlines())
 
     def routes6(self, *selector: str) -> list[str]:
-        """Return IPv6 routes without the attributes that all of them have."""
+        """Return the sorted lines of `ip -6 route show`. The words `pref medium`, which every line has, are removed."""
         lines = self.run("ip", "-6", "route", "show", *selector).replace(" pref medium", "").splitlines()
         return sorted(" ".join(line.split()) for line in lines)
 
@@ -168,7 +168,7 @@ class Network:
         self.router.sysctl({"ip_forward": "1"})
         self.router.sysctl({"conf/all/forwarding": "1"}, "ipv6")
         self.nodes = [self._node(index) for index in range(1, count + 1)]
-        # What the lab's router learns by BGP: without a tunnel it has to know where the blocks are.
+        # In a mode without a tunnel the router forwards the packets of workloads, so it needs routes to the blocks.
         self.router.ip(*(f"route add {node.block} via {node.address}" for node in self.nodes))
         self.router.ip(*(f"route add {node.block6} via {node.address6}" for node in self.nodes))
         for node in self.nodes:
@@ -177,7 +177,7 @@ class Network:
                 *(
                     f"neigh add {other.address} dev {device} lladdr {other.vtep_mac} nud permanent"
                     for other in others
-                    for device in ("vxlan.calico", "tunl0")  # IP-in-IP has no neighbours: its stand-in must not ask
+                    for device in ("vxlan.calico", "tunl0")  # a real tunl0 needs no neighbours; this veth does
                 )
             )
             node.space.ip(
@@ -213,15 +213,15 @@ class Network:
             f"link add vxlan.calico address {node.vtep_mac} mtu 1450 type vxlan id 4096 dstport 4789 "
             f"local {node.address} nolearning",
             "link set vxlan.calico up",
-            # Loose reverse-path filtering is strict on a device without an address: packets that arrive by a tunnel
-            # from a node which is one step behind in a change of mode would be dropped.
+            # Tunnel devices have addresses, because loose reverse-path filtering is strict on a device without one:
+            # packets that arrive by a tunnel from a node one step behind in a change of mode would be dropped.
             f"addr add {node.tunnel('vxlan.calico')}/32 dev vxlan.calico",
             f"addr add {node.tunnel('tunl0')}/32 dev tunl0",
             f"link add cali1 address ee:ee:ee:ee:ee:ee type veth peer name eth0 netns {pod.pid}",
             "link set cali1 up",
             f"route add {node.workload} dev cali1 scope link proto 179",
             f"route add blackhole {node.block} proto 179",
-            # Where BIRD's route is missing the default route must not help out: the router knows the blocks.
+            # Otherwise the default route would hide a missing route of BIRD, because the router knows the blocks.
             f"route add unreachable {POOL} proto static",
         )
         space.sysctl({"conf/all/forwarding": "1", "conf/all/accept_dad": "0", "conf/default/accept_dad": "0"}, "ipv6")

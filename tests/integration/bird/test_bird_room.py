@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The package `bird` against daemons of all releases: what it reads from them and has them read."""
+"""Tests of the package `bird` with daemons of all releases: it reads their status, and installs configurations."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_sessions_are_read(fleet: Fleet, network: Network) -> None:
 
 
 def answers(socket: str) -> bool:
-    """Return whether the BIRD at a socket answers."""
+    """Return whether a BIRD answers at the path `socket`."""
     try:
         with client.BirdClient(socket):
             return True
@@ -76,7 +76,7 @@ def test_a_configuration_is_put_in_place_and_read(fleet: Fleet, network: Network
         configuration.apply(direct + "nonsense;\n", path, socket, program)
     assert configuration.current(path) == direct
 
-    # A run that was stopped between writing and reloading
+    # If a run was stopped after it had written bird.cfg and before BIRD read it, the next run has BIRD read it.
     time.sleep(0.01)
     configuration.install(text, path, program)
     assert configuration.unread(path, socket)

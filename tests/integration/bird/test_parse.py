@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every shape of the template's output is readable by every BIRD: of Debian 12, of Debian 13, and BIRD 3."""
+"""Every shape of the template's output is readable by every BIRD that the collection supports (USABLE)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,11 @@ def shapes() -> t.Iterator[tuple[str, Bird]]:
 
 
 def filtered(pools: tuple[BirdPool, ...], **changes: t.Any) -> Bird:
-    """Return a BIRD with every rule of Calico's own tests in both directions and families, and all else in filters."""
+    """Return a Bird with all BGPFilters of Calico's own tests on each peer.
+
+    Each peer has a session of each IP version. Communities, ignored interfaces and a folder of snippets are set as
+    well.
+    """
     every = {
         document["metadata"]["name"]: resources.parse(document)
         for case in json.loads(CONFD.read_text("utf-8"))["cases"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every shipped inventory: every BIRD can read what is rendered for each host."""
+"""Tests that every BIRD can read the bird.cfg of each host of every shipped inventory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from .debian_bird import RELEASES, debian_bird
 pytestmark = pytest.mark.root
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-#: The lab's own has templates in it; all scenarios run it.
+#: The shipped inventories except the lab's, which contains templates, and which all scenarios of the lab run.
 SHIPPED = sorted(path.parent.name for path in ROOT.glob("inventories/*/hosts.yml") if path.parent.name != "lab")
-#: Sessions of all hosts together.
+#: {inventory: the number of sessions of all hosts; a session between two hosts counts twice}. The other inventories
+#: have a session between each two nodes.
 SESSIONS = {
     "as-per-rack-tor": 4 * (1 + 2),
     "dual-stack": 4 * (3 + 1) * 2,

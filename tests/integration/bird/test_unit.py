@@ -24,7 +24,10 @@ UNITS = FILES / "systemd"
 
 
 def setting(name: str) -> str:
-    """Return one setting of the unit as systemd reads it."""
+    """Return the value of one setting of calico-bird.service, without a leading "-", and with "$" for "$$".
+
+    Raise ValueError unless exactly one line sets it.
+    """
     lines = (UNITS / "calico-bird.service").read_text("utf-8").splitlines()
     (found,) = [line for line in lines if line.startswith(f"{name}=")]
     return found.partition("=")[2].lstrip("-").replace("$$", "$")
@@ -39,7 +42,11 @@ def start_as_the_unit(daemon: Daemon) -> None:
 
 
 def stop_as_the_unit(daemon: Daemon, folder: pathlib.Path, state: str) -> str:
-    """Return the output of ExecStop while systemd is in `state`; SIGTERM would follow."""
+    """Run ExecStop with a systemctl that reports `state`, and return its output.
+
+    systemd would send SIGTERM afterwards; this function does not. Raise subprocess.CalledProcessError if the command
+    fails, and subprocess.TimeoutExpired after 9 seconds.
+    """
     (folder / "systemctl").write_text(f"#!/bin/sh\necho {state}\nexit 1\n")
     (folder / "systemctl").chmod(0o755)
     command = shlex.split(setting("ExecStop"))
@@ -61,9 +68,9 @@ def running(fleet: Fleet, network: Network) -> Fleet:
 
 
 def quiet(fleet: Fleet) -> bool:
-    """Return whether no peer keeps routes of a restarted one.
+    """Return whether no daemon still keeps routes of a restarted peer.
 
-    A second restart before that loses the routes (BIRD 2.0.12: about 4 s).
+    A second restart before that loses the routes (with BIRD 2.0.12 in the first 4 seconds).
     """
     return not any("graceful restart active" in d.birdc("show", "protocols", "all") for d in fleet.daemons.values())
 
@@ -72,12 +79,12 @@ def test_a_crash_loses_nothing(running: Fleet, network: Network, streams) -> Non
     daemon = running["node1"]
     with streams() as flows:
         daemon.kill()
-        time.sleep(1)  # RestartSec
+        time.sleep(1)  # systemd waits for RestartSec of the unit, 1 s, before it starts a killed BIRD again
         start_as_the_unit(daemon)
         assert "-R" in daemon.arguments
         running.wait_established()
         wait_for("all peers quiet", lambda: quiet(running))
-        # and a change of mode after it takes hold: BIRD has the routes in hand again
+        # A later change of mode reaches the kernel, because BIRD owns the recovered routes.
         running.configure(mesh(network.nodes, pool()))
         one = network.nodes[0]
         wait_for("direct", lambda: "dev eth0" in one.space.run("ip", "route", "show", network.nodes[3].block))
@@ -114,10 +121,10 @@ def test_without_recovery_it_would(running: Fleet, streams) -> None:
 
 def test_a_shutdown_of_the_machine_drains(running: Fleet, network: Network, tmp_path: pathlib.Path) -> None:
     assert stop_as_the_unit(running["node1"], tmp_path, "stopping") == ""
-    running["node1"].stop()  # SIGTERM
+    running["node1"].stop()  # by SIGTERM, as systemd does after ExecStop
     for node in network.nodes[1:]:
         wait_for("node1's block is gone", lambda n=node: len(n.space.routes("proto", "bird")) == 2, 1)
-    # Its own routes stay, so that packets under way still leave.
+    # node1's own routes to the other blocks stay in its kernel, so that packets under way still leave.
     assert len(network.nodes[0].space.routes("proto", "bird")) == 3
 
 

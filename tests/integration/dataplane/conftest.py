@@ -27,7 +27,7 @@ def kernel(tmp_path: pathlib.Path) -> t.Iterator[LinuxKernel]:
 
 @pytest.fixture
 def ipip(kernel: LinuxKernel) -> None:
-    """Skip the test unless the kernel has the ipip module, as the emulated machine's has."""
+    """The ipip module of the kernel, which the emulated machine's kernel has; without it the test is skipped."""
     try:
         kernel.link_add(NewLink("probe0", "ipip", local="10.255.255.1"))
     except KernelError as error:
@@ -65,7 +65,7 @@ def netns_path(kernel: LinuxKernel) -> t.Callable[[str], str]:
 
 @pytest.fixture
 def own_namespace(kernel: LinuxKernel) -> t.Callable[[str], None]:
-    """Return a function that makes a name lead to the namespace of this process."""
+    """A function that makes a name of a namespace lead to the namespace of this process."""
 
     def make(name: str) -> None:
         (pathlib.Path(kernel._netns_folder) / name).symlink_to("/proc/self/ns/net")

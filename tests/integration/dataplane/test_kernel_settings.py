@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every setting that this kernel has for an interface is closed on our devices, or a reason says why not.
+"""Tests that every setting that this kernel has for an interface is closed on our devices, or has a reason why not.
 
 A setting of a kernel that is newer than JUDGED is a warning, so that the tests pass on it. Judge it then: add it to
 hardening.SETTINGS if a neighbour gains anything when an administrator's default opens it, or to NOT_CLOSED with the

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many rules on this machine's kernel: the cache matches the kernel, and rules of other programs are kept."""
+"""Tests of many rules on this machine's kernel: the cache matches the kernel, and other programs' rules are kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOOK = Hook("INPUT", "-j cali-INPUT")
 
 
 class Tables(CachedTables):
-    """The tables of a backend that may differ from the host's own."""
+    """The cached tables of the backend given ("nft" or "legacy"), which may differ from the host's own."""
 
     def __init__(self, backend: str) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Tables(CachedTables):
         found = super().observe(kernel, desired)
         programs = {family: f"{name}-{self._forced}" for family, name in FAMILIES.items()}
         if found.programs == programs:
-            return found  # remembered
+            return found  # it has the programs of the backend given, so it comes from the cache
         own = f"-{default(kernel)}"
         tables = {
             place if "-" in place.program else place._replace(program=place.program + own): chains
@@ -61,7 +61,7 @@ def settle(driver: t.Any, kernel: LinuxKernel, desired: t.Sequence[t.Any]) -> in
 
 @pytest.fixture
 def reads(kernel: LinuxKernel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the list of programs that run, which grows."""
+    """The names of the programs that the kernel object has run so far; the list grows with each run."""
     programs: list[str] = []
     run = kernel.run
 
@@ -74,7 +74,10 @@ def reads(kernel: LinuxKernel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_one_own_transaction_is_one_generation(kernel: LinuxKernel, reads: list[str]) -> None:
-    """A transaction of ours is one generation of the ruleset for each kind of write, as the cache assumes."""
+    """A transaction of the collection is one generation of the ruleset, as the cache assumes, for each kind of write.
+
+    So nothing is read between writes, and the cache still matches the kernel.
+    """
     tables = Tables("nft")
     entries, chains = dispatch(40)
     both = [filtering(entries, chains), filtering(*dispatch(3, 6), 6)]

@@ -22,7 +22,7 @@ _LEGACY = shutil.which("xtables-legacy-multi", path="/usr/sbin:/sbin")
 
 @pytest.fixture(autouse=True)
 def legacy(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the host's `iptables` the legacy one, as after `update-alternatives --set iptables`."""
+    """The legacy `iptables` as the host's own, as after `update-alternatives --set iptables`."""
     assert _LEGACY, "install iptables to run these tests"
     folder = tmp_path / "alternatives"
     folder.mkdir()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What only a real kernel can show: other programs read what we write, and packets flow."""
+"""Tests of the real kernel: other programs read what the collection has written, and packets are sent."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_a_namespace_that_was_unmounted_does_not_keep_the_others_from_being_repa
     converge(workload, kernel, [web, other])
     subprocess.run(["umount", tmp_path / "netns" / "web-1"], check=True)
     kernel.inside("db").link_set("lo", up=False)
-    # Without our mark it is not known to be what we left.
+    # Without its marker, the rest of the namespace is not known to be the collection's.
     marker = tmp_path / "markers" / "web-1"
     marked = marker.read_text()
     marker.unlink()
@@ -262,7 +262,7 @@ def test_what_a_killed_process_left_of_a_namespace_is_made_right_or_taken_away(k
     web = STATE.workloads[0]
     for step in ("made anew", "deleted"):
         kernel.netns_add("web-1", "default/web-1")
-        subprocess.run(["umount", tmp_path / "netns" / "web-1"], check=True)  # killed before it was mounted, or after
+        subprocess.run(["umount", tmp_path / "netns" / "web-1"], check=True)  # a kill leaves such a file
         if step == "made anew":
             converge(workload, kernel, [web])
             assert kernel.netns_exists("web-1")
@@ -322,8 +322,8 @@ def test_workloads_reach_each_other_and_the_host(kernel):
     assert ping(web, "10.244.1.6").code == 0
     assert ping(web, OWN).code == 0
     assert ping(kernel, "10.244.1.6").code == 0
-    assert ping(web, "10.244.1.9").code != 0  # the block's blackhole
-    # Full size passes, more does not.
+    assert ping(web, "10.244.1.9").code != 0  # the block's blackhole route drops the packets
+    # A packet of the MTU's size passes, and one that is a byte longer does not.
     assert ping(web, "10.244.1.6", "-M", "do", "-s", str(1450 - 28)).code == 0
     assert ping(web, "10.244.1.6", "-M", "do", "-s", str(1450 - 27)).code != 0
 
@@ -344,9 +344,9 @@ def test_route_mtu_holds_back_what_a_smaller_end_would_drop(kernel):
 
 
 def test_a_whole_node_without_change_takes_no_writes(kernel):
-    """`ip monitor` shows nothing between two marks while a converged node is planned and applied again.
+    """`ip monitor` shows no write between two marks while a converged node is planned and applied again.
 
-    It prints each event on one line, so that events that IPv6 causes by itself can be recognized.
+    It prints each event on one line, so that events that neighbours and IPv6 cause by themselves can be left out.
     """
     two_workloads(kernel)
     monitor = kernel._there(
@@ -356,7 +356,7 @@ def test_a_whole_node_without_change_takes_no_writes(kernel):
     )
     try:
         kernel.link_add(NewLink("before", "bridge"))
-        while not select.select([monitor.stdout], [], [], 0.1)[0]:  # it does not listen yet
+        while not select.select([monitor.stdout], [], [], 0.1)[0]:  # until the monitor listens
             kernel.link_delete("before")
             kernel.link_add(NewLink("before", "bridge"))
         state = two_workloads_state(kernel)
@@ -390,7 +390,7 @@ def two_workloads_state(kernel):
 
 
 def test_to_observe_many_workloads_takes_as_much_work_for_each(kernel):
-    """Counted in calls of functions: four times the workloads take four times the work, and not sixteen."""
+    """To observe four times as many workloads takes less than five times as many calls of functions."""
     underlay(kernel)
     endpoints = [VethEndpoint(f"w{n}", f"cali{n}", f"10.244.1.{n}", 1450, "pool", netns=f"w{n}") for n in range(1, 41)]
     counted = []
@@ -405,7 +405,7 @@ def test_to_observe_many_workloads_takes_as_much_work_for_each(kernel):
 
 
 def calls_of(function):
-    """Return how many functions `function` called in this thread, and what it returned."""
+    """Call `function`; return (number of calls of functions that this caused in this thread, its result)."""
     calls = 0
 
     def count(_frame, event, _argument):
@@ -458,7 +458,7 @@ assert "pyroute2" not in sys.modules and not any("site-packages" in entry for en
 """
     done = kernel.run([sys.executable, "-I", "-S", "-c", program])
     assert (done.errors, done.code) == ("", 0)
-    # The second: web-1 changed, its route moved, db-1 and its route gone.
+    # The second state changes web-1 and its route, and removes db-1 and its route.
     assert done.output.split() == ["6", "0", "5", "0", "2", "0"]
 
 
@@ -474,16 +474,16 @@ def test_connections_of_a_gone_address_are_forgotten(kernel, monkeypatch):
     dump, listed = kernel._tracker.dump, []
     kernel._tracker.dump = lambda *request: listed.append(len(found := dump(*request))) or found
     assert kernel.conntrack_flush(["10.244.1.99"]) == 0
-    assert listed == [3]  # few are read at once
+    assert listed == [3]  # one dump without a filter had all three entries, because they are few
     monkeypatch.setattr(conntrack, "_FEW", 0)
     assert kernel.conntrack_flush(["10.244.1.99"]) == 0
-    assert listed == [3, 0, 0]  # filtered by the kernel, not by us
+    assert listed == [3, 0, 0]  # two dumps, filtered by the kernel for the address, had none
     assert kernel.conntrack_flush(["10.244.1.5"]) == 2
     monkeypatch.undo()
     assert kernel.conntrack_flush(["10.244.1.5", "10.244.1.6"]) == 1
     assert listed[5:] == [1]
     assert kernel.conntrack_flush(["10.244.1.5", "10.244.1.6"]) == 0
-    assert listed[6:] == []  # there are none
+    assert listed[6:] == []  # no dump is made, because the kernel counts no entry
 
 
 def test_an_attached_workload_reaches_the_host_and_is_reached(kernel):

@@ -14,9 +14,10 @@ import pytest
 
 from tests.conftest import ROOT
 
-# The outer mount namespace stands for the host's: /run is its own, and shared, as systemd makes it; `ip netns add`
-# mounts /run/netns onto itself, so that each namespace is mounted twice. The inner one is what systemd makes: it sees
-# what is mounted outside, nobody outside sees its own mounts, and it has /run mounted onto itself (ReadWritePaths).
+# The outer mount namespace stands for the host's: its /run is shared, as systemd makes it. `ip netns add` mounts
+# /run/netns onto itself, so that each namespace is mounted twice. The inner mount namespace is as systemd makes it for
+# a unit. It sees the outer mounts, but the outer one does not see its mounts. It has /run mounted onto itself
+# (ReadWritePaths).
 HOST = """
 import os, subprocess, sys
 outer, folder = sys.argv[1:]

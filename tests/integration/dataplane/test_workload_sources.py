@@ -50,11 +50,11 @@ def test_a_listener_hears_who_is_who_he_says(host: Host, wanted: NodeState) -> N
         host.sends("web", "eth0", ethernet(udp(web.address, destination)))
         host.sends("web", "eth0", ethernet(udp(web.address, destination, b"last")))
         assert received(listener) == {web.address}
-    # DHCP's first message, which has no address yet.
+    # DHCP's first message has the source 0.0.0.0, because the workload has no address yet.
     asked = host.listens(port=67)
     host.sends("web", "eth0", ethernet(udp("0.0.0.0", "255.255.255.255", b"discover", 67)))
     assert asked.recvfrom(100) == (b"discover", ("0.0.0.0", 4000))
-    # The host reaches its own workloads, by whichever of its addresses.
+    # The host reaches its own workloads, and their answers reach it.
     there.settimeout(2)
     here.sendto(b"hello", (app.address, PORT))
     data, source = there.recvfrom(100)
@@ -93,7 +93,7 @@ def test_a_container_on_two_networks_is_reached_by_both_addresses(
                 with kernel._there(lambda: socket.create_connection((one.address, PORT), 2)):  # noqa: B023
                     server.accept()[0].close()
     assert workload.unlike(host.kernel, POD) == []
-    # What it sends of its own accord leaves by eth0.
+    # Packets without a given source leave the container by eth0.
     sender = host.inside("two")._there(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     with sender:
         sender.connect((HOST, PORT))

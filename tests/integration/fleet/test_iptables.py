@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compiler's rules, loaded by the real tools into a temporary namespace."""
+"""Tests that the real tools load the compiler's rules into a temporary namespace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ BACKENDS = ["iptables-nft", "iptables-legacy"]
 
 
 def loaded(state: NodeState, backend: str) -> list[str]:
-    """Return the rules of a namespace after the state's sets and tables were loaded into it."""
+    """Load the state's sets and tables into a new namespace; return its IPv4 and then its IPv6 rules ("-A ...").
+
+    `backend` is one of BACKENDS. Raise AssertionError if a tool refuses them.
+    """
     sets = [
         f"create {ipset.name} {ipset.type}" + (" family inet6" if ipset.name.startswith("cali60") else "")
         for ipset in state.ipsets

@@ -18,12 +18,13 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-#: The consoles of each page. The rest of docs/scaling.md needs no inventory: tests/unit/cli/commands/test_scale.py.
+#: {page below docs: pattern of its console examples that are run here}. Those of scaling.md without an inventory are
+#: tested in tests/unit/cli/commands/test_scale.py.
 CONSOLES = {
     "policy.md": re.compile(r"```console\n(.*?)```", re.DOTALL),
     "scaling.md": re.compile(r"```console\n(\$ bin/calicoctl scale -i.*?)```", re.DOTALL),
 }
-#: What a playbook prints around the answer.
+#: The lines that a playbook prints around the answer.
 _ANSIBLE = re.compile(r"^(PLAY|TASK|ok:|node\d+ +: ok=)")
 ENVIRONMENT = {
     **os.environ,
@@ -48,7 +49,10 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
 
 
 def shown(block: str) -> str:
-    """Return the block with the present output."""
+    """Run the commands (`$ ...`) of a console block, and return the block with their present output.
+
+    Raise AssertionError for an unexpected exit status: 1 is expected for a DENY of calicoctl, 0 for all others.
+    """
     answers = []
     for line in block.splitlines():
         if line.startswith("$ "):

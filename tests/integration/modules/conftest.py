@@ -29,7 +29,7 @@ class RealKernel(HostKernel):
         """Do nothing, since a real kernel calls no one back."""
 
     def snapshot(self):
-        """Return everything that other tools than ours read: iproute2, iptables-save, ipset, and files of /proc."""
+        """Return {subject: what iproute2, iptables-save, ipset or /proc shows of it}, without temporary properties."""
         seen = {}
         for name, command in {
             "links": "ip -j -d link",
@@ -41,14 +41,14 @@ class RealKernel(HostKernel):
         }.items():
             output = json.loads(self.run(command.split()).output or "[]")
             seen[name] = sorted(json.dumps(_lasting(entry), sort_keys=True) for entry in output if not _passing(entry))
-        # Without what the kernel makes by itself, when a device has a carrier.
+        # IPv6 routes of protocol kernel are left out: the kernel adds them itself when a device has a carrier.
         routes6 = json.loads(self.run("ip -j -6 route show table all".split()).output or "[]")
         seen["routes6"] = sorted(json.dumps(_lasting(r), sort_keys=True) for r in routes6 if r["protocol"] != "kernel")
         seen["addresses6"] = sorted(
             (link["ifname"], address["local"], address["prefixlen"])
             for link in json.loads(self.run("ip -j -6 address show scope global".split()).output or "[]")
             for address in link.get("addr_info", ())
-            if address  # iproute2 6.1 has an empty one for each that it leaves out
+            if address  # iproute2 6.1 prints an empty entry for each address that it leaves out
         )
         for program in ("iptables", "ip6tables"):
             saved = self.run([f"{program}-save"]).output.splitlines()
@@ -65,7 +65,11 @@ class RealKernel(HostKernel):
 
 
 def _lasting(entry):
-    """Return the entry without the carrier and its consequences, which the kernel changes up to a second later."""
+    """Return a copy of an entry of `ip -j` without fields that may follow from a carrier, and with `up`.
+
+    The kernel changes these fields up to a second after a device is set up. `up` says whether the entry's flags have
+    UP.
+    """
     passing = ("operstate", "flags", "linkinfo", "qdisc", "state")
     lasting = {key: value for key, value in entry.items() if key not in passing}
     lasting["up"] = "UP" in entry.get("flags", ())
@@ -73,7 +77,10 @@ def _lasting(entry):
 
 
 def _passing(entry):
-    """Return whether it is a multicast group of a device, which IPv6 joins after the carrier (RFC 1112, RFC 2464)."""
+    """Return whether an FDB entry is of an IP multicast group (RFC 1112, RFC 2464).
+
+    A host joins some groups a moment after its device has a carrier.
+    """
     return entry.get("mac", "").startswith(("01:00:5e:", "33:33:"))
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A whole node on a real kernel: planned, made, unchanged, restored after a restart, and probed."""
+"""Tests of a whole node on a real kernel: planned, made, unchanged, restored after a restart, and probed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ STATE = NodeState(
 
 
 def ping(host, source, target):
-    """Return whether `target` answers a ping from inside the workload `source`."""
+    """Return whether the address `target` answers a ping from inside the workload `source` within 2 seconds."""
     inside = host.kernel.inside(source)
     return inside.run(["ping", "-c", "1", "-W", "2", target]).code == 0
 
@@ -114,7 +114,7 @@ def test_a_restarted_host_is_restored_without_ansible(host):
         host.kernel.netns_delete(endpoint.netns)
     deadline = time.monotonic() + 5
     while any(host.kernel.link(w.interface) for w in WORKLOADS) and time.monotonic() < deadline:
-        time.sleep(0.05)  # a namespace goes a moment after its last user
+        time.sleep(0.05)  # the kernel removes a namespace's devices a moment after the namespace's last user
     host.kernel.link_delete("vxlan.calico")
     host.kernel.run(["iptables", "-t", "nat", "-F"])
     host.kernel.run(["ip", "route", "flush", "proto", "179"])
@@ -125,7 +125,7 @@ def test_a_restarted_host_is_restored_without_ansible(host):
     assert ping(host, "web-1", "10.244.3.2")
 
 
-#: Where the killed process writes, or looks for what others wrote: nothing of it is the machine's own.
+#: The paths of a Machine to which the killed process writes, or from which it reads; all are the test's own.
 PATHS = ("root", "store", "lock", "writer_lock", "engine", "workloads", "ipam", "agent_socket", "cni_deleted")
 KILLED = """
 import sys
@@ -187,13 +187,13 @@ def test_a_workload_that_goes_takes_nothing_else_along(host):
         rules=(),
     )
     seen = host.four_times(node, state=fewer.to_dict())[0]["plan"]
-    assert sum(line.startswith("-") for line in seen) == 3  # workload, route, rule
+    assert sum(line.startswith("-") for line in seen) == 3  # a workload, a route and a rule are removed
     assert host.kernel.netns_list() == ["web-1"]
     assert ping(host, "web-1", "10.10.1.11")
 
 
 class TestProbe:
-    """Probes between the host and its workloads; in_host runs a module inside the host's namespace."""
+    """Probes between the host and its workloads; `in_host` runs the module probe inside the host's namespace."""
 
     def in_host(self, host, **params):
         answers = []
@@ -240,11 +240,11 @@ class TestProbe:
         assert time.monotonic() - started < 6
 
 
-def test_the_engine_that_is_shipped_restores_a_node_by_itself(host, tmp_path):
-    """The shipped engine restores a node by itself, in an isolated interpreter, as the boot unit runs it."""
+def test_the_engine_that_is_shipped_runs_by_itself(host, tmp_path):
+    """The shipped engine runs by itself, in an isolated interpreter as for the boot unit: it finds no stored state."""
     source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     bundle.install(bundle.build(source), bundle.bundle_digest(source), str(tmp_path / "lib"))
-    # Whatever this machine itself is: nothing of it is seen below /var/lib.
+    # /var/lib is hidden, so that a state of this machine itself is not found.
     alone = 'mount -t tmpfs none /var/lib && exec "$0" "$@"'
     run = subprocess.run(
         ["unshare", "--net", "--mount", "sh", "-c", alone]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy of an inventory on a real kernel: the example of docs/policy.md, changed while packets flow."""
+"""Tests of an inventory's policy on a real kernel: the example of docs/policy.md, changed while packets flow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SO_RCVBUFFORCE = 33  # socket(7)
 
 
 def state_with(policies=POLICIES, workloads=WORKLOADS, **variables):
-    """Return the state of node1 of a fleet of one, as the inventory defines it."""
+    """Return the compiled state of node1, the only node, with these policies, workloads and further variables."""
     fleet = build(
         pool("direct"),
         nodes={"node1": "10.10.1.11/24"},
@@ -69,7 +69,10 @@ class Traffic:
         return self.at(name, make)
 
     def has_carrier(self, name):
-        """Wait until both ends of a new link have a carrier, which takes up to a second after the link is up."""
+        """Wait until both ends of a new workload's link have a carrier, which takes up to a second.
+
+        Raise AssertionError after 15 seconds.
+        """
         interface = naming.interface_name("default", name)
         for kernel, device in ((self.host.kernel, interface), (self.host.kernel.inside(name), "eth0")):
             wait_for(
@@ -80,7 +83,7 @@ class Traffic:
             )
 
     def connects(self, source, target, port=SQL):
-        """Return whether a TCP connection succeeds."""
+        """Return whether a TCP connection is answered within 0.4 seconds; a refusal of the target is an answer."""
 
         def make():
             made = socket.socket()
@@ -90,13 +93,13 @@ class Traffic:
         try:
             self.at(source, make).connect((self.address[target], port))
         except ConnectionRefusedError:
-            return True  # somebody there answered
+            return True  # policy let the packet pass: the target's kernel refused the connection itself
         except OSError:
             return False
         return True
 
     def allowed(self):
-        """Return {(source, target)} of all allowed pairs."""
+        """Return the set of (source, target) of all workloads between which TCP connections are answered."""
         names = sorted(self.address)
         return {(one, other) for one in names for other in names if one != other and self.connects(one, other)}
 
@@ -210,7 +213,10 @@ def test_a_change_lets_no_allowed_packet_be_lost_and_cuts_the_others(host, traff
 
 
 def test_a_workload_between_runs_is_guarded_by_its_labels(host, traffic):
-    """Policy applies to a workload between runs by its labels, and nothing passes until boot unit or module know it."""
+    """Policy applies by labels to a workload that is attached between runs.
+
+    Nothing passes until the boot unit or the module has written its rules.
+    """
     state = state_with()
     host.run(node, state=state.to_dict())
     host.attach("stranger")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Endpoints of other nodes on a real kernel: their packets pass after the node knows them, and no others."""
+"""Tests of other nodes' endpoints on a real kernel: once the node knows them their packets pass, and no others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PORT = 5432
 
 @pytest.fixture
 def db(host):
-    """Return the address of a workload here that policy protects; beyond eth0 is node2 with APP and OTHER."""
+    """The address of a workload here that policy protects; the namespace node2, with APP and OTHER, is beyond eth0."""
     state = states(
         build(
             pool("direct"),
@@ -63,7 +63,10 @@ def db(host):
 
 
 def reaches(host, source, target):
-    """Return whether a connection from an address beyond reaches the workload, which refuses it."""
+    """Return whether a TCP connection from an address beyond eth0 is answered within 0.4 seconds.
+
+    A refusal is an answer: it shows that the packet has passed.
+    """
 
     def make():
         made = socket.socket()
@@ -96,7 +99,7 @@ def test_who_was_told_of_gets_through_and_who_went_does_not(host, db):
     assert not reaches(host, APP, db)
     host.four_times(remote_endpoints, told=told("2026-11-22T06:00:00Z", APP), nodes=NODES)
     assert reaches(host, APP, db) and not reaches(host, OTHER, db)
-    # The boot unit counts on it as well.
+    # After all rules were flushed, `apply`, the command of the boot unit, writes policy's rules again.
     host.kernel.run(["iptables", "-F"])
     assert command.main(["apply"], host.machine) == 0
     assert reaches(host, APP, db) and not reaches(host, OTHER, db)

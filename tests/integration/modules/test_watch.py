@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A watch over two paths between namespaces of our own: cut, not cut, replaced, left alone, killed."""
+"""Tests of a watch over two paths between namespaces: cut, not cut, replaced, left alone, killed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Watched:
         return answers[0]
 
     def start(self, limit=60):
-        """Start the watch and return its process ID."""
+        """Start the watch, for `limit` seconds at most, and return its process ID; raise AssertionError on failure."""
         answer = self.probe(targets=TARGETS, count=2, interval=50, watch="start", limit=limit)
         assert answer["watch"] == {"running": True, "reason": "", "interval": 50.0}, answer
         return int(self.file.with_suffix(".lock").read_text())
@@ -48,7 +48,10 @@ class Watched:
         return self.probe(targets=TARGETS, seconds=seconds, watch="collect")
 
     def cut(self):
-        """Cut web-2's answers off, while packets still reach it."""
+        """Make web-2 drop its answers, while packets still reach it; `mend` undoes it.
+
+        Raise AssertionError if it is cut already.
+        """
         done = self.host.kernel.inside("web-2").run(["ip", "route", "add", "blackhole", "10.10.1.0/24"])
         assert done.code == 0, done
 
@@ -89,7 +92,7 @@ def test_nothing_is_lost_on_paths_that_stand(watched):
     assert (about["running"], about["complete"], about["reason"], about["interval"]) == (False, True, "", 50.0)
     assert about["seconds"] >= 2 and about["resolution"] >= 50
     for target in answer["targets"]:
-        # A tick of 50 ms, and the probe a second of the soak itself; a busy machine skips ticks
+        # The watch probes a target 20 times a second. A busy machine probes less often.
         assert 15 <= target["sent"] <= about["seconds"] * 20 + 3, target
         assert (target["longest_gap"], target["silent"], target["reason"]) == (0.0, 0.0, "")
         assert 0 < target["rtt_min"] <= target["rtt_max"]
@@ -130,7 +133,7 @@ def test_a_route_that_is_missing_for_a_moment_is_named(watched):
 def test_a_path_that_was_down_before_is_not_held_against_the_change(watched):
     """A path that was down before does not count against the change.
 
-    The proof, whose probes take the new mode, prevents a start over such a path; so the mode before is cut.
+    The watch is started without the module, which refuses to start one over a path that is down.
     """
     watched.cut()
     targets = [probing.Target(entry["address"], name=entry["name"]) for entry in TARGETS]
@@ -147,7 +150,7 @@ def test_a_path_that_was_down_before_is_not_held_against_the_change(watched):
 
 
 def test_the_soak_itself_tells_of_packets_of_full_size(watched):
-    """The soak itself finds a path that drops full-size packets, since the watch's packets are small."""
+    """The soak finds a path that drops full-size packets; the watch does not, because its packets are small."""
     targets = [TARGETS[0], {**TARGETS[1], "size": 1451}]
     watched.start()
     first, second = watched.probe(targets=targets, seconds=2, watch="collect")["targets"]

@@ -39,7 +39,10 @@ def test_it_touches_itself_and_the_reflectors(tmp_path: pathlib.Path) -> None:
         site(inventory)
 
         def state(host: str) -> tuple[str, str]:
-            """Return bird.cfg with its time, and the sessions with theirs."""
+            """Return bird.cfg with the time of its last change, and BIRD's lines on its sessions, with their times.
+
+            Raise AssertionError unless there are sessions and all are established.
+            """
             root = pathlib.Path(f"/proc/{hosts.spaces[host].pid}/root")
             config = root / "etc/calico/bird.cfg"
             birdc = ["birdc", "-s", str(root / "run/calico/bird.ctl"), "show", "protocols"]
@@ -51,7 +54,7 @@ def test_it_touches_itself_and_the_reflectors(tmp_path: pathlib.Path) -> None:
         before = {host: state(host) for host in (*REFLECTORS, *NODES)}
         (inventory / "hosts.yml").write_text(whole)
         planned = site(inventory, "--check")
-        # The pool is tunnelled: the others learn of the new end of it, and keep their sessions.
+        # The pool uses a tunnel, so the other nodes get entries for the new node; they keep their sessions.
         assert "touched host5: new · host1, host2: 1 more session · host3, host4: FDB, neighbours, sets" in planned
         assert "fleet 5 of 5 nodes change · 0 BGP sessions reset · 0 routes withdrawn" in planned
         assert {host: state(host) for host in before} == before
@@ -60,5 +63,5 @@ def test_it_touches_itself_and_the_reflectors(tmp_path: pathlib.Path) -> None:
         assert "5/5 nodes" in done
         for host in NODES:
             assert state(host) == before[host]
-        for host in REFLECTORS:  # one session more, and none began anew
+        for host in REFLECTORS:  # a reflector has one more session, and none of its others has restarted
             assert set(before[host][1].splitlines()) < set(state(host)[1].splitlines())

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Passwords from a vault to a node, with -vvv: they appear in one file only.
+"""Tests that passwords from a vault appear in one file of the node only, even with -vvv.
 
 The node is this machine with folders, a network, an /etc and a /dev of its own.
 """
@@ -63,13 +63,13 @@ PLAY = """\
 
 
 class Syslog(threading.Thread):
-    """The log of the node's modules."""
+    """A thread that collects in `lines` all that the node's modules write to the system's log."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         super().__init__(daemon=True)
         self.lines: list[bytes] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        handle = os.open(folder, os.O_RDONLY)  # a socket's path has at most 107 characters
+        handle = os.open(folder, os.O_RDONLY)  # by its /proc path, because a socket's path has at most 107 characters
         self._socket.bind(f"/proc/self/fd/{handle}/log")
         os.close(handle)
 
@@ -82,7 +82,10 @@ class Syslog(threading.Thread):
 
 
 class Processes(threading.Thread):
-    """Command lines and environments of all processes that run meanwhile."""
+    """A thread that collects the command lines and environments of other processes in `seen`, until `done` is set.
+
+    It looks every 0.1 seconds, so it may miss processes that end sooner.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -119,7 +122,11 @@ class Node:
         return self.root / "etc" / "calico" / "bird.secrets.conf"
 
     def inventory(self, password: str, **variables: t.Any) -> None:
-        """Write the inventory with the password encrypted by ansible-vault."""
+        """Write an inventory with one BGP peer, whose password is encrypted by ansible-vault.
+
+        `variables` are variables of the group calico_nodes; they replace those of this inventory with the same name,
+        such as calico_bgp_peers. Raise subprocess.CalledProcessError if ansible-vault fails.
+        """
         peer = {"name": "tor-a", "peerIP": "10.10.1.1", "asNumber": 65001}
         peer["password"] = {"secretKeyRef": {"name": "tor-a", "key": "password"}}
         node = {
@@ -153,7 +160,7 @@ class Node:
 
 
 def forms(password: str) -> list[bytes]:
-    """Return the password as it is and in its transport forms; base64 hides it only from a plain search."""
+    """Return the password as it is, packed for the module, and in base64, which hides it only from a plain search."""
     packed = passwords.pack({NAME: password})
     return [password.encode(), packed.encode(), base64.b64encode(password.encode())]
 
@@ -172,7 +179,7 @@ def test_nobody_sees_a_password(tmp_path: pathlib.Path) -> None:
         said.append(output)
         assert passwords.from_text(node.file.read_text()) == {NAME: PASSWORD}
         assert node.file.stat().st_mode & 0o777 == 0o640
-        # The plan shows a changed password, and the run after it has nothing to do.
+        # A check shows that the password is another one, and leaves the file. The next run writes the password.
         node.inventory(OTHER)
         status, output = node.play("--check")
         assert status == 0 and re.search(r"password of 10\.10\.1\.1\b.*tor-a:password is another one", output), output

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts without any IPv4 address, by the playbooks on simulated hosts with real BIRDs.
+"""Tests of the playbooks on simulated hosts without any IPv4 address, with real BIRDs.
 
-They are planned, made, left unchanged, switched and taken out of service.
+The hosts are planned, set up, left unchanged, switched to another mode, and taken out of service.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOSTS = ("host1", *NODES)  # the first one reflects
 
 
 class Fleet:
-    """The fleet; each host is in a subnet of its own."""
+    """A fleet of one reflector and two nodes with IPv6 only, each in a subnet of its own, and its inventory."""
 
     def __init__(self, hosts: SimulatedHosts, inventory: pathlib.Path) -> None:
         self.hosts, self.inventory = hosts, inventory
@@ -74,7 +74,7 @@ class Fleet:
         return subprocess.run(enter, capture_output=True, text=True, check=True).stdout
 
     def ping(self) -> None:
-        """Ping from one node's workload to the other's."""
+        """Ping from one node's workload to the other's; raise subprocess.CalledProcessError if there is no answer."""
         one, other = (("ip", "netns", "exec", f"web-{host}") for host in NODES)
         held = self.run(NODES[1], *other, "ip", "-6", "-brief", "address", "show", "eth0")
         address = next(iter(re.findall(r"(fd00:[0-9a-f:]+)/128", held)))

@@ -37,7 +37,7 @@ exec unshare --mount --net sh -c '
 
 
 class Sandbox:
-    """Three nodes of a mesh; a workload came to node2 between runs."""
+    """An inventory of three nodes in a mesh; node2 has a workload that was attached between runs."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -67,7 +67,10 @@ class Sandbox:
         return str(self.folder / node / "lib" / "calico")
 
     def play(self, *options: str) -> tuple[int, str]:
-        """Return the exit status, and the output without line breaks."""
+        """Run remove_node.yml for node2; return its exit status, and its output without line breaks.
+
+        Raise AssertionError if the output has a traceback.
+        """
         hosts = self.folder / "hosts.yml"
         done = play("playbooks/remove_node.yml", hosts, "-e", "node=node2", *options, environment=PIPELINED)
         assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
@@ -97,7 +100,10 @@ def test_check_mode_shows_all_that_would_go_and_changes_nothing(sandbox: Sandbox
 
 
 def test_what_stops_it(sandbox: Sandbox) -> None:
-    """A missing confirmation stops it, and so does a running workload, which leaves the node drained and unchanged."""
+    """A missing confirmation stops the playbook, and so does a running workload.
+
+    In the second case the node takes no new workloads any more, but is unchanged otherwise.
+    """
     status, said = sandbox.play()
     assert status == 2 and "and -e confirm=true to do it. Nothing was changed." in said
     assert drain.load(sandbox.store("node2")) is None
@@ -111,7 +117,7 @@ def test_what_stops_it(sandbox: Sandbox) -> None:
 
 
 def test_a_node_that_is_down(sandbox: Sandbox) -> None:
-    """A node that is down stops it, unless unreachable=true says so: then the node is not contacted."""
+    """A node that is down stops the playbook. With unreachable=true the node is not contacted, and it goes on."""
     gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
     sandbox.inventory["calico_nodes"]["hosts"]["node2"].update(gone)
     (sandbox.folder / "hosts.yml").write_text(yaml.safe_dump(sandbox.inventory))

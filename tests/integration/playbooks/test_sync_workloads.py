@@ -32,7 +32,7 @@ NODES = ("node1", "node2", "node3")
 
 
 class Sandbox:
-    """Three nodes, each with a workload of its own; node3 is `down` if a run says so."""
+    """Three nodes, each with a workload that was attached between runs; `known` is what a node knows of the others."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -66,7 +66,11 @@ class Sandbox:
         return {name: [one.addresses for one in told.endpoints] for name, told in remote.nodes.items()}
 
     def play(self, *options: str, down: bool = False) -> tuple[int, list[str], dict[str, int]]:
-        """Return the exit status, the lines of the report, and the number of tasks that changed each host."""
+        """Run sync_workloads.yml, with node3 unreachable if `down`.
+
+        Return its exit status, the lines of its report, and {host: number of tasks that changed it}. Raise
+        AssertionError if the output has a traceback or no report.
+        """
         hosts = dict(self.hosts)
         if down:
             hosts["node3"] = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"}
@@ -98,7 +102,7 @@ def test_nodes_learn_of_each_other(sandbox: Sandbox) -> None:
     assert sandbox.known("node1") == {}
     assert sandbox.play() == (0, [f"synced  3/3 nodes · {tail} · 3 added"], dict.fromkeys(NODES, 1))
     assert sandbox.known("node1") == {"node2": [("10.244.2.2",)], "node3": [("10.244.3.2",)]}
-    # A workload goes, and one node cannot be asked.
+    # A workload is deleted, and node3 is unreachable.
     sandbox.endpoints("node2").remove("default/web")
     status, said, changed = sandbox.play("-e", "strict=true", down=True)
     assert (status, changed) == (2, {"node1": 1, "node2": 0, "node3": 0})

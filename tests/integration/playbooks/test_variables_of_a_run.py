@@ -109,3 +109,20 @@ def test_a_template_takes_facts_from_ansible_facts(controller: Controller) -> No
     assert "ALLOW" in controller.run({"tasks": [facts, EXPLAIN]})
     controller.hosts("{{ ansible_default_ipv4.address }}/24")
     assert UNDEFINED in controller.run({"tasks": [facts, EXPLAIN]})
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("{{ '10.0.0.1/24' | no_such_filter }}", "'no_such_filter'"),
+        ("{{ 1 // 0 }}", "by zero"),
+        ("{{ nowhere }}", "'nowhere' is undefined"),
+    ],
+    ids=["unknown filter", "failing expression", "undefined variable"],
+)
+def test_a_template_that_cannot_be_evaluated_is_named(controller: Controller, address: str, words: str) -> None:
+    controller.hosts(address)
+    said = controller.run({"tasks": [EXPLAIN]})
+    assert "calico_node_address of n1 is a template that cannot be evaluated: " in said
+    assert words in said
+    assert "Traceback" not in said

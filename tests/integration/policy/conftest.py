@@ -30,7 +30,7 @@ def node(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> t.Iterator[N
 def policed(
     request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> t.Iterator[PolicedNode]:
-    """Yield the node, whose policy is written as documents, with iptables of either backend."""
+    """The node, whose policy is written as documents, with iptables of either backend."""
     iptables_backend.choose(request.param, tmp_path, monkeypatch)
     with host_under_test(tmp_path, HostKernel) as kernel:
         made = PolicedNode(Node(kernel, str(tmp_path / "netns"), request.param))

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Calico v3 documents, as short as they can be written: a dict each, as a YAML file would give it.
 
-Allow from `role == "web"` to a port:  {"action": "Allow", "source": {"selector": 'role == "web"'}}
+A rule that allows packets from `role == "web"`:  {"action": "Allow", "source": {"selector": 'role == "web"'}}
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Document = dict[str, t.Any]
 
 ALLOW: Document = {"action": "Allow"}
 DENY: Document = {"action": "Deny"}
-#: Allows everything: what workloads have that name no profiles.
+#: The name of the profile that allows everything. `workload` gives it to workloads by default.
 OPEN = "open"
 
 
@@ -46,7 +46,7 @@ def network_set(name: str, *nets: str, **labels: str) -> Document:
 
 
 def host_endpoint(interface: str, *profiles: str, **spec: t.Any) -> Document:
-    """Return a HostEndpoint of the node, labelled `host: <interface>`, "all" for "*"."""
+    """Return a HostEndpoint of the node, labelled `host: <interface>`, or `host: all` if `interface` is "*"."""
     label = "all" if interface == "*" else interface
     fields = {"node": NODE, "interfaceName": interface, "profiles": list(profiles), **spec}
     return document("HostEndpoint", f"host-{label}", fields, labels={"host": label})
@@ -60,7 +60,10 @@ def workload(
     ports: t.Sequence[Document] = (),
     **labels: str,
 ) -> Document:
-    """Return the workload `w<index>` with addresses of both families, labelled `name: w<index>` and with `labels`."""
+    """Return the WorkloadEndpoint `w<index>`, labelled `name: w<index>` and with `labels`.
+
+    Its addresses of both IP versions and its interface follow from `index`.
+    """
     spec = {
         "node": node,
         "workload": f"w{index}",
@@ -76,5 +79,5 @@ def allow_all_profile() -> Document:
     return profile(OPEN, ingress=[ALLOW], egress=[ALLOW])
 
 
-#: Two workloads of the node. Any address may reach the second one.
+#: Two workloads of the node. Their profile allows everything.
 WORKLOADS = (workload(0), workload(1))

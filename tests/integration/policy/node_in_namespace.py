@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node in a network namespace: four workloads' interfaces, two of its own, and all that is beyond them.
+"""A node in a network namespace: four workloads' interfaces, two of its own, and one namespace beyond them all.
 
-Everything beyond is one more namespace with the other ends. Packets are put into these as frames, and what comes out of
-them is what was forwarded or sent. What the node itself received is seen by raw sockets.
+The namespace beyond has the other ends of the interfaces. Tests send frames on these ends, and what arrives there is
+what the node forwarded or sent. Raw sockets receive what is for the node itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SYSCTLS = {
     "net.ipv4.conf.all.rp_filter": 0,
     "net.ipv4.conf.default.rp_filter": 0,
     "net.ipv6.conf.default.accept_dad": 0,
-    # SCTP's checksum is none that Python has.
+    # The tests' SCTP packets have no valid checksum, because Python's standard library has no CRC-32C.
     "net.netfilter.nf_conntrack_checksum": 0,
     "net.ipv4.icmp_echo_ignore_all": 1,
     "net.ipv6.icmp.echo_ignore_all": 1,
@@ -51,7 +51,7 @@ def workload_interface(index: int) -> str:
 
 
 class Node:
-    """The node; `backend` nft or legacy selects iptables-nft-restore or iptables-legacy-restore."""
+    """The node; `backend`, "nft" or "legacy", selects iptables-nft or iptables-legacy for all that it loads."""
 
     def __init__(self, kernel: LinuxKernel, netns_folder: str, backend: str) -> None:
         self.kernel = kernel
@@ -96,15 +96,18 @@ class Node:
         done = self.kernel.run(argv, stdin)
         assert done.code == 0, (argv, done.errors, stdin[:20000])
 
-    # --- what it is to do
+    # --- rules, sets, interfaces and connections
 
     def load(self, tables: t.Iterable[Tables]) -> None:
-        """Replace the loaded tables, and forget all connections."""
+        """Do what `replace` does, and then forget all tracked connections; raise AssertionError if one fails."""
         self.replace(tables)
         self.forget_connections()
 
     def replace(self, tables: t.Iterable[Tables]) -> None:
-        """Replace the loaded tables; connections continue."""
+        """Replace the loaded tables and the members of their sets; tracked connections stay.
+
+        Raise AssertionError if ipset or iptables refuses them.
+        """
         sets: list[str] = []
         for one in tables:
             for ipset in one.sets:
@@ -116,21 +119,27 @@ class Node:
             self._must([f"{program}-{self.backend}-restore", "-w", "10"], restore_text(one))
 
     def restore(self, text: str) -> None:
-        """Load IPv4 rules of another program beside the present ones."""
+        """Load IPv4 rules of another program, a text for iptables-restore, beside the present ones.
+
+        Raise AssertionError if they are refused.
+        """
         self._must([f"iptables-{self.backend}-restore", "-w", "10", "--noflush"], text)
 
     def iptables(self, *arguments: str) -> None:
         self._must([f"iptables-{self.backend}", "-w", "10", *arguments])
 
     def rename(self, interface: str, name: str) -> None:
-        """Rename both ends of an interface, as if another one had replaced it."""
+        """Rename both ends of `interface` to `name`, as if another interface had replaced it.
+
+        Raise AssertionError if the kernel refuses, and KeyError if no packet has come in by `interface` before.
+        """
         for kernel in (self.kernel, self.beyond):
             done = kernel.run(["ip", "-batch", "-"], f"link set {interface} down name {name}\nlink set {name} up\n")
             assert done.code == 0, done.errors
         self._macs[name] = self._macs[interface]
 
     def forget_connections(self) -> None:
-        # IPCTNL_MSG_CT_DELETE of nothing in particular, which is everything.
+        # IPCTNL_MSG_CT_DELETE without a filter deletes all connections.
         self._tracker.send(struct.pack("=IHHIIBBH", 20, 0x0102, 0x0005, 1, 0, 0, 0, 0))
         answer = self._tracker.recv(4096)
         assert struct.unpack_from("=i", answer, 16)[0] == 0
@@ -138,7 +147,7 @@ class Node:
     # --- packets
 
     def comes_in(self, interface: str, packet: bytes) -> None:
-        """Send a packet to the node from beyond `interface`."""
+        """Send a whole IP packet to the node from beyond `interface`; raise ValueError if the node has no such one."""
         version = packet[0] >> 4
         if interface not in self._macs:
             index = [*(workload_interface(number) for number in range(WORKLOADS)), *OWN].index(interface)
@@ -147,7 +156,10 @@ class Node:
         self._frames.sendto(frame, (interface, _ETHERTYPE[version]))
 
     def sends(self, destination: str, packet: bytes) -> None:
-        """Send a packet from the node itself."""
+        """Send a whole IP packet from the node itself; a refusal by policy (EPERM) is no error.
+
+        Raise OSError if the kernel refuses the packet for another reason.
+        """
         try:
             self._senders[packet[0] >> 4].sendto(packet, (destination, 0))
         except OSError as error:
@@ -155,9 +167,10 @@ class Node:
                 raise
 
     def seen(self, enough: t.Collection[tuple[int, int]], patience: float = 1.0) -> dict[tuple[int, int], str]:
-        """Return {tag: interface by which it left, "" if the node received it}.
+        """Return {tag of a packet: interface by which it left, "" if the node received it}.
 
-        Wait up to `patience` seconds for all in `enough`.
+        Packets that an earlier call returned are not repeated. Wait up to `patience` seconds for the tags of `enough`;
+        those that do not arrive are absent.
         """
         found: dict[tuple[int, int], str] = {}
         until = time.monotonic() + patience
@@ -173,10 +186,13 @@ class Node:
 
     @contextlib.contextmanager
     def watching(self, interface: str) -> t.Iterator[socket.socket]:
-        """Yield a socket with the frames that leave by an interface."""
+        """Yield a socket that receives the frames that leave the node by `interface`, with a timeout of a second.
+
+        It is closed at the end.
+        """
         with self.beyond._there(_frame_socket) as made:
             made.bind((interface, 3))
-            made.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING: what comes in there
+            made.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING: ignore the frames that tests send
             made.settimeout(1.0)
             yield made
 
@@ -198,7 +214,7 @@ class Node:
 
 
 def restore_text(tables: Tables) -> str:
-    """Return input for iptables-restore that first empties the tables."""
+    """Return the text for iptables-restore that replaces all rules of raw, mangle and filter by `tables`."""
     lines = []
     for name in (RAW, MANGLE, FILTER):
         lines.append(f"*{name}")
@@ -231,7 +247,7 @@ def _raw_sockets() -> list[socket.socket]:
 
 
 def _senders() -> dict[int, socket.socket]:
-    """Return sockets that send whole packets, by IP version."""
+    """Return {IP version: socket that sends whole packets}."""
     return {
         4: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW),
         6: socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW),

@@ -17,22 +17,26 @@ TCP, UDP, SCTP, UDPLITE, ICMP, ICMPV6 = 6, 17, 132, 136, 1, 58
 
 
 def tag(packet: bytes) -> t.Optional[tuple[int, int]]:
-    """Return (world, number) of a packet from `packet`, also from inside an ICMP error; None for other packets."""
+    """Return the (world, number) that the function `packet` has put at the end of a packet; None without a tag.
+
+    An ICMP error has the tag of the packet that it quotes.
+    """
     magic, world, number = _TAG.unpack(packet[-_TAG.size :]) if len(packet) >= _TAG.size else (b"", 0, 0)
     return (world, number) if magic == _MAGIC else None
 
 
 def is_error(packet: bytes) -> bool:
-    """Return whether it is an ICMP error, which quotes the packet that caused it, and so its tag."""
+    """Return whether an IP packet is an ICMP or ICMPv6 error, which quotes the packet that caused it, with its tag."""
     if packet[0] >> 4 == 6:
         return packet[6] == ICMPV6 and packet[40] < 128
     return packet[9] == ICMP and packet[20] in (3, 11, 12)
 
 
 def packet(flow: Flow, world: int, number: int) -> bytes:
-    """Return an IP packet of the flow.
+    """Return an IP packet of the flow, which ends with the tag (`world`, `number`), each from 0 to 65535.
 
-    It is a SYN, an INIT, a datagram, an ICMP message with the identifier `number`, or only the tag.
+    By protocol it is a SYN (TCP), an INIT (SCTP), a datagram (UDP, UDPLite), an ICMP message with the identifier
+    `number`, or an IP header with only the tag. Raise struct.error for a larger `world` or `number`.
     """
     source, destination = (ipaddress.ip_address(one).packed for one in (flow.source, flow.destination))
     body = _body(flow, _TAG.pack(_MAGIC, world, number), number)
@@ -54,7 +58,7 @@ def _body(flow: Flow, end: bytes, number: int) -> bytes:
     if flow.protocol in (UDP, UDPLITE):
         return ports + struct.pack("!HH", 8 + len(end), 0) + end
     if flow.protocol == SCTP:
-        # The tag is a parameter of the INIT that nobody knows: connection tracking lets no other chunk stand beside it.
+        # The tag is a parameter of the INIT, of an unknown type: connection tracking drops an INIT with other chunks.
         chunk = struct.pack("!BBHIIHHI", 1, 0, 20 + len(end), number + 1, 65535, 1, 1, 1)
         return ports + struct.pack("!II", 0, 0) + chunk + end
     if flow.protocol in (ICMP, ICMPV6):

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The node of node_in_namespace.py under policy that is written as Calico v3 documents.
 
-These go the way that those of an inventory go: parsed, made into policy of a NodeState, compiled by the guard, and
-programmed by the drivers of a process that stays, which write what differs from before. So connections go on while
-policy changes.
+The documents take the way of an inventory's documents: they are parsed, become policy of a NodeState, are compiled by
+NodePolicyTables, and are programmed by drivers with a cache, which write only the differences. So connections go on
+while policy changes.
 
     node.apply(*WORKLOADS, global_policy("deny", types=["Egress"]))
     node.expect(allowed=[udp(W0, OUTSIDE)], denied=[udp(W1, W0)])
@@ -56,18 +56,19 @@ from tests.integration.policy.packets import packet, tag
 from tests.unit.policy.explain.node_between import OWN, OWN_ADDRESSES, interface_to
 from tests.unit.policy.random_policies import NODE
 
-#: Addresses of workloads, of something beyond eth0 and beyond eth1, and of the node on these.
+#: The IPv4 addresses of the four workloads, and the IPv6 addresses of the first three.
 W0, W1, W2, W3 = (f"10.65.0.{index + 1}" for index in range(4))
 W0_V6, W1_V6, W2_V6 = (f"fd65::{index + 1:x}" for index in range(3))
-#: The node's blocks, in which they are.
+#: The node's blocks, which hold the workloads' addresses.
 BLOCKS = (Block("10.65.0.0/26", "pool"), Block("fd65::/122", "pool6"))
+#: Addresses beyond eth0 (OUTSIDE, OUTSIDE_V6) and beyond eth1 (ELSEWHERE), and the node's own on these interfaces.
 OUTSIDE, ELSEWHERE, OUTSIDE_V6 = "192.0.2.9", "198.51.100.9", "2001:db8::7"
 HOST, HOST_ETH1, HOST_V6 = OWN["eth0"][0], OWN["eth1"][0], OWN["eth0"][1]
 
 _numbers = itertools.count(1)  # each packet has a number of its own
 _ports = itertools.cycle(range(20000, 60000))
-_PATIENCE = 2.0  # seconds for what is to arrive
-_QUIET = 0.02  # seconds in which what was let through would have arrived, behind one that did
+_PATIENCE = 2.0  # seconds to wait for packets that are expected to arrive
+_QUIET = 0.02  # seconds to wait afterwards for packets that are expected to be dropped
 _BETWEEN = 0.002  # seconds between the packets of a stream
 
 
@@ -79,7 +80,7 @@ class _Node(t.NamedTuple):
 
 
 def udp(source: str, destination: str, port: int = 5000, source_port: int = 0) -> Flow:
-    """Return a UDP flow; its source port is new to connection tracking unless it is given."""
+    """Return a UDP flow; its source port is new to connection tracking unless `source_port` is given."""
     return Flow(17, source, destination, source_port or next(_ports), port)
 
 
@@ -92,7 +93,7 @@ def ping(source: str, destination: str) -> Flow:
 
 
 def icmp(kind: int, source: str, destination: str) -> Flow:
-    """Return a flow of an ICMP or ICMPv6 message of this type."""
+    """Return a flow of an ICMP message of this type with code 0, or of an ICMPv6 message if `source` is IPv6."""
     return Flow(58 if ":" in source else 1, source, destination, None, None, kind, 0)
 
 
@@ -101,7 +102,7 @@ def of_protocol(number: int, source: str, destination: str) -> Flow:
 
 
 def back(flow: Flow) -> Flow:
-    """Return the flow of the answer."""
+    """Return the flow of the answer: addresses and ports are swapped, the rest stays."""
     return dataclasses.replace(
         flow,
         source=flow.destination,
@@ -112,7 +113,7 @@ def back(flow: Flow) -> Flow:
 
 
 def interface_of(address: str) -> str:
-    """Return the interface for packets from and to an address, "" for the node's own."""
+    """Return the node's interface for packets from and to an address, "" for the node's own addresses."""
     if address in OWN_ADDRESSES:
         return ""
     for index in range(WORKLOADS_OF_NODE):
@@ -122,7 +123,7 @@ def interface_of(address: str) -> str:
 
 
 class PolicedNode:
-    """The node under policy; a new one has none."""
+    """The node under policy; a new PolicedNode has programmed none."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -147,9 +148,11 @@ class PolicedNode:
         fleet: t.Sequence[str] = (),
         pools: t.Sequence[Pool] = (),
     ) -> None:
-        """Replace the node's policy by these documents.
+        """Replace the node's policy by these documents and a profile `open` that allows all, and program it.
 
-        `fleet` holds the addresses of its nodes, which may encapsulate.
+        `devices` are the node's tunnels, and `fleet` holds the addresses of the fleet's nodes, which may send
+        encapsulated packets. `pools` decide about natOutgoing. Raise ResourceError for an invalid document, ValueError
+        if two policies have the same name, and what `program` raises.
         """
         found = [resources.parse(one) for one in (allow_all_profile(), *documents)]
         policy_set = from_resources.policy_set(found)
@@ -171,7 +174,10 @@ class PolicedNode:
         fleet: t.Sequence[str] = (),
         pools: t.Sequence[Pool] = (),
     ) -> None:
-        """Program what the compiler does for a node that has no policy."""
+        """Remove the policy, and program the rules that the compiler gives a node without policy.
+
+        They check the sources of packets, and hold the rules of `pools` and `devices`. `fleet` is as for `apply`.
+        """
         checks = dataclasses.replace(settings or ChainSettings(), local_blocks=(4, 6))
         self.state = dataclasses.replace(
             self.state,
@@ -184,29 +190,40 @@ class PolicedNode:
         self.program()
 
     def program(self) -> None:
-        """Program the difference between state and kernel through the drivers, as an agent does."""
+        """Program the IP sets and iptables rules of `self.state` that differ from the kernel's.
+
+        As in an agent, the drivers have a cache of the kernel's. Raise ObserveError if the kernel cannot be read, and
+        ApplyError if it refuses a change.
+        """
         state = self._guard.with_policy(self.state)
         plan = plan_node(self.node.kernel, state, ("ipset", "iptables"), registry=REGISTRY.replacing(*self._cached))
         apply_node(self.node.kernel, plan)
 
     def iptables(self, *arguments: str) -> None:
-        """Run iptables as another program would."""
+        """Run iptables with these arguments, as another program would, and forget the cache.
+
+        Raise AssertionError if it fails.
+        """
         self.node.iptables(*arguments)
         self.forget()
 
     def forget(self) -> None:
-        """Forget the cache, so that the kernel is read again, as after another program's write."""
+        """Empty the drivers' cache, so that the next `program` reads the kernel again."""
         for driver in self._cached:
             driver.forget()
 
     def written(self) -> t.Optional[int]:
-        """Return the kernel's count of nftables transactions; None for the other backend, which does not count."""
+        """Return the generation of the nftables ruleset, which each write changes; None for the backend legacy."""
         return self.node.kernel.ruleset_mark() if self.node.backend == "nft" else None
 
     # --- packets
 
     def expect(self, allowed: t.Iterable[Flow] = (), denied: t.Iterable[Flow] = ()) -> None:
-        """Send the first packet of each flow; check that it leaves towards its destination, or is dropped."""
+        """Send a packet of each flow, and raise AssertionError unless it gets the verdict given.
+
+        An allowed one leaves by the interface towards its destination, or arrives at the node if that is the node's
+        own. A denied one arrives nowhere.
+        """
         wanted = {flow: interface_of(flow.destination) for flow in allowed}
         expected: dict[Flow, t.Optional[str]] = {**wanted, **dict.fromkeys(denied)}
         seen = self.see(expected)
@@ -214,17 +231,21 @@ class PolicedNode:
         assert not differing, [f"{flow}: {expected[flow]!r} expected, {seen[flow]!r} seen" for flow in differing]
 
     def see(self, flows: t.Mapping[Flow, t.Optional[str]], by: t.Optional[str] = None) -> dict[Flow, t.Optional[str]]:
-        """Return the interface by which each flow leaves.
+        """Send a packet of each flow, and return the interface by which it leaves.
 
-        "" means that the node received it, None that it was dropped. `flows` says what is expected. With `by`, all
-        packets arrive on this interface, whatever their source.
+        "" means that the node received it, None that it was dropped. The values of `flows` are the expected results:
+        packets with another one than None are waited for, up to 2 seconds. With `by`, all packets arrive on this
+        interface, whatever their source.
         """
         numbers = {flow: self.send(flow, by) for flow in flows}
         self._await(number for flow, number in numbers.items() if flows[flow] is not None)
         return {flow: self._arrived.get((0, number)) for flow, number in numbers.items()}
 
     def sources(self, flows: t.Iterable[Flow]) -> dict[Flow, str]:
-        """Return the source addresses that receivers see, IPv4 only; "" for a flow that does not arrive."""
+        """Send a packet of each flow (IPv4 only), and return the source addresses that receivers see.
+
+        The address is "" for a flow that does not arrive within a second. The destinations are not the node's own.
+        """
         found = {}
         for flow in flows:
             with self.node.watching(interface_of(flow.destination)) as frames:
@@ -233,7 +254,10 @@ class PolicedNode:
         return found
 
     def takes(self, flow: Flow) -> float:
-        """Return the seconds that a packet of the flow takes through the node."""
+        """Send a packet of the flow (IPv4 only); return the seconds until it leaves the node.
+
+        Raise AssertionError if it does not leave within a second, or leaves with another source.
+        """
         interface = interface_of(flow.destination)
         if interface not in self._watched:
             self._watched[interface] = self._open.enter_context(self.node.watching(interface))
@@ -243,7 +267,12 @@ class PolicedNode:
         return time.perf_counter() - began
 
     def send(self, flow: Flow, by: t.Optional[str] = None, world: int = 0) -> int:
-        """Send the flow's next packet, and return its number."""
+        """Send a packet of the flow, and return its number, which is in its tag with `world`.
+
+        It arrives on the interface `by`. Without `by` it arrives on the interface of its source; the node itself
+        sends it if the source is one of its own addresses. Numbers go round after 65535. Raise ValueError if the node
+        has no interface `by`.
+        """
         number = next(_numbers) % 65536
         interface = interface_of(flow.source) if by is None else by
         if interface:
@@ -253,24 +282,30 @@ class PolicedNode:
         return number
 
     def send_raw(self, data: bytes, by: str) -> None:
-        """Send a whole IP packet to the node on the interface `by`."""
+        """Send `data`, a whole IP packet, to the node on the interface `by`; raise ValueError if it has no such one."""
         self.node.comes_in(by, data)
 
     def establish(self, flow: Flow) -> None:
-        """Send a packet there and one back, so that the connection is established."""
+        """Send a packet there and one back, so that the connection is established.
+
+        Raise AssertionError if one of them does not arrive.
+        """
         self.expect([flow])
         self.expect([back(flow)])
 
     @contextlib.contextmanager
     def logged(self, group: int = PolicySettings.nflog_group) -> t.Iterator[list[str]]:
-        """Yield a list that holds the logged prefixes at the end of the with block."""
+        """Yield an empty list; at the end of the with block, add the prefixes that this NFLOG group has received.
+
+        Raise AssertionError if another socket has the group.
+        """
         found: list[str] = []
         with self.node.kernel._there(lambda: nflog.open_socket(group)) as opened:
             yield found
             found += nflog.prefixes(opened)
 
     def _await(self, numbers: t.Iterable[int]) -> None:
-        # Behind all others goes one that always arrives: the host reaches its workloads (line 24).
+        # This last packet always arrives, because the host reaches its workloads (LINES[24] in semantics.py).
         last = self.send(udp(HOST, W3))
         waited_for = {(0, number) for number in (*numbers, last)}
         until = time.monotonic() + _PATIENCE
@@ -285,15 +320,16 @@ class PolicedNode:
             self._arrived.setdefault(mark, interface)
 
     def arrived(self, world: int) -> set[int]:
-        """Return the numbers of a stream's packets that have arrived."""
+        """Return the numbers of the packets with the tag `world` that have arrived, after all that are on their way."""
         self._await(())
         return {number for found, number in self._arrived if found == world}
 
 
 class Stream:
-    """Packets of a flow one after the other, for as long as the context lasts.
+    """A thread that sends a packet of a flow every 2 milliseconds for as long as the context lasts.
 
-    `fresh`: each is the first of a connection; else all are of one that has been established.
+    With `fresh` each has a new source port, and so begins a connection; otherwise all have the flow's own. `sent`
+    holds the numbers of the packets in the order of sending.
     """
 
     _worlds = itertools.count(1)
@@ -321,7 +357,7 @@ class Stream:
             self.sent.append(self._node.send(dataclasses.replace(self._flow, source_port=port), world=self._world))
 
     def lost(self) -> list[int]:
-        """Return the positions of lost packets, after the end."""
+        """Return the positions in `sent` of the packets that did not arrive; call it after the context has ended."""
         arrived = self._node.arrived(self._world)
         return [position for position, number in enumerate(self.sent) if number not in arrived]
 
@@ -331,13 +367,13 @@ class Stream:
 
 
 def _sets(devices: t.Sequence[TunnelDevice], fleet: t.Sequence[str]) -> tuple[IpSet, ...]:
-    """Return those of the fleet's addresses, of either IP version."""
+    """Return the IP sets of the fleet's addresses, one for each IP version that `devices` tunnel through."""
     four = [_Node(address) for address in fleet if ":" not in address]
     return firewall.ipsets(devices, four + [_Node("", address) for address in fleet if ":" in address])
 
 
 def _source(frames: socket.socket) -> str:
-    """Return the source of the next packet with a tag."""
+    """Return the IPv4 source of the next frame with a tag, "" after a second without a frame."""
     while True:
         try:
             data = frames.recv(2048)

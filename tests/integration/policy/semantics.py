@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Calico's policy does, line by line, as its users rely on it (from the tests of Felix, release 3.21).
+"""The behaviour of Calico's policy on which its users rely, line by line (from the tests of Felix, release 3.21).
 
 Line n is tested by real packets by `test_nn_...` here or in tests/integration/agent, or is in WITHOUT_TEST.
-tests/unit/policy/test_semantics_are_tested.py holds the folders to that.
+tests/unit/policy/test_semantics_are_tested.py checks that each line has its tests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A new policy ends exactly the connections that the kernel would not let come about again, with real packets."""
+"""Tests with real packets that a new policy cuts exactly the connections that it would not allow as new ones."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def state(world: World) -> NodeState:
 
 
 def through(node: Node, crossings: Crossings, flows: t.Sequence[Flow], world: int, wait: t.Collection[int]) -> set[int]:
-    """Send a packet of each flow, and return the indexes of those that got through; wait for those of `wait`."""
+    """Send a packet of each flow with the tag (`world`, index); return the indexes of those that got through.
+
+    Wait up to a second for the packets with the indexes of `wait`.
+    """
     for index, flow in enumerate(flows):
         comes_in_by = crossings.of(flow).comes_in_by
         if comes_in_by:
@@ -79,7 +82,7 @@ def through(node: Node, crossings: Crossings, flows: t.Sequence[Flow], world: in
 
 
 def test_exactly_those_that_would_not_come_about_again(node: Node) -> None:
-    """All flows begin while everything is allowed; then a random policy comes into force."""
+    """A random policy cuts exactly the flows, begun while all was allowed, that it would not allow as new ones."""
     cut = kept = 0
     families = {4: 0, 6: 0}
     for number in range(12):
@@ -100,11 +103,11 @@ def test_exactly_those_that_would_not_come_about_again(node: Node) -> None:
         assert marked == {one.name for one in found.ending}
         tracked = {one.flow: one.name in marked for one in before}
         known = {index: tracked[flow] for index, flow in enumerate(flows) if index in began and flow in tracked}
-        # What was not cut goes on, and nothing that was cut does.
+        # Packets of the connections that were not cut get through, and no others.
         standing = {index for index, is_cut in known.items() if not is_cut}
         after = through(node, crossings, flows, 3 * number + 1, standing)
         assert after & known.keys() == standing, number
-        # As new ones they fare just so.
+        # As new connections, the same flows are allowed.
         node.forget_connections()
         assert through(node, crossings, flows, 3 * number + 2, standing) & known.keys() == standing, number
         for index, is_cut in known.items():

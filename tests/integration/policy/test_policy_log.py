@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What compiled rules tell by NFLOG of real packets, heard as the agent hears it, in a network namespace."""
+"""Tests of the policy log: compiled rules log real packets to NFLOG, and the agent's listener reads them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ REST = Policy("rest", order=2.0, ingress=(to_port("Allow", 5001), to_port("Allow
 
 
 class Heard:
-    """The log of a node with these policies, and a listener in the node's namespace."""
+    """The policy log of a node with these policies, and a listener to NFLOG group `group` in the node's namespace.
+
+    `problems` has what the listener reports: the text of a problem, or None when it is over.
+    """
 
     def __init__(self, node: Node, *policies: Policy, group: int = 179) -> None:
         state = NodeState(
@@ -107,7 +110,10 @@ class Heard:
         raise AssertionError(f"not within 10 seconds: {self.told()} {self.problems}")
 
     def told(self) -> list[tuple[str, str, str, str, str, int]]:
-        """Return the log's entries: (verdict, direction, who decided, from, to, packets)."""
+        """Return the log's entries: (verdict, direction, deciding rule, source, destination, number of packets).
+
+        Source and destination are a workload's id, or an address where no workload is known.
+        """
         drops = [entry.to_dict() for entry in self.log.entries()]
         return [
             (
@@ -174,7 +180,7 @@ def test_a_node_in_audit_mode_lets_pass_what_it_tells_of(node: Node) -> None:
 
 
 def test_a_flood_is_counted_without_the_node_being_eaten(node: Node) -> None:
-    """Several times as much as is read in a second: what is not read is known to be lost, and nothing else is."""
+    """More than 5,000 of 60,000 drops in a row are read; all others, and no more, are counted as lost."""
     load(node, RULES, REST)
     heard = Heard(node, RULES, REST)
     frame = packet(udp(W0, W1, 5002), 0, 1)
@@ -190,10 +196,10 @@ def test_a_flood_is_counted_without_the_node_being_eaten(node: Node) -> None:
             await asyncio.get_running_loop().run_in_executor(None, send)
             (entry,) = heard.log.entries()
             before = 0
-            while entry.packets > before:  # a socket that was full takes nothing until all of it is read
+            while entry.packets > before:  # after an overflow the socket receives nothing until it has been emptied
                 before = entry.packets
                 await asyncio.sleep(0.5)
-            node.comes_in(CALI0, frame)  # its number tells how many there were
+            node.comes_in(CALI0, frame)  # this packet's sequence number shows how many records before it were lost
             await heard.until(lambda: entry.packets + heard.log.lost > flood)
         assert entry.packets + heard.log.lost == flood + 1
         assert entry.packets > 5_000
@@ -220,7 +226,7 @@ def test_a_group_that_another_has_is_said_and_taken_when_it_is_free(node: Node, 
             assert heard.problems[-1] is None
             node.comes_in(CALI0, packet(udp(W0, W1, 5002), 0, 1))
             await heard.until(heard.told)
-            heard.group = 0  # policy is gone
+            heard.group = 0  # 0 means that nothing is logged, as after the removal of all policy
             await heard.until(lambda: heard.log.group == 0)
             again = node.kernel._there(nflog.open_socket)
             nflog.subscribe(again, 179)

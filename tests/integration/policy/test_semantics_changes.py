@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What becomes of flows while policy changes: each test is a line of semantics.py, by its number.
+"""Tests of flows while policy changes: each tests the line of semantics.py with its number.
 
-The drivers write what differs, as the agent has them do it, while packets pass.
+As in the agent, the drivers write only the differences while packets pass.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def office(*nets: str, name: str = "office") -> Document:
 
 
 def some(count: int, verdicts: t.Sequence[int]) -> bool:
-    """Return whether the stream had enough packets to mean something."""
+    """Return whether there are at least `count` verdicts, so that a stream without losses means something."""
     return len(verdicts) >= count
 
 
@@ -93,14 +93,18 @@ def test_18_established_flows_go_on_after_a_deny(policed: PolicedNode) -> None:
 
 @pytest.mark.parametrize("disabled", [False, True], ids=["dropped", "disabled"])
 def test_19_invalid_packets_are_dropped_unless_the_check_is_disabled(policed: PolicedNode, disabled: bool) -> None:
-    """Answers to which nobody asked."""
+    """Echo replies without a request are dropped, or pass with `drop_invalid=False`; a request passes in both cases."""
     policed.apply(*WORKLOADS, settings=PolicySettings(drop_invalid=not disabled))
     answers = [icmp(0, W0, W1), icmp(129, W0_V6, W1_V6)]
     policed.expect([ping(W1, W0), *(answers if disabled else [])], denied=[] if disabled else answers)
 
 
 def test_20_an_endpoint_that_is_taken_away_is_closed_and_open_again_when_it_is_back(policed: PolicedNode) -> None:
-    """v3's endpoints have no administrative state: there or not is what they have. See also test_policy_workloads."""
+    """A workload without its endpoint can neither send nor receive; with the endpoint again it can do both.
+
+    Another workload's stream loses nothing. Calico v3's endpoints have no administrative state, so the endpoint is
+    removed and added again. See also test_policy_workloads.
+    """
     policed.apply(*THREE)
     with Stream(policed, udp(W1, W2), fresh=True) as others:
         for _again in range(2):
@@ -139,7 +143,7 @@ def test_25_sets_hold_all_whom_selectors_mean_and_follow_their_labels(policed: P
             policed.apply(*ends(app="db"), policy)
             policed.expect([udp(W2, W0)], denied=[udp(W1, W0)])
     assert some(10, fresh.sent) and established.lost() == [] and fresh.lost() == []
-    # A label changes members of sets, and no rule.
+    # A label changes members of IP sets; no rule is written.
     assert policed.written() == before
 
 
@@ -152,7 +156,7 @@ def test_26_what_two_sets_have_stays_when_one_of_them_goes(policed: PolicedNode)
         policed.expect([udp("192.0.2.1", W0)])
         policed.apply(*WORKLOADS, FROM_OFFICE, office(f"{OUTSIDE}/32", name="other"))
         policed.expect([udp(OUTSIDE, W0)], denied=[udp("192.0.2.1", W0)])
-        # A narrower range in place of the same, and of a wider one, and back.
+        # The address is in a wider and in a narrower range, then in the wider one alone.
         policed.apply(*WORKLOADS, FROM_OFFICE, office("192.0.0.0/16"), office("192.0.2.8/31", name="other"))
         policed.apply(*WORKLOADS, FROM_OFFICE, office("192.0.0.0/16"))
         policed.expect([udp("192.0.77.1", W0)])

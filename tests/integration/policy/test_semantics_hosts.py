@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Host endpoints under policy, with real packets: each test is a line of semantics.py, by its number."""
+"""Tests of host endpoints with real packets: each tests the line of semantics.py with its number."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_35_each_direction_of_a_host_has_to_be_allowed(policed: PolicedNode, dir
     into, out = udp(OUTSIDE, HOST), udp(HOST, OUTSIDE)
     allowed, denied = (into, out) if direction == "Ingress" else (out, into)
     policed.expect([allowed], denied=[denied, tcp(OUTSIDE, HOST), tcp(HOST, OUTSIDE)])
-    policed.expect([back(allowed)])  # which is no new connection
+    policed.expect([back(allowed)])  # an answer belongs to the established connection
 
 
 @pytest.mark.parametrize("direction", ["Ingress", "Egress"])
@@ -103,17 +103,17 @@ def test_37_what_is_forwarded_is_judged_by_policies_with_apply_on_forward_alone(
     )
     policed.apply(*WORKLOADS, host_endpoint("eth0", OPEN), forwarded("Egress", egress=[DENY]))
     policed.expect([udp(OUTSIDE, W0), udp(OUTSIDE, HOST)], denied=[udp(W0, OUTSIDE), udp(ELSEWHERE, OUTSIDE)])
-    # What such a policy does not allow of a direction is denied; of the other direction it says nothing.
+    # A policy with applyOnForward denies what it does not allow in its direction, and does not affect the other one.
     policed.apply(*WORKLOADS, host_endpoint("eth0"), forwarded("Ingress", ingress=[{**ALLOW, "protocol": "UDP"}]))
     policed.expect([udp(OUTSIDE, W0), udp(W0, OUTSIDE), tcp(W0, OUTSIDE)], denied=[tcp(OUTSIDE, W0)])
-    # Allowed is allowed, on a host too that forwards nothing by itself.
+    # Policy's Allow is final also on a host whose chain FORWARD drops everything.
     policed.iptables("-P", "FORWARD", "DROP")
     policed.expect([udp(OUTSIDE, ELSEWHERE), udp(ELSEWHERE, OUTSIDE)], denied=[tcp(OUTSIDE, ELSEWHERE)])
 
 
 @pytest.mark.parametrize("interface", ["eth0", "*"])
 def test_38_policy_before_dnat_sees_the_port_of_before(policed: PolicedNode, interface: str) -> None:
-    """Ports of the host's lead to a workload's, by a rule of somebody else's."""
+    """A preDNAT policy matches the host's port 32010, not the workload's port 8055 to which another rule sends it."""
     policed.iptables(*"-t nat -A PREROUTING -p udp --dport 32010 -j DNAT --to-destination".split(), f"{W0}:8055")
     selector = "has(host)"
     deny = global_policy(
@@ -127,13 +127,13 @@ def test_38_policy_before_dnat_sees_the_port_of_before(policed: PolicedNode, int
         )
 
     def seen(source: str) -> t.Optional[str]:
-        """Return the interface at which a packet to the host's port comes out, None if it does not."""
+        """Send a new packet to the host's port 32010; return the interface by which it leaves, None if it does not."""
         flow = udp(source, HOST, 32010)
         policed.node.forget_connections()
         return policed.see({flow: None})[flow]
 
     to_w0, endpoint = interface_of(W0), host_endpoint(interface, OPEN)
-    # Workloads' interfaces are the wildcard's before DNAT.
+    # A preDNAT policy of the wildcard endpoint also applies to packets that arrive on workloads' interfaces.
     by_workload = None if interface == "*" else to_w0
     for policies, from_outside, from_workload in (
         ((), to_w0, to_w0),
@@ -158,7 +158,7 @@ def test_39_untracked_policy_needs_rules_for_both_ways_and_decides_before_all_ot
     policed.apply(host_endpoint("eth0"), incoming, outgoing, settings=FAILSAFES)
     policed.expect([there])
     policed.expect([back(there)])
-    # Denied before connections are looked up, whatever else allows it; failsafes are not.
+    # Untracked policy denies before connections are looked up, even where a profile allows; failsafes stay open.
     ssh = tcp(OUTSIDE, HOST, 22)
     deny = global_policy(
         "deny", ETH0, types=["Ingress", "Egress"], doNotTrack=True, applyOnForward=True, ingress=[DENY], egress=[DENY]
@@ -175,14 +175,14 @@ def test_40_the_wildcard_is_for_all_interfaces_without_an_endpoint_of_their_own(
     policed.apply(*WORKLOADS, host_endpoint("*"), deny_all)
     denied = [udp(OUTSIDE, HOST), udp(ELSEWHERE, HOST_ETH1)]
     policed.expect([udp(W0, W1), udp(OUTSIDE, W0), udp(HOST, W0)], denied=denied)
-    # An interface that comes later has it at once.
+    # The wildcard applies at once to an interface that is added later.
     for profiles, seen in (((), None), ((OPEN,), "")):
         policed.apply(*WORKLOADS, host_endpoint("*", *profiles))
         policed.node.rename("eth1", "late0")
         flow = udp(ELSEWHERE, HOST_ETH1)
         assert policed.see({flow: seen}, by="late0") == {flow: seen}
         policed.node.rename("late0", "eth1")
-    # One of its own takes the wildcard's place.
+    # An interface's own endpoint replaces the wildcard.
     policed.apply(*WORKLOADS, host_endpoint("*"), host_endpoint("eth0"), deny_all, allow_eth0)
     policed.expect([udp(OUTSIDE, HOST)], denied=[udp(ELSEWHERE, HOST_ETH1)])
     before_dnat = {"types": ["Ingress"], "preDNAT": True, "applyOnForward": True}
@@ -211,19 +211,22 @@ def test_41_encapsulated_packets_pass_between_the_fleets_nodes_and_no_others(pol
         policed.expect([*tunnels(OUTSIDE, HOST), *tunnels(other, HOST), *tunnels(HOST, OUTSIDE)])
         policed.apply(*WORKLOADS, endpoint, devices=devices, fleet=[HOST, OUTSIDE])
         policed.expect([*tunnels(OUTSIDE, HOST)], denied=tunnels(other, HOST))
-    # Through the node it is as any other packet.
+    # Encapsulated packets that the host forwards are treated like any other forwarded packets.
     policed.expect(tunnels(other, ELSEWHERE))
 
 
 def test_42_what_the_host_sends_is_judged_by_the_interface_after_dnat(policed: PolicedNode) -> None:
-    """To an address beyond eth0, which somebody's DNAT makes one beyond eth1."""
+    """The endpoint of eth1 decides on a packet of the host that DNAT sends there instead of to eth0.
+
+    Rules match its destination after DNAT.
+    """
     policed.iptables(*f"-t nat -A OUTPUT -p udp -d {OUTSIDE} -j DNAT --to-destination {ELSEWHERE}".split())
     for closed, where in (("eth0", "eth1"), ("eth1", None)):
         opened = {"eth0": "eth1", "eth1": "eth0"}[closed]
         policed.apply(host_endpoint(closed), host_endpoint(opened, OPEN))
         flow = udp(HOST, OUTSIDE)
         assert policed.see({flow: where}) == {flow: where}
-    # And its rules are about where it really goes.
+    # Rules for packets that the host sends match the destination after DNAT.
     rule = {**ALLOW, "destination": {"nets": [f"{ELSEWHERE}/32"]}}
     policed.apply(host_endpoint("eth1"), global_policy("out", 'host == "eth1"', types=["Egress"], egress=[rule]))
     flow = udp(HOST, OUTSIDE)

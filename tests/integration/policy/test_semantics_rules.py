@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a rule matches, with real packets: each test is a line of semantics.py, by its number."""
+"""Tests of rules' matches with real packets: each tests the line of semantics.py with its number."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UDP = {"action": "Allow", "protocol": "UDP"}
 
 
 def to_w0(*rules: Document) -> Document:
-    """Return a policy with these rules for all packets to w0."""
+    """Return a GlobalNetworkPolicy of type Ingress with these rules for w0."""
     return global_policy("to-w0", ONLY_W0, types=["Ingress"], ingress=list(rules))
 
 
@@ -77,7 +77,7 @@ def test_29_a_named_port_is_that_of_the_endpoint_and_of_its_protocol(policed: Po
     # No workload has a port of this name, so the rule allows nothing.
     policed.apply(named, workload(1), to_w0(ports("nobodys")))
     policed.expect([udp(W0, W1)], denied=[udp(W1, W0, 8080), udp(W1, W0, 53)])
-    # The name is resolved at the other end: w1's number is not w2's.
+    # A named port stands for the number that each destination gives it: 80 at w1, and 81 at w2.
     to_http = global_policy("out", ONLY_W0, types=["Egress"], egress=[ports("http")])
     policed.apply(workload(0), workload(1, ports=[port("http", 80)]), workload(2, ports=[port("http", 81)]), to_http)
     policed.expect([udp(W0, W1, 80), udp(W0, W2, 81)], denied=[udp(W0, W1, 81), udp(W0, W2, 80), udp(W0, OUTSIDE, 80)])
@@ -111,7 +111,7 @@ def test_31_lists_are_any_of_fields_are_all_of_and_negated_lists_none_of(policed
     )
     policed.apply(*WORKLOADS, to_w0({**UDP, "source": {"notNets": nets}}))
     policed.expect([udp(W1, W0), udp("192.0.2.16", W0)], denied=[udp(OUTSIDE, W0), udp(ELSEWHERE, W0)])
-    # A net and a selector: who is in both.
+    # If a rule has a net and a selector, an address has to match both.
     office = network_set("office", "192.0.2.0/24", net="office")
     both = {**UDP, "source": {"nets": ["192.0.2.0/28"], "selector": 'net == "office"'}}
     policed.apply(*WORKLOADS, office, to_w0(both))
@@ -128,10 +128,10 @@ def test_32_addresses_of_one_family_say_nothing_of_the_other(policed: PolicedNod
     v4_only = {**UDP, "source": {"nets": ["10.65.0.0/24"]}}
     policed.apply(*WORKLOADS, to_w0(v4_only))
     policed.expect([udp(W1, W0)], denied=[udp(W1_V6, W0_V6)])
-    # A rule that cannot match is none, and not one without conditions.
+    # A Deny rule with only an IPv4 net cannot match IPv6. It is left out there, and not written without the net.
     policed.apply(*WORKLOADS, to_w0({**v4_only, "action": "Deny"}, UDP))
     policed.expect([udp(W1_V6, W0_V6), udp(OUTSIDE, W0)], denied=[udp(W1, W0)])
-    # And who is not in a net of the other family is in none that is excluded (felix.md 12.3: Felix drops the rule).
+    # An IPv6 source is not in an excluded IPv4 net, so the rule matches it. Felix leaves such a rule out.
     policed.apply(*WORKLOADS, to_w0({**UDP, "source": {"notNets": ["10.65.0.0/24"]}}))
     policed.expect([udp(W1_V6, W0_V6), udp(OUTSIDE, W0)], denied=[udp(W1, W0)])
     policed.apply(*WORKLOADS, to_w0({**ALLOW, "ipVersion": 6}))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workloads under policy, with real packets: each test is a line of semantics.py, by its number."""
+"""Tests of workloads under policy with real packets: each tests the line of semantics.py with its number."""
 
 from __future__ import annotations
 
@@ -117,7 +117,10 @@ def test_10_types_are_those_of_the_rules_where_none_are_given(
 
 def test_11_policies_are_asked_by_order_then_by_name_and_those_without_order_last(policed: PolicedNode) -> None:
     def both(first: dict[str, t.Any], second: dict[str, t.Any]) -> list[dict[str, t.Any]]:
-        """Return two policies: the one that must be evaluated first denies, and comes last in the list."""
+        """Return two policies for w0: `first`, which denies and comes last in the list, and `second`, which allows.
+
+        Remove `name` from both arguments.
+        """
         return [
             global_policy(second.pop("name"), ONLY_W0, ingress=[ALLOW], **second),
             global_policy(first.pop("name"), ONLY_W0, ingress=[DENY], **first),
@@ -131,7 +134,7 @@ def test_11_policies_are_asked_by_order_then_by_name_and_those_without_order_las
     ):
         policed.apply(*THREE, *both(first, second))
         policed.expect([udp(W1, W2)], denied=[udp(W1, W0)])
-    # In one policy, the first rule that matches.
+    # Within a policy the first rule that matches decides.
     policed.apply(*THREE, global_policy("p", ONLY_W0, ingress=[FROM_W1, DENY, ALLOW]))
     policed.expect([udp(W1, W0)], denied=[udp(W2, W0)])
 
@@ -157,7 +160,7 @@ def test_13_pass_leaves_it_to_the_next_tier_and_profiles_and_log_goes_on(policed
     with policed.logged() as log:
         policed.expect([udp(W1, W0)])
     assert len(log) == 1
-    # Between the policies and the profiles stands another tier.
+    # If another tier follows, Pass leaves the decision to that tier.
     first = {**passing, "spec": {**passing["spec"], "tier": "first"}}
     for ingress, allowed in (([ALLOW], True), ([DENY], False)):
         policed.apply(*THREE, tier("first", 1), first, global_policy("b", ONLY_W0, ingress=ingress))
@@ -183,7 +186,7 @@ def test_16_profiles_are_asked_in_turn_and_a_missing_one_denies(policed: Policed
     policed.expect([udp(W1, W0), tcp(W1, W0)])
     policed.apply(workload(0, profiles=["no-dns", "udp-only"]), workload(1), udp_only, no_dns)
     policed.expect([udp(W1, W0)], denied=[udp(W1, W0, 53), tcp(W1, W0)])
-    # The first that allows decides.
+    # The first profile with a rule that matches decides.
     policed.apply(workload(0, profiles=["udp-only", "no-dns"]), workload(1), udp_only, no_dns)
     policed.expect([udp(W1, W0), udp(W1, W0, 53)], denied=[tcp(W1, W0)])
     policed.apply(workload(0, profiles=["missing", OPEN]), workload(1))
@@ -215,7 +218,8 @@ def test_21_a_source_that_is_not_the_workloads_own_is_dropped(
     for source in (forged, outside.replace("9", "8"), HOST_V6 if ":" in own else HOST):
         flow = udp(source, outside)
         assert policed.see({flow: None}, by=interface) == {flow: None}, source
-    # Nor does it get into a connection of the other's, about which policy is not asked again.
+    # A forged packet is dropped even if it belongs to an established connection of the workload that it claims to come
+    # from, although policy is not evaluated for established connections.
     theirs = udp(forged, outside)
     policed.establish(theirs)
     assert policed.see({theirs: None}, by=interface) == {theirs: None}

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The check of a packet's source costs one lookup in the kernel's routes at most, counted with real packets.
+"""Tests with real packets that the check of a packet's source looks up the kernel's routes at most once.
 
-In front of each rule with the match rpfilter, a test puts a rule with the other matches of that rule and no target. Its
-counter shows how many packets the match looks up. The sysctl rp_filter looks up each IPv4 packet that gets past the
-table raw, which a rule of the table mangle counts.
+Lookups are counted by rules without a target. One stands in front of each rule with the match rpfilter, and has all
+other matches of that rule. The sysctl rp_filter also looks up each IPv4 packet that passes the table raw; a rule in the
+table mangle counts these.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ def attacked(
 
 
 class Lookups:
-    """The counters of the lookups for one IP version."""
+    """Counters of the lookups for one IP version; the constructor adds their rules to the node's tables.
+
+    `rules` is the number of rules with the match rpfilter. Raise AssertionError if a command fails, or if a rule uses
+    rpfilter with other options than _FORGED.
+    """
 
     def __init__(self, attacked: AttackedNode, family: int) -> None:
         self._attacked = attacked
@@ -51,7 +55,7 @@ class Lookups:
             if "rpfilter" in words:
                 assert _FORGED in line
                 matches = words[2 : words.index("rpfilter") - 1]
-                if "--comment" in matches:  # the driver's
+                if "--comment" in matches:  # the driver would take a copy with the same comment for a rule of its own
                     word = matches.index("--comment")
                     del matches[word - 2 : word + 2]
                 self._run("", "-t", "raw", "-I", chain, str(positions[chain]), *matches, *_COMMENT)
@@ -66,7 +70,7 @@ class Lookups:
         return done.output.splitlines()
 
     def of(self, source: str, destination: str, by: str) -> int:
-        """Return how often the source of one packet is looked up, and send it."""
+        """Send a UDP packet that arrives on the interface `by`; return how often its source is looked up."""
         before = self._count()
         flow = udp(source, destination)
         self._attacked.send(flow, by)
@@ -74,7 +78,7 @@ class Lookups:
         return self._count() - before
 
     def _count(self) -> int:
-        """Return the number of all lookups so far."""
+        """Return the number of all packets' lookups since the counting rules were added."""
         found = 0
         for table in self._tables:
             for line in self._run("-save", "-t", table, "-c"):
@@ -98,6 +102,6 @@ def test_a_packet_is_looked_up_once(attacked: AttackedNode) -> None:
             assert lookups.of(other, destination, CALI0) == 1, destination
             assert lookups.of(foreign, destination, CALI0) == 1, destination
         for destination in (own, host):
-            # Only sources in the node's own blocks are looked up where they do not belong; see source_checks.py.
+            # On eth0 the rules look up only sources in the node's own blocks; rp_filter looks up other IPv4 sources.
             assert lookups.of(outside, destination, "eth0") == (1 if family == 4 else 0), destination
             assert lookups.of(other, destination, "eth0") == 1, destination

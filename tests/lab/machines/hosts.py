@@ -28,7 +28,8 @@ PACKAGES = "usr/lib/python3/dist-packages"  # the path is the same for every Pyt
 def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6: bool = False) -> None:
     """Write the host's own files into the upper layer of its overlay, and the environment for run-host.
 
-    The files are written once; a disk that exists keeps its files.
+    Files that the host's disk has already are kept. The environment is always written anew. Raise FileNotFoundError if
+    the lab has no keys yet.
     """
     work, here = places.work / node.name, places.state / node.name
     here.mkdir(parents=True, exist_ok=True)
@@ -73,7 +74,7 @@ def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6:
 
 
 def _alive(file: Path, *words: str) -> int | None:
-    """Return the process id in ``file`` if that process runs and has all ``words`` on its command line."""
+    """Return the process id in ``file`` if that process runs with all ``words`` on its command line, else None."""
     for _ in range(20):
         try:
             pid = int(file.read_text())
@@ -95,7 +96,7 @@ def nspawn_pid(places: Places, node: Node) -> int | None:
 
 
 def leader(places: Places, node: Node) -> int | None:
-    """Return the process id, as seen from outside, of the host's PID 1."""
+    """Return the process id, as seen from outside, of the host's PID 1, None when the host is off."""
     pid = nspawn_pid(places, node)
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if pid else []
@@ -109,7 +110,7 @@ def leader(places: Places, node: Node) -> int | None:
 
 
 def supervisor_pid(places: Places, node: Node) -> int | None:
-    """Return the process id of the host's run-host, which starts the host again after a reboot."""
+    """Return the process id of the host's run-host, which starts the host again after a reboot, None if it is off."""
     return _alive(places.state / node.name / "supervisor", str(places.state), node.name)
 
 
@@ -132,7 +133,10 @@ def power_on(places: Places, node: Node) -> None:
 
 
 def power_off(places: Places, node: Node) -> None:
-    """Cut the power: first the links, so that no last packet gets out, then all processes and the namespace."""
+    """Cut the power: first the links, so that no last packet gets out, then all processes and the namespace.
+
+    Raise LabError if processes live on for 20 seconds.
+    """
     for who in ("router", "control"):
         run(["ip", "-n", places.netns(who), "link", "del", node.name], check=False)
     pid = supervisor_pid(places, node)
@@ -155,7 +159,7 @@ def _group_pids(places: Places, who: str) -> set[int]:
 
 
 def kill_group(places: Places, who: str) -> None:
-    """Kill all processes in the cgroups of ``who`` and wait until they are gone."""
+    """Kill all processes in the cgroups of ``who`` and wait until they are gone; raise LabError after 20 seconds."""
 
     def gone() -> bool:
         pids = _group_pids(places, who)
@@ -188,11 +192,14 @@ def _enter_netns(netns: str) -> None:
 
 
 def ssh_banner(netns: str, address: str, timeout: float = 2) -> bool:
-    """Return whether an SSH server answers at ``address`` port 22, seen from the namespace ``netns``."""
+    """Return whether an SSH server answers at ``address`` port 22, seen from the namespace ``netns``.
+
+    Connecting and reading may take ``timeout`` seconds each. Every failure is False.
+    """
     answers: list[bool] = []
 
     def ask() -> None:
-        # Only this thread changes its namespace, and it ends with the attempt.
+        # This thread alone enters the namespace `netns`, not the whole process, and ends after the attempt.
         with contextlib.suppress(OSError):
             _enter_netns(netns)
             with socket.create_connection((address, 22), timeout) as connection:

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Root trees for the hosts, as layers that an overlay stacks.
 
-The layers are base, repo (packages to install), baked (packages installed) and, for hosts that run containers, podman.
-Each layer is a folder in the cache, named by a hash of everything it is made from. A layer that exists is complete.
+The layers are base, repo (packages to install), baked (packages installed), and on top of these podman for hosts that
+run containers, or switch (FRR) for top-of-rack switches. Each layer is a folder in the cache, named by a hash of its
+release, packages and scripts, and of the layers below it. A layer that exists is complete.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ SWITCH_PACKAGES = ["frr"]
 # Files that no test looks at are left out.
 EXCLUDES = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
-# Run inside the fresh base. A real server's consoles and timers only cost memory here.
+# The script that runs in a new base layer. It masks a real server's consoles and timers, which only cost memory here.
 BASE_SCRIPT = """
 set -eu
 for unit in console-getty.service getty@.service container-getty@.service apt-daily.timer apt-daily-upgrade.timer \
@@ -128,7 +129,10 @@ for name in sh sleep ping nc ip cat; do ln -s busybox /srv/box/bin/$name; done
 
 
 def _mirror() -> str:
-    """Return the URL of the Debian archive that this machine itself uses, so that a local mirror serves the lab."""
+    """Return the URL of the Debian archive that this machine itself uses, so that a local mirror serves the lab.
+
+    If this machine uses none with a release of RELEASES, it is that of deb.debian.org.
+    """
     done = run(["apt-get", "indextargets", "--format", "$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)"], check=False)
     for line in done.stdout.splitlines():
         words = line.split()
@@ -138,7 +142,7 @@ def _mirror() -> str:
 
 
 def _apt_options() -> list[str]:
-    """Return the settings of this machine's apt for proxy and validity, which its archive needs."""
+    """Return lines of apt settings: the lab's own, and those of this machine for proxies and validity."""
     done = run(["apt-config", "dump"], check=False)
     wanted = ("Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::Check-Valid-Until")
     options = ['Acquire::Languages "none";', 'APT::Sandbox::User "root";']
@@ -189,7 +193,10 @@ def _kinds(baked: bool, podman: bool) -> list[str]:
 
 
 def _clear(scratch: Path) -> None:
-    """Remove a work folder, after unmounting what a killed build has left mounted in it, such as /dev."""
+    """Remove a work folder, after unmounting what a killed build has left mounted in it, such as /dev.
+
+    Raise LabError if something cannot be unmounted or removed.
+    """
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for where in reversed(mounts):
         if where.startswith(f"{scratch}/"):
@@ -199,7 +206,10 @@ def _clear(scratch: Path) -> None:
 
 @contextlib.contextmanager
 def mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
-    """Yield the stacked tree with /proc, /dev and /sys mounted, for chroot; writes go to ``upper``."""
+    """Yield the stacked tree with /proc, /dev and /sys mounted, for chroot; writes go to ``upper``.
+
+    At the end it is unmounted, and the work folder ``scratch`` is removed. Raise LabError if a mount fails.
+    """
     _clear(scratch)
     root, work = scratch / "root", scratch / "work"
     for folder in (root, work, upper):
@@ -231,7 +241,10 @@ def chroot(root: Path, script: str, timeout: float = 600) -> None:
 
 
 def use_archive(root: Path, release: str) -> None:
-    """Let apt inside ``root`` use Debian's archive instead of the repository in the image."""
+    """Let apt inside ``root`` use Debian's archive instead of the repository in the image.
+
+    Raise FileNotFoundError if ``root`` has no sources file of that repository.
+    """
     (root / "etc/apt/sources.list.d/lab.list").rename(root / "etc/apt/lab.list.off")
     (root / "etc/apt/sources.list").write_text(f"deb {_mirror()} {release} main\n")
     (root / "etc/apt/apt.conf.d/90fetch").write_text("\n".join(_apt_options()) + "\n")
@@ -239,7 +252,7 @@ def use_archive(root: Path, release: str) -> None:
 
 
 def forget_archive(root: Path) -> None:
-    """Undo ``use_archive``."""
+    """Undo ``use_archive``, and leave an empty resolv.conf. Raise FileNotFoundError if it was not called before."""
     (root / "etc/apt/lab.list.off").rename(root / "etc/apt/sources.list.d/lab.list")
     for path in ("etc/apt/sources.list", "etc/apt/apt.conf.d/90fetch"):
         (root / path).unlink()
@@ -257,7 +270,7 @@ def _build_base(release: str, target: Path) -> None:
     ]
     command += [f"--aptopt={option}" for option in _apt_options()]
     command += ["--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDES)]
-    # mmdebstrap uses a temporary folder of its own only for archives; it fills a folder in place.
+    # mmdebstrap installs into `target` itself: it uses a temporary folder only if the result is an archive.
     run([*command, release, target, _mirror()], timeout=900)
     (target / "etc/apt/apt.conf.d/99mmdebstrap").unlink(missing_ok=True)
     run(["chroot", target, "/bin/sh", "-c", BASE_SCRIPT])
@@ -283,7 +296,7 @@ def _build_repo(release: str, target: Path) -> None:
     if "Package: bird2" not in listing:
         raise LabError(f"The package index in {repo} does not name bird2: apt-ftparchive said nothing useful.")
     (repo / "Packages").write_text(listing)
-    # With the lists read beforehand, `apt-get install` works without network, and so does `apt-get update`.
+    # The layer has the lists of the repository's packages: on a host `apt-get install` works without `apt-get update`.
     with mounted([base], target, scratch) as root:
         chroot(root, "apt-get update -qq && rm -f /var/cache/apt/*.bin")
 
@@ -324,9 +337,9 @@ _BUILDERS = {
 
 @contextlib.contextmanager
 def filled(target: Path) -> Iterator[Path]:
-    """Yield a folder to fill, and rename it to `target` at the end.
+    """Yield a folder to fill, and rename it to `target` at the end unless the with block raises.
 
-    An interrupted build never looks complete.
+    So an interrupted build never looks complete.
     """
     half = Path(f"{target}.half")
     shutil.rmtree(half, ignore_errors=True)
@@ -337,7 +350,10 @@ def filled(target: Path) -> Iterator[Path]:
 
 
 def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool = False, switches: bool = False) -> None:
-    """Build the missing layers, two releases side by side. Bookworm is always baked, for the router."""
+    """Build the missing layers, two releases side by side. Bookworm is always baked, for the router.
+
+    Install the programs that this needs on this machine. Raise LabError if anything fails.
+    """
     wanted = {release: _kinds(baked, podman) for release in releases}
     wanted["bookworm"] = [*_kinds(True, podman and "bookworm" in wanted), *(["switch"] if switches else [])]
     if all(layer_path(kind, release).is_dir() for release, kinds in wanted.items() for kind in kinds):
@@ -358,7 +374,7 @@ def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool =
 
 
 def _in_use() -> set[str]:
-    """Return the names of the layers and disks that any running lab uses."""
+    """Return the names of the cache's layers and disks that any lab uses which is up."""
     texts = [path.read_text() for path in STATE_ROOT.glob("*/*/env")]
     for path in STATE_ROOT.glob("*/machine/pid"):
         with contextlib.suppress(OSError):
@@ -367,9 +383,9 @@ def _in_use() -> set[str]:
 
 
 def drop_stale(more: Iterable[Path] = ()) -> list[Path]:
-    """Remove and return layers that no recipe, no running lab and no entry of ``more`` names.
+    """Remove layers and disks that no recipe, no lab that is up and no entry of ``more`` names; return their folders.
 
-    Leftovers of killed builds go, too.
+    The result is sorted. Leftovers of killed builds go, too. A folder that cannot be removed causes no error.
     """
     wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES}
     wanted |= {path.name for path in more} | _in_use()

@@ -23,12 +23,13 @@ def _key(path: Path, comment: str) -> str:
 def make(places: Places) -> None:
     """Write the lab's key, a host key for each host, known_hosts and ssh_config.
 
-    Host keys exist before the hosts boot, so known_hosts is complete from the start.
+    Keys that exist are kept. If HOST_ROUTING_LAB_KEYS names a folder, its keys replace them first. Host keys exist
+    before the hosts boot, so known_hosts is complete from the start. Raise LabError if ssh-keygen fails.
     """
     state = places.state
     (state / "cp").mkdir(parents=True, exist_ok=True)
     (state / "cp").chmod(0o700)
-    given = os.environ.get("HOST_ROUTING_LAB_KEYS")  # in an emulated machine: the keys of the lab outside
+    given = os.environ.get("HOST_ROUTING_LAB_KEYS")  # in an emulated machine: the folder of the outer lab's keys
     if given:
         shutil.copytree(given, state, dirs_exist_ok=True)
     _key(state / "id_ed25519", f"host-routing-lab-{places.name}")
@@ -40,7 +41,7 @@ def make(places: Places) -> None:
         known += f"{name} {kind} {key}\n"
     (state / "known_hosts").write_text(known)
     text = f"# Written by tests/lab/lab up, for the lab called {places.name}.\n"
-    # Also by the address on the underlay, as in the inventory of a real network.
+    # A host's underlay address is its alias, since inventories of real networks name hosts by it.
     addresses = {node.name: (node.control_address, f" {node.address}") for node in NODES.values()}
     addresses |= {name: (address, "") for name, address in machine.items()}
     for name, (address, alias) in addresses.items():
@@ -66,7 +67,10 @@ def make(places: Places) -> None:
 
 
 def drop_connections(places: Places) -> None:
-    """End the shared SSH connections of this lab, which otherwise hang when a host is gone."""
+    """End the shared SSH connections of this lab, which otherwise hang when a host is gone.
+
+    The socket of a connection that does not end within 5 seconds is removed all the same.
+    """
     for socket in (places.state / "cp").glob("*"):
         command = ["ssh", "-F", "/dev/null", "-o", f"ControlPath={socket}", "-O", "exit", "lab"]
         try:

@@ -34,7 +34,7 @@ LAB = HERE.parent
 INSIDE = "/opt/lab/tests/lab"
 MEMORY_MIB = int(os.environ.get("HOST_ROUTING_LAB_MEMORY", "2048"))
 BOOT_TIMEOUT = float(os.environ.get("HOST_ROUTING_LAB_MACHINE_TIMEOUT", "900"))
-# Inside, the lab always has the same name, so that labs of any name outside can begin from one snapshot.
+# Inside the machine the lab is always called "lab", so that labs of any name outside can begin from one snapshot.
 INNER = Places("lab")
 # Files that the lab inside needs, relative to tests/lab.
 CODE = (
@@ -74,7 +74,7 @@ depmod "${PWD##*/}"
 _ARGUMENTS = [
     "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
     "-append", "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off net.ifnames=0 random.trust_cpu=on "
-    # Without this the kernel distrusts the emulated counter and reads the time from the emulated HPET, which is slow.
+    # Without tsc=reliable the kernel does not use the emulated TSC, and reads the time from the emulated HPET, slowly.
     "tsc=reliable",
     "-netdev", "tap,id=control,ifname=tap0,script=no,downscript=no",
     "-device", "virtio-net-pci,netdev=control,romfile=",
@@ -96,7 +96,10 @@ def _disk_layers() -> list[Path]:
 
 
 def disk_folder() -> Path:
-    """Return the folder of the kernel, the disk and the modules for the initramfs, named by a hash of its contents."""
+    """Return the folder of the kernel, the disk and the modules for the initramfs.
+
+    It is named by a hash of the names of the disk's layers and of the modules. It may not exist yet.
+    """
     return CACHE_ROOT / f"disk-all-{images.digest([path.name for path in _disk_layers()], BOOT_MODULES)}"
 
 
@@ -121,7 +124,7 @@ def _build_disk(target: Path) -> None:
         done = run(["modprobe", "-d", layer / "usr", "-S", modules.name, "--show-depends", module])
         for line in done.stdout.splitlines():
             if not line.startswith("insmod "):
-                continue  # built in
+                continue  # a module that is built into the kernel has no file
             path = Path(line.split()[1])
             if path.name not in order:
                 order.append(path.name)
@@ -142,7 +145,10 @@ def _build_disk(target: Path) -> None:
 
 
 def build_image() -> Path:
-    """Build the kernel, the layers and the disk if they are missing; return their folder."""
+    """Build the kernel, the layers and the disk if they are missing; return the folder of kernel and disk.
+
+    Install the programs that this needs on this machine. Raise LabError if anything fails.
+    """
     folder = disk_folder()
     if folder.is_dir():
         return folder
@@ -227,7 +233,11 @@ class MachineLab(BaseLab):
         return CACHE_ROOT / f"snapshot-{images.digest(*parts)}"
 
     def _save(self, snapshot: Path) -> None:
-        """Save the memory of the running machine, with the keys that its hosts know."""
+        """Save the memory of the running machine, with the keys that its hosts know.
+
+        A failure is only reported, but raise LabError or OSError if the machine cannot go on afterwards. Older
+        snapshots than the last three are removed.
+        """
         half = Path(f"{snapshot}.half")
         shutil.rmtree(half, ignore_errors=True)
         half.mkdir(parents=True)
@@ -253,7 +263,10 @@ class MachineLab(BaseLab):
             shutil.rmtree(old, ignore_errors=True)
 
     def _restore(self, folder: Path, snapshot: Path, nodes: Sequence[Node]) -> bool:
-        """Start from a snapshot; return False if there is none or if it does not come up."""
+        """Start from a snapshot and wait for SSH; return False if there is none or if it does not come up.
+
+        A snapshot that does not come up is removed.
+        """
         if not snapshot.is_dir() or not _snapshots_wanted():
             return False
         progress("machine: restoring a snapshot of it")
@@ -287,7 +300,7 @@ class MachineLab(BaseLab):
         return True
 
     def _monitor(self, command: str) -> str:
-        """Send one command to QEMU's monitor and return the answer."""
+        """Send one command to QEMU's monitor and return the answer; raise LabError or OSError without one."""
         path = self._here / "monitor"
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(30)
@@ -321,7 +334,11 @@ class MachineLab(BaseLab):
         run(["ip", "-n", netns, "-batch", "-"], input=lines)
 
     def _initramfs(self, folder: Path, hosts: str, baked: bool) -> None:
-        """Write the initramfs: Busybox, a few modules, the lab's own code and its keys."""
+        """Write the initramfs: Busybox, a few modules, the lab's own code and its keys.
+
+        `hosts` are names with commas between them, which the lab inside starts, baked or not. Raise LabError if cpio
+        fails.
+        """
         tree = self._here / "initramfs"
         shutil.rmtree(tree, ignore_errors=True)
         (tree / "bin").mkdir(parents=True)
@@ -379,14 +396,17 @@ class MachineLab(BaseLab):
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
             )
         (self._here / "pid").write_text(f"{process.pid}\n")
-        # The scheduler's autogroup (sched(7)) sees one session here, and gives it the same share as each of the dozens
-        # of sessions of a native lab. Beside one, this machine with all its hosts stood still for seconds.
+        # By the scheduler's autogroup (sched(7)) the emulated machine, one session, has only the share of processors
+        # that each of the dozens of sessions of a native lab has. A lower nice value gives it more.
         with contextlib.suppress(OSError):
             Path(f"/proc/{process.pid}/autogroup").write_text("-5", "ascii")
         return process
 
     def _boot(self, folder: Path) -> bool:
-        """Start the machine and wait for its lab; return True when it is emulated in software."""
+        """Start the machine and wait for its lab; return True if it is emulated in software, False with KVM.
+
+        Raise LabError if it does not come up.
+        """
         wanted = os.environ.get("HOST_ROUTING_LAB_ACCEL", "auto")
         refused = CACHE_ROOT / "no-kvm"
         identity = Path("/proc/sys/kernel/random/boot_id").read_text()
@@ -454,7 +474,7 @@ class MachineLab(BaseLab):
         return ["ssh", "-F", str(self.ssh_config), *shared, target, "--", shlex.join(command)]
 
     def _inside(self, *words: str, timeout: float = 60) -> None:
-        """Run a command of the lab's command line inside the machine."""
+        """Run a command of the lab's command line inside the machine; raise LabError as `exec` does."""
         command, *rest = words
         environment = ["env", "HOST_ROUTING_LAB_QUIET=1", "HOST_ROUTING_LAB_BOOT_TIMEOUT=600"]
         self.exec("machine", [*environment, f"{INSIDE}/lab", command, "--name", INNER.name, *rest], timeout=timeout)

@@ -127,7 +127,10 @@ class NativeLab(BaseLab):
 
 
 def remove(places: Places, say: bool = True) -> None:
-    """Remove a lab, complete or not: processes, links, namespaces, cgroups, files."""
+    """Remove a lab, complete or not: processes, links, namespaces, cgroups, files. Do nothing if nothing is left of it.
+
+    With `say`, report the end on stderr. Raise LabError if processes survive SIGKILL for 20 seconds.
+    """
     if not places.state.exists() and not places.work.exists() and not underlay.namespaces() & _namespaces(places):
         return
     keys.drop_connections(places)

@@ -31,8 +31,9 @@ PASSWORDS = {1: "change-me-rack-a", 2: "change-me-rack-b"}
 def frr_conf(tor: Tor) -> str:
     """Return FRR's configuration of a switch, which accepts and passes on blocks of workloads only.
 
-    With suppress-fib-pending it announces only routes that it can forward. Without it, hosts learned routes up to 50 ms
-    too early.
+    Prefixes of 16 to 28 bits in 10.0.0.0/8 (without 10.10.0.0/16) and 172.16.0.0/12 count as blocks. With
+    suppress-fib-pending the switch announces only routes that it can forward. Without that setting, hosts learn routes
+    up to 50 ms too early.
     """
     others = [other for other in TORS.values() if other.rack != tor.rack]
     neighbors = "".join(
@@ -85,7 +86,10 @@ router bgp {tor.as_number}
 
 
 def make(places: Places) -> None:
-    """Create the spine and start all switches that do not run."""
+    """Create the spine if it is missing, start all switches that do not run, and wait until FRR answers on each.
+
+    Raise LabError if one does not answer within a minute.
+    """
     router = places.netns("router")
     if run(["ip", "-n", router, "link", "show", "spine"], check=False).returncode:
         underlay.ip_batch(
@@ -122,7 +126,10 @@ def power_on(places: Places, tor: Tor, wait: bool = True) -> None:
 
 
 def power_off(places: Places, tor: Tor) -> None:
-    """Cut the power of a switch: links go first, so that no last packet gets out."""
+    """Cut the power of a switch: links go first, so that no last packet gets out.
+
+    Raise LabError if its processes survive SIGKILL for 20 seconds.
+    """
     router = places.netns("router")
     for link in (tor.name, f"{tor.name}s"):
         run(["ip", "-n", router, "link", "del", link], check=False)
@@ -175,7 +182,7 @@ def _wire(places: Places, tor: Tor) -> None:
 
 
 def _answers(places: Places, tor: Tor) -> bool:
-    """Return whether bgpd runs and has read its configuration."""
+    """Return whether the switch's bgpd runs and has read its configuration."""
     if not (places.state / tor.name / "env").exists():
         return False
     command = [HERE / "enter", places.state, tor.name, "vtysh", "-c", "show running-config bgpd"]

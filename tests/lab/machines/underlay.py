@@ -42,7 +42,10 @@ def settings(netns: str, script: str) -> None:
 
 
 def make(places: Places) -> None:
-    """Create the namespaces of the router, the outside host and the control network, where missing."""
+    """Create the namespaces of the router, the outside host and the control network, where missing.
+
+    Each gets its bridges, addresses and routes. Raise LabError if one cannot be created.
+    """
     there = namespaces()
     router, outside, control = (places.netns(who) for who in ("router", "outside", "control"))
     if control not in there:
@@ -72,7 +75,8 @@ def make(places: Places) -> None:
             "echo 1 > conf/$scope/forwarding\ndone",
         )
     if outside not in there:
-        # It knows the way back to the hosts only: a packet that keeps its pool address gets no answer.
+        # `outside` has a route to the hosts' addresses and none to the pools: a packet whose source is a pool address
+        # gets no answer.
         run(["ip", "netns", "add", outside])
         ip_batch(
             outside,
@@ -83,7 +87,7 @@ def make(places: Places) -> None:
 
 
 def make_ipv6(places: Places) -> None:
-    """Add IPv6 to both subnets and to the outside host; call it once."""
+    """Add IPv6 to both subnets and to the outside host; raise LabError at a second call."""
     router, outside = places.netns("router"), places.netns("outside")
     settings(router, "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
     lines = "".join(f"addr add {prefix}1/64 dev br{rack} nodad\n" for rack, prefix in RACKS_IPV6.items())
@@ -97,7 +101,8 @@ def make_ipv6(places: Places) -> None:
 def bird_conf(ipv6: bool = False) -> str:
     """Return the configuration of the router's BIRD.
 
-    It waits for every host, accepts blocks and advertises nothing.
+    The router waits for the session of every host, accepts blocks and advertises nothing. With `ipv6` it has sessions
+    over IPv6 as well.
     """
     text = f"""log stderr {{ warning, error, fatal, bug, auth }};
 router id {RACKS[1]}.1;
@@ -150,7 +155,10 @@ def router_pid(places: Places) -> int | None:
 
 
 def start_router(places: Places, ipv6: bool = False) -> None:
-    """Start the router's BIRD unless it runs."""
+    """Start the router's BIRD unless it runs, and wait until it answers; raise LabError after 30 seconds.
+
+    Its configuration file is written anew in either case. A BIRD that runs does not read it.
+    """
     here = places.state / "router"
     (here / "root").mkdir(parents=True, exist_ok=True)
     (here / "bird.conf").write_text(bird_conf(ipv6))

@@ -21,7 +21,7 @@ PYTHON = f"{sys.implementation.cache_tag}-{sys.flags.optimize}"
 
 
 def keep() -> None:
-    """Make zipimport look for cached byte code before it compiles."""
+    """Make zipimport look for cached byte code before it compiles, and cache what it has compiled."""
     compiled = zipimport._compile_source  # type: ignore[attr-defined]
 
     def byte_code(path: str, source: bytes) -> object:
@@ -39,7 +39,7 @@ def keep() -> None:
 
 
 def write(target: str, content: bytes) -> None:
-    """Write a file completely or not at all; do nothing if this user may not write."""
+    """Write a file completely or not at all; raise nothing if it cannot be written."""
     half = f"{target}.{posix.getpid()}"
     try:
         if not posix.access(FOLDER, posix.F_OK):

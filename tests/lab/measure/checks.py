@@ -26,7 +26,10 @@ SWITCH = "a-switch"
 
 @dataclass(frozen=True)
 class Pool:
-    """An IP pool; `mode` is ipip, vxlan, either with -crosssubnet, or direct."""
+    """An IP pool; `mode` is ipip, vxlan, either of these with -crosssubnet, or direct.
+
+    `block_size` is the prefix length of its blocks.
+    """
 
     name: str
     cidr: str
@@ -50,7 +53,8 @@ class Pool:
 class Fleet:
     """The fleet to check: `nodes` hold workloads, `reflectors` only reflect.
 
-    `external` is {node: addresses of routers it peers with}. With `by_switches`, nodes peer within their rack and with
+    `bgp` False: nodes run no BIRD, and the collection writes the routes to other nodes. `external` is {node: addresses
+    of routers it peers with}. With `by_switches`, nodes peer within their rack and with
     its top-of-rack switches, which carry routes to other racks.
     """
 
@@ -72,7 +76,7 @@ class Fleet:
         return {pool.device for pool in self.pools} - {""}
 
     def tunnel_address(self, node: Observed, device: str) -> str:
-        """Return the node's only address on `device`, without its length."""
+        """Return the node's only address on `device`, without its prefix length; assert that there is exactly one."""
         addresses = node.addresses.get(device, [])
         assert len(addresses) == 1, f"{node.name}: {device} has {addresses or 'no address'}"
         return addresses[0].partition("/")[0]
@@ -119,7 +123,7 @@ def _shown(cidr: str) -> str:
 def pool_routes(fleet: Fleet, node: Observed) -> set[str]:
     """Return the routes inside the pools in the node's main table.
 
-    The address of a switch of the rack is replaced by SWITCH, since either of them is right.
+    With `by_switches`, SWITCH replaces the address of a switch of the rack, since either switch is right.
     """
     found = set()
     switches = {tor.address for tor in TORS.values() if tor.rack == node.node.rack}
@@ -139,7 +143,10 @@ def check_routes(fleet: Fleet, node: Observed) -> None:
 
 
 def check_blocks(fleet: Fleet) -> None:
-    """Check that every block lies in its pool, has the pool's size, and has one owner."""
+    """Assert that every block, also a spare one, lies in its pool, has the pool's size, and has one owner.
+
+    Assert also that each workload's address lies in a block of its node that is not spare.
+    """
     owners: dict[str, str] = {}
     for node in fleet.nodes.values():
         for block, name in {**node.blocks, **node.spare_blocks}.items():
@@ -179,7 +186,7 @@ def check_devices(fleet: Fleet, node: Observed) -> None:
 
 
 def check_vteps(fleet: Fleet, node: Observed) -> None:
-    """Check for one permanent neighbour and one forwarding entry per other node, and no more."""
+    """Assert that vxlan.calico has one permanent neighbour and one forwarding entry per other node, and no more."""
     others = fleet.others(node) if "vxlan.calico" in fleet.devices else []
     neighbors = {
         (entry["dst"], entry["lladdr"]) for entry in node.raw["neighbors"] if entry.get("dev") == "vxlan.calico"
@@ -254,7 +261,7 @@ def check_iptables(fleet: Fleet, node: Observed) -> None:
     for (table, chain), rules in node.chains.items():
         for rule in rules:
             if chain.startswith("cali-"):
-                # Calico recognises its own rules by a comment that begins with cali:
+                # No comment begins with "cali:", because Calico takes rules with such a comment for its own.
                 assert re.search(r'--comment "?host-routing:[\w-]{16}', rule), (node.name, table, chain, rule)
                 assert '"cali:' not in rule and " cali:" not in rule
 
@@ -282,7 +289,7 @@ def check_units(fleet: Fleet, node: Observed) -> None:
 
 
 def check_host(fleet: Fleet, node: Observed) -> None:
-    """Check all that a node with workloads must have, except its sessions."""
+    """Assert that a node with workloads has all that it must have. Its blocks and what it has by BGP are left out."""
     check_routes(fleet, node)
     check_devices(fleet, node)
     check_vteps(fleet, node)
@@ -314,7 +321,7 @@ def check_sessions(fleet: Fleet, node: Observed) -> None:
 
 
 def check_passive_sides(fleet: Fleet) -> None:
-    """Check that exactly one side of each session between members of the fleet is passive."""
+    """Assert that exactly one side of each session between members of the fleet is passive."""
     members = {**fleet.nodes, **fleet.reflectors}
     by_address = {member.node.address: member for member in members.values()}
     for member in members.values():
@@ -325,7 +332,7 @@ def check_passive_sides(fleet: Fleet) -> None:
 
 
 def check_learned(fleet: Fleet, node: Observed) -> None:
-    """Check that exactly the other nodes' blocks came by BGP: no workload's /32, no tunnel address."""
+    """Assert that exactly the other nodes' blocks came by BGP: no other workload's /32 and no tunnel address."""
     own = node.blocks if node.name in fleet.nodes else {}
     expected = {
         block for other in fleet.nodes.values() if other.name != node.name for block in other.blocks if block not in own
@@ -340,9 +347,10 @@ def check_learned(fleet: Fleet, node: Observed) -> None:
 
 
 def pings(fleet: Fleet, full_size: bool = True) -> list[Ping]:
-    """Return the pings to try: between all workloads, from all hosts to all workloads, and outside.
+    """Return the pings to try: between all workloads, both ways, and from each node itself to all workloads.
 
-    With `full_size`, packets have the smaller MTU of both ends.
+    With `full_size`, packets have the size of the smaller MTU of both workloads' pools; those from a node itself have
+    the MTU of the target's pool. Otherwise the size is ping's default.
     """
     workloads = [(node, workload) for node in fleet.nodes.values() for workload in node.workloads]
     found = []
@@ -368,9 +376,10 @@ def check_pings(fleet: Fleet, pongs: Iterable[Pong]) -> None:
 
 
 def check_ttls(fleet: Fleet, pongs: Iterable[Pong]) -> None:
-    """Check the TTLs of replies between workloads of two nodes.
+    """Assert that replies between workloads have the right TTL; pings from a host itself are left out.
 
-    Both nodes decrement it; the router does so only if no tunnel hides the packet from it.
+    Each node on the way decrements the TTL, which is 64 at first. Between racks, the router or both switches do so if
+    no tunnel hides the packet.
     """
     owner = {workload["address"]: (node, workload) for node in fleet.nodes.values() for workload in node.workloads}
     by_netns = {(node.name, workload["netns"]): workload for node, workload in owner.values()}
@@ -389,7 +398,7 @@ def check_ttls(fleet: Fleet, pongs: Iterable[Pong]) -> None:
 def outgoing(fleet: Fleet) -> list[Ping]:
     """Return a ping from each workload to an address outside that has no route to any pool.
 
-    It answers only masqueraded packets.
+    The address answers only masqueraded packets: an answer is expected if the pool has nat_outgoing.
     """
     return [
         Ping(node.name, workload["netns"], OUTSIDE_ADDRESS, answer=fleet.pool(workload["pool"]).nat_outgoing)

@@ -18,18 +18,22 @@ from ..topology import NODES, Node
 
 SCRIPT = (Path(__file__).resolve().parent / "observed_here.py").read_text()
 
-#: Runs a command on a node (its name, the words) and returns what it prints.
+#: A function that runs a command on a node (its name, the words) and returns what it prints.
 Runner = Callable[[str, Sequence[str]], str]
 
 
 def in_lab(lab: BaseLab) -> Runner:
-    """Return a runner that enters the host's namespaces."""
+    """Return a runner that enters the host's namespaces; it raises LabError if a command fails or takes over 120 s."""
     return lambda node, words: lab.exec(node, list(words), timeout=120).stdout
 
 
 @dataclass(frozen=True)
 class Session:
-    """A BGP session as birdc shows it; `graceful_restart`: the peer has announced it, too."""
+    """A BGP session as birdc shows it.
+
+    `address` is the peer's. `graceful_restart`: the peer has announced that capability. `passive`: this side only waits
+    for connections, by bird.cfg.
+    """
 
     name: str
     address: str
@@ -42,8 +46,8 @@ class Session:
 class Ping:
     """A ping to send.
 
-    `netns` None: from the host itself. `size` is the size of the whole IP packet in bytes, sent with DF; None is the
-    default size. `answer` False: no answer is expected.
+    `source` is the host that sends. `netns` None: from the host itself. `size` is the size of the whole IP packet in
+    bytes, sent with DF; None is ping's default size without DF. `answer` False: no answer is expected.
     """
 
     source: str
@@ -74,7 +78,7 @@ class Observed:
 
     @cached_property
     def state(self) -> dict:
-        """Return the stored NodeState as a dict; fail if there is none."""
+        """The stored NodeState as a dict; without one, this raises AssertionError."""
         assert self.raw["state"] is not None, f"{self.name} has no stored state"
         return self.raw["state"]["state"]
 
@@ -84,17 +88,17 @@ class Observed:
 
     @cached_property
     def addresses(self) -> dict[str, list[str]]:
-        """Return {device: [address/length]} of IPv4."""
+        """The IPv4 addresses, as {device: [address/length]}."""
         return _addresses(self.raw["addresses"])
 
     @property
     def routes(self) -> list[str]:
-        """Return the routes of the main table, as `ip route` prints them."""
+        """The IPv4 routes of the main table, as `ip route` prints them."""
         return self.raw["routes"]
 
     @property
     def blocks(self) -> dict[str, str]:
-        """Return {block: pool} of the blocks granted to this node, without spare ones."""
+        """The blocks granted to this node, without spare ones, as {block: name of its pool}."""
         return {block["cidr"]: block["pool"] for block in self.state["ipam"]["blocks"]}
 
     @property
@@ -125,12 +129,12 @@ class Observed:
 
     @cached_property
     def chains(self) -> dict[tuple[str, str], list[str]]:
-        """Return the IPv4 rules as {(table, chain): rules as iptables-save prints them, without -A and the chain}."""
+        """The IPv4 rules as {(table, chain): rules as iptables-save prints them, without -A and the chain}."""
         return self._chains("iptables")
 
     @cached_property
     def chains6(self) -> dict[tuple[str, str], list[str]]:
-        """Return the IPv6 rules as {(table, chain): rules}, like `chains`."""
+        """The IPv6 rules as {(table, chain): rules}, like `chains`."""
         return self._chains("ip6tables")
 
     def _chains(self, program: str) -> dict[tuple[str, str], list[str]]:
@@ -148,7 +152,10 @@ class Observed:
 
     @cached_property
     def sessions(self) -> dict[str, Session]:
-        """Return the BGP sessions by the peer's address."""
+        """The BGP sessions by the peer's address.
+
+        This raises AssertionError if bird.cfg lacks a session that birdc shows.
+        """
         found = {}
         for text in re.split(r"\n(?=\S)", self.raw["bird_protocols"]):
             if not re.match(r"\S+\s+BGP\s", text):
@@ -167,7 +174,7 @@ class Observed:
 
     @cached_property
     def learned(self) -> dict[str, set[str]]:
-        """Return {destination: protocols} of the routes that BIRD learned by BGP."""
+        """The routes that BIRD learned by BGP, as {destination: names of the sessions in birdc}."""
         found: dict[str, set[str]] = {}
         destination = ""
         for line in self.raw["bird_routes"].splitlines():
@@ -179,9 +186,9 @@ class Observed:
         return found
 
     def inside(self, netns: str) -> dict:
-        """Return links, addresses and routes of a network namespace.
+        """Return links, IPv4 addresses and IPv4 routes of a named network namespace; raise KeyError without it.
 
-        The shape is {"links": {name: link}, "addresses": {device: [...]}, "routes": [...]}.
+        The shape is {"links": {name: link}, "addresses": {device: [address/length]}, "routes": [line of `ip route`]}.
         """
         raw = self.raw["namespaces"][netns]
         return {
@@ -192,7 +199,7 @@ class Observed:
 
 
 def observe(run: Runner, names: Iterable[str]) -> dict[str, Observed]:
-    """Observe all hosts called `names` at the same time; return {name: Observed}."""
+    """Observe the hosts called `names`, four at a time; return {name: Observed}. Raise the errors of `run`."""
     names = list(names)
     with ThreadPoolExecutor(4) as pool:
         answers = pool.map(lambda name: run(name, ["python3", "-c", SCRIPT, "observe"]), names)
@@ -200,7 +207,11 @@ def observe(run: Runner, names: Iterable[str]) -> dict[str, Observed]:
 
 
 def send(run: Runner, pings: Sequence[Ping]) -> list[Pong]:
-    """Send all pings, hosts in parallel and up to 16 at a time on each host; return the answers."""
+    """Send all pings, four hosts in parallel and up to 16 at a time on each; return one Pong for each.
+
+    The Pongs are grouped by host, and have the order of `pings` within a host. Raise the errors of `run`. A ping
+    without an answer is no error.
+    """
     by_source: dict[str, list[Ping]] = {}
     for ping in pings:
         by_source.setdefault(ping.source, []).append(ping)

@@ -36,14 +36,14 @@ SYSCTLS = (
 )
 #: Folders that a run may write to.
 FILES = ("/etc", "/usr/local", "/var/lib/calico", "/run/calico", "/root/.ssh", "/opt")
-#: Files that change by themselves (time, caches of systemd and the linker).
+#: Files that change without a run: caches of the linker and systemd, and backups and locks of the user database.
 MOVING = re.compile(
     r"/etc/(ld\.so\.cache|machine-id|resolv\.conf|mtab|\.updated|\.pwd\.lock|passwd-|group-|shadow-|gshadow-)$"
 )
 
 
 def said(*command: str) -> str:
-    """Return what a command prints, "" if it cannot run or fails."""
+    """Return what a command prints to stdout, "" if it cannot run or fails. After 90 s, raise TimeoutExpired."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=90, check=False)
     except OSError:
@@ -136,7 +136,8 @@ def observe() -> dict:
 
 
 def ping(wanted: dict) -> dict:
-    # An emulated machine may take a second or two. Where no answer is expected, ping waits all of this time.
+    # -W is the seconds to wait for the answer: an emulated machine may take one or two. Where no answer is expected,
+    # ping waits for all of them, so they are fewer.
     command = ["ping", "-n", "-W", "5" if wanted.get("answer", True) else "2", "-c", "1"]
     if wanted.get("size"):
         # `size` is that of the whole IP packet, which must not be fragmented: 20 bytes of IP and 8 of ICMP are not
@@ -144,8 +145,8 @@ def ping(wanted: dict) -> dict:
         command += ["-M", "do", "-s", str(wanted["size"] - 28)]
     if wanted.get("netns"):
         command = ["ip", "netns", "exec", wanted["netns"]] + command
-    # The first ping may wait for a neighbour's address, or learn the path's MTU. Where no answer is expected, one is
-    # enough.
+    # The first ping may wait for a neighbour's address, or learn the path's MTU. Where no answer is expected, one
+    # attempt is enough.
     for _attempt in range(3 if wanted.get("answer", True) else 1):
         done = subprocess.run(
             command + [wanted["address"]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False

@@ -45,7 +45,10 @@ class Attempt:
 
 @contextlib.contextmanager
 def serving(lab: BaseLab, places: Iterable[Place], ports: Sequence[int]) -> Iterator[None]:
-    """Answer on each port of all places, by TCP and by UDP, while the with block runs."""
+    """Answer on each port of all places, by TCP and by UDP, while the with block runs; yield None.
+
+    Raise LabError if the servers of a host do not start.
+    """
     by_host: dict[str, list[Place]] = {}
     for place in places:
         by_host.setdefault(place.where, []).append(place)
@@ -67,9 +70,11 @@ def serving(lab: BaseLab, places: Iterable[Place], ports: Sequence[int]) -> Iter
 
 
 def attempt(lab: BaseLab, attempts: Sequence[Attempt], expected: Iterable[Attempt]) -> set[Attempt]:
-    """Return the attempts that succeed.
+    """Make all attempts, and return those that succeed: a TCP connection, or an answer to a datagram.
 
-    Attempts in `expected` get more time, so that a busy machine causes no failure.
+    Attempts in `expected` get 15 seconds, so that a busy machine causes no failure. The others of the same host are
+    given up after 1.2 seconds, or as soon as the last expected one has a result, whichever is later. Raise LabError if
+    a host cannot make its attempts.
     """
     wanted = set(expected)
     by_host: dict[str, list[Attempt]] = {}

@@ -11,7 +11,8 @@ Its input is JSON on stdin.
     python3 reach_here.py try     [{"netns": ..., "address": ..., "protocol": "tcp" or "udp", "port": 80,
                                     "expected": true}] -> [true, ...], whether a connection came about or an answer came
 
-All attempts run at the same time. Attempts that are expected to succeed have PATIENCE seconds, the others MOMENT.
+All attempts run at the same time, for PATIENCE seconds at most. They end after MOMENT seconds if each attempt that is
+expected to succeed has a result by then, and otherwise as soon as the last of these has one.
 The script uses nothing of the collection; standard library only, Python 3.9.
 """
 
@@ -28,7 +29,7 @@ import typing as t
 
 from lab_traffic import inside
 
-MOMENT, PATIENCE = 1.2, 15.0
+MOMENT, PATIENCE = 1.2, 15.0  # seconds
 AGAIN = 0.3  # seconds until a datagram is sent again
 
 
@@ -71,7 +72,10 @@ def serve(places: t.Sequence[t.Dict[str, t.Any]]) -> None:
 
 
 class Attempt:
-    """One attempt to reach an address; `reached` is None as long as the result is unknown."""
+    """One attempt to reach an address; `reached` is None as long as the result is unknown.
+
+    `wanted` is one entry of the input of `try`. The constructor raises OSError if its namespace does not exist.
+    """
 
     def __init__(self, wanted: t.Dict[str, t.Any]) -> None:
         self.expected: bool = wanted["expected"]
@@ -96,9 +100,9 @@ class Attempt:
             self.reached = True
 
     def _quietly(self, work: t.Callable[[], object]) -> None:
-        """Call `work`, and count an error as not reached.
+        """Call `work`; on an OSError set `reached` to False and raise nothing.
 
-        A refused datagram is reported as an error of the next call.
+        The kernel reports a refused datagram as an error of the socket's next call.
         """
         try:
             work()

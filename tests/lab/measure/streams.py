@@ -28,8 +28,8 @@ TCP_PORT = 7401
 class Stream:
     """A UDP stream between two places.
 
-    ``size`` is the IP packet's length in bytes, or "full" for the route's current MTU. A netns of None means the host
-    itself. ``address`` is where ``dst``/``dst_netns`` is reached.
+    ``size`` is the IP packet's length in bytes, or "full" for the route's current MTU. ``pps`` is packets per second. A
+    netns of None means the host itself. ``address`` is where ``dst``/``dst_netns`` is reached.
     """
 
     src: str
@@ -51,7 +51,8 @@ class Stream:
 class Transfer:
     """A long TCP connection.
 
-    Both ends send ``rate`` bytes per second of a known pattern and check what they receive.
+    Both ends send ``rate`` bytes per second of a known pattern and check what they receive. Other fields are as in
+    Stream.
     """
 
     src: str
@@ -97,11 +98,13 @@ class TransferResult:
 
 @dataclass
 class Report:
-    """Sums over all streams.
+    """The results of all streams and transfers, and sums of them.
 
-    ``buffer_drops`` are drops of the receiving sockets themselves. ``queue_drops`` are packets that this machine's
-    kernel dropped meanwhile, in any namespace, because its queues between network devices were full. Another job can
-    cause them: they explain a loss, but do not excuse it.
+    ``seconds`` is the time of sending, ``cpu_seconds`` the processor time of all traffic programs, ``longest_pause_ms``
+    the longest time that one of them could not run. ``silent_hosts`` gave no results. ``buffer_drops`` are drops of the
+    receiving sockets themselves. ``queue_drops`` are packets that this machine's kernel dropped meanwhile, in any
+    namespace, because its queues between network devices were full. Another job can cause them: they explain a loss,
+    but do not excuse it.
     """
 
     streams: list[StreamResult]
@@ -123,12 +126,12 @@ class Report:
 
     @property
     def lost(self) -> int:
-        """Return how many sent packets never arrived, without those that a full receive buffer dropped."""
+        """The number of sent packets that never arrived, without those that a full receive buffer dropped."""
         return self.sent - self.received - self.buffer_drops
 
     @property
     def resets(self) -> int:
-        """Return the number of TCP connections that failed."""
+        """The number of TCP connections that failed in any way."""
         return sum(1 for result in self.transfers if result.failures)
 
     @property
@@ -137,11 +140,11 @@ class Report:
 
     @property
     def bytes_missing(self) -> int:
-        """Return the number of bytes written to a connection that the other end has not read at the end."""
+        """The number of bytes written to connections that the other ends have not read by the time of the report."""
         return sum(result.sent - result.received for result in self.transfers)
 
     def summary(self) -> str:
-        """Return a few lines for people, which name every stream that lost something."""
+        """Return a few lines for people, which name every stream with losses or errors and every failed transfer."""
         slowest = min((result.rate for result in self.streams), default=0.0)
         lines = [
             f"{self.sent} packets sent in {len(self.streams)} streams over {self.seconds:.1f} s "
@@ -166,7 +169,7 @@ class Report:
 
 
 def _queue_drops() -> int:
-    """Return the packets that the kernel dropped from its queues since boot, in all namespaces.
+    """Return the number of packets that the kernel dropped from its queues since boot, in all namespaces.
 
     This is the second, hexadecimal column of each processor's line (net/core/net-procfs.c).
     """
@@ -193,7 +196,7 @@ class _Host:
         # A file of its own: ssh sets its stderr to non-blocking for all processes that share it.
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
         self.process = self.lab.popen(self.name, ["python3", "/run/lab-traffic.py"], bufsize=0, stderr=self.errors)
-        # Not in the emulated machine: there the hosts themselves, BIRD included, would starve.
+        # The program has no priority in the emulated machine: there the hosts themselves, BIRD included, would starve.
         self.tell(json.dumps({**self.spec, "tick": tick, "first": self.lab.machine == "native"}))
 
     def tell(self, line: str) -> None:
@@ -244,7 +247,10 @@ class _Host:
 class Streams:
     """All streams of a test.
 
-    ``with Streams(lab, [...]) as streams: ...`` sends while the block runs; ``streams.stop()`` returns the Report.
+    ``with Streams(lab, [...]) as streams: ...`` sends while the block runs; ``streams.stop()`` returns the Report,
+    which is also in ``streams.report`` after the block. `tick` is the time between two bursts, and `warm_up` the time
+    between the first datagrams and the counted ones, in seconds. `tick` None is 2 ms, or 10 ms in the emulated machine.
+    If the block raises, there is no report. Entering it raises the errors of `start`.
     """
 
     def __init__(
@@ -256,9 +262,10 @@ class Streams:
         self._entries = list(enumerate(streams, 1))
         self._hosts: dict[str, _Host] = {}
         self._began, self._queue_drops = 0.0, 0
-        # TCP takes several seconds to retransmit after a machine has stood still for seconds.
+        # Seconds for packets under way to arrive. After a machine has stood still, TCP takes several to retransmit.
         self._drain = 1.0 if lab.machine == "native" else 10.0
-        # The emulated machine stands still for longer, and its queues are longer than those of a shared machine.
+        # After a stall, the packets of at most so many seconds are sent late. The emulated machine stands still for
+        # longer, and its queues are longer than those of a shared machine.
         pace = {"catch_up": 0.1 if lab.machine == "native" else 0.2}
         for number, entry in self._entries:
             source = self._hosts.setdefault(entry.src, _Host(lab, entry.src))
@@ -272,7 +279,10 @@ class Streams:
                 target.place("listen", entry.dst_netns, entry.port)
 
     def start(self) -> Streams:
-        """Open all sockets on all hosts, then send from all of them; return once every host sends."""
+        """Open all sockets on all hosts, then send from all of them; return `self` once every host sends.
+
+        Raise LabError if a host cannot, or does not answer within 60 seconds.
+        """
         try:
             for host in self._hosts.values():
                 host.open(self.tick)
@@ -297,7 +307,10 @@ class Streams:
         return answers
 
     def status(self) -> dict[str, int]:
-        """Return the present totals: sent, received, missing, connections, failures."""
+        """Return the present totals of all hosts, by the names sent, received, missing, connections and failures.
+
+        The first three count packets. Raise LabError if a host does not answer within 30 seconds.
+        """
         answers = self._ask("status").values()
         return {
             key: sum(answer[key] for answer in answers)
@@ -305,7 +318,10 @@ class Streams:
         }
 
     def stop(self) -> Report:
-        """Stop sending everywhere, wait for packets under way, collect the results and return their sum."""
+        """Stop sending everywhere, wait for packets under way, collect the results and return their sum.
+
+        Hosts that do not answer are in its `silent_hosts`. A second call returns the same report.
+        """
         if self.report:
             return self.report
         seconds = time.monotonic() - self._began

@@ -42,7 +42,7 @@ import typing as t
 
 HEADER = struct.Struct("!IIQ")  # stream, sequence number, clock of the sender in microseconds
 HELLO = struct.Struct("!II")  # stream, bytes per second
-OVERHEAD = 28  # IPv4 and UDP headers
+OVERHEAD = 28  # bytes of IPv4 and UDP headers
 IP_MTU = 14
 IP_MTU_DISCOVER = 10
 IP_PMTUDISC_DONT = 0
@@ -51,7 +51,7 @@ SO_SNDBUFFORCE = 32
 SO_MEMINFO = 55
 BUFFER = 32 << 20
 CLONE_NEWNET = 0x40000000
-# The length is prime, so that a misplaced piece of the stream never matches the pattern.
+# The length is a prime number, so that a piece of the stream that is misplaced by whole segments does not match.
 PATTERN = random.Random(7).randbytes(65521) if sys.version_info >= (3, 9) else b""
 DOUBLE = PATTERN + PATTERN
 
@@ -65,9 +65,9 @@ def _setns(handle: int) -> None:
 
 
 def inside(netns: t.Optional[str], make: t.Callable[[], t.Any]) -> t.Any:
-    """Call ``make`` inside a named network namespace and return its result.
+    """Call ``make`` inside a named network namespace, or in the present one if None, and return its result.
 
-    Sockets stay in the namespace in which they were opened.
+    Sockets stay in the namespace in which they were opened. Raise OSError if there is no such namespace.
     """
     if not netns:
         return make()
@@ -99,7 +99,7 @@ class Sender:
         self.errors: t.Dict[str, int] = {}
         self.sizes: t.Dict[int, int] = {}
         self.began = self.ended = 0.0
-        self.due = 0.0  # packets that should have been sent by now, less those given up after a stall
+        self.due = 0.0  # packets, and a fraction of one, that are due and not sent; those given up are not among them
         self.last = 0.0
         self.buffer = bytearray(65536)
         self.socket: socket.socket = inside(spec.get("netns"), self._open)
@@ -169,7 +169,7 @@ class Sender:
 
 
 class Arrivals:
-    """The packets that arrived of one stream."""
+    """The counts of one stream's packets that arrived, and the numbers of those that are missing."""
 
     __slots__ = ("duplicated", "expected", "gap", "last", "missing", "received", "reordered")
 
@@ -199,7 +199,7 @@ class Arrivals:
             "reordered": self.reordered,
             "missing": len(self.missing),
             "longest_gap_ms": round(self.gap * 1e3, 1),
-            # [first sequence number, how many, clock time at which the next one came]
+            # The first 20 ranges: [first missing sequence number, how many, Unix time in seconds of the next packet]
             "missing_ranges": ranges[:20],
         }
 
@@ -258,7 +258,7 @@ class Receiver:
         return count
 
     def drops(self) -> int:
-        """Return the number of datagrams that arrived but found this socket's buffer full."""
+        """Return the number of datagrams that the kernel dropped because this socket's buffer was full."""
         return struct.unpack("9I", self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[8]
 
     def report(self) -> t.Dict[str, t.Any]:
@@ -271,7 +271,10 @@ class Receiver:
 
 
 class Transfer:
-    """One end of a TCP connection: sends a known pattern at a steady rate and checks the pattern it receives."""
+    """One end of a TCP connection: sends a known pattern at a steady rate and checks the pattern it receives.
+
+    An error of the connection ends it, is named in `failure` and not raised. `rate` is in bytes per second.
+    """
 
     def __init__(self, sock: socket.socket, side: str, stream: int = 0, rate: int = 0) -> None:
         self.socket, self.side, self.id, self.rate = sock, side, stream, rate
@@ -401,7 +404,7 @@ class Traffic:
         self.connect = spec.get("connect", [])
         self.transfers: t.List[Transfer] = []
         self.sending = self.quiet = False
-        self.late = 0.0  # the longest time that this process was kept from running
+        self.late = 0.0  # the longest time in seconds that this process was kept from running
 
     def start(self) -> None:
         now = time.monotonic()
@@ -491,7 +494,10 @@ def answer(document: t.Dict[str, t.Any]) -> None:
 
 
 def read_words(handle: int, rest: bytes) -> t.Iterator[str]:
-    """Yield words from a pipe without blocking: "" when none is there, "end" at its end."""
+    """Yield the lines of a pipe, after those in `rest`, without blocking: "" when none is there, "end" at its end.
+
+    An empty line is "nothing".
+    """
     while True:
         while b"\n" in rest:
             line, _, rest = rest.partition(b"\n")
@@ -506,7 +512,10 @@ def read_words(handle: int, rest: bytes) -> t.Iterator[str]:
 
 
 def _go_first() -> None:
-    """Raise this process's priority, because a process that waits for a processor sends too few packets."""
+    """Give this process a higher priority, because a process that waits for a processor sends too few packets.
+
+    What the kernel refuses is left out.
+    """
     with contextlib.suppress(OSError):
         os.setsid()
     with contextlib.suppress(OSError):

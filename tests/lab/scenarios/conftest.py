@@ -27,20 +27,20 @@ MACHINE = os.environ.get("HOST_ROUTING_LAB_MACHINE", "native")
 LAB = os.environ.get("HOST_ROUTING_LAB", "scenarios")
 FIRST_MODE = {"native": "vxlan", "qemu": "ipip"}[MACHINE]
 ENCAPSULATION = {"vxlan": "VXLAN", "ipip": "IPIP"}[FIRST_MODE]
-#: Two in one subnet and one in the other. The emulated machine takes a minute of processor time for each host and
-#: phase.
+#: The hosts, None for the lab's usual four. The emulated machine has two in one subnet and one in the other, since it
+#: takes a minute of processor time for each host and phase.
 HOSTS = {"native": None, "qemu": ("node1", "node2", "node3")}[MACHINE]
 
 
 class Run:
-    """A finished run of ansible-playbook."""
+    """A finished run of ansible-playbook: its exit status `code`, its `output` with stderr, and its `seconds`."""
 
     def __init__(self, command: list[str], done: subprocess.CompletedProcess, seconds: float) -> None:
         self.command, self.seconds = command, seconds
         self.code, self.output = done.returncode, done.stdout + done.stderr
 
     def recap(self) -> dict[str, dict[str, int]]:
-        """Return {host: {ok: n, changed: n, ...}} as the recap of the run prints it."""
+        """Return {host: {ok: n, changed: n, ...}} as the recap of the run prints it, {} if it prints none."""
         found = {}
         for line in self.output.splitlines():
             match = re.match(r"(\S+)\s+: (ok=.*)", line)
@@ -110,7 +110,10 @@ class Fleet:
 
 
 def inventory_of(names: Sequence[str], folder: Path) -> str:
-    """Write inventories/lab, reduced to the hosts `names`, to `folder`; return its path."""
+    """Write inventories/lab, reduced to the hosts `names`, to `folder`; return the folder's path.
+
+    Raise KeyError for a host that the inventory does not have.
+    """
     shutil.copytree(ROOT / "inventories" / "lab", folder, dirs_exist_ok=True)
     hosts = yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))
     nodes = hosts["all"]["children"]["calico_nodes"]["hosts"]

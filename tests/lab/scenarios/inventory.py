@@ -59,10 +59,11 @@ def write(
     reflectors: Sequence[str] = (),
     **variables: object,
 ) -> str:
-    """Write the inventory into `folder`, replacing an earlier one, and return its path for `-i`.
+    """Write the inventory into `folder`, replacing an earlier one, and return the path of its hosts.yml for `-i`.
 
-    The fleet's lockfile lies beside it. `labels` are labels of nodes in addition to their racks. `reflectors` are
-    members of `nodes`, or hosts that only reflect. `variables` are written without the prefix calico_.
+    The fleet's lockfile will lie beside it. `labels` are labels of nodes in addition to their racks. `reflectors` are
+    members of `nodes`, or hosts that only reflect. `variables` are further fleet variables, named here without calico_.
+    Raise KeyError for a name that is no host of the lab.
     """
     group = folder / "group_vars" / "all"
     group.mkdir(parents=True, exist_ok=True)

@@ -87,8 +87,8 @@ ExecStart=/bin/sh -c 'ip link set eth0 up && ip route replace default via {gatew
 WantedBy=multi-user.target
 """
 
-#: Sends to each target every 2 ms until it is terminated. Then it prints how many packets were sent, and how many were
-#: answered by "port unreachable": those passed the firewall, too.
+#: A program that sends to each target every 2 ms until it is terminated. Then it prints how many packets were sent, and
+#: how many were answered by "port unreachable": those passed the firewall, too.
 SENDER = """
 import json, signal, socket, sys, time
 targets = json.loads(sys.argv[1])
@@ -141,7 +141,10 @@ class Count:
 
 
 def prepare(lab: BaseLab, node: str, targets: Sequence[Target], folder: Path) -> None:
-    """Make the host bring up its link itself from the next boot on, and listen on all targets before that."""
+    """Make the host bring up its link itself from the next boot on, and listen on all targets before that.
+
+    `folder` is for a temporary file. Raise CommandFailed if the host refuses a step.
+    """
     wanted = json.dumps([[target.netns, target.port] for target in targets])
     files = {
         _LISTENER: LISTENER,
@@ -156,14 +159,21 @@ def prepare(lab: BaseLab, node: str, targets: Sequence[Target], folder: Path) ->
 
 
 def undo(lab: BaseLab, node: str) -> None:
-    """Undo `prepare`, from the next boot on."""
+    """Undo `prepare`: end the listener now, and let the lab bring up the host's link from the next boot on.
+
+    Program and units stay on the host's disk, disabled.
+    """
     (lab.places.state / node / "late").unlink(missing_ok=True)
     lab.exec(node, "systemctl disable --now lab-listener; systemctl disable lab-network")
 
 
 @contextlib.contextmanager
 def sending(lab: BaseLab, node: str, targets: Sequence[Target], counts: dict[Target, Count]) -> Iterator[None]:
-    """Send to all targets while the with block runs; fill `counts` at its end."""
+    """Send to all targets from the router while the with block runs; fill `counts` at its end.
+
+    Meanwhile the router has routes to the targets in namespaces. Raise LabError if the sending program does not start,
+    or if the host's counts cannot be read at the end.
+    """
     for target in targets:
         if target.netns:
             lab.router_exec(["ip", "route", "replace", f"{target.address}/32", "via", NODES[node].address])

@@ -18,8 +18,8 @@ _HEAD = re.compile(r"^(node\d+)  (\d+) changes? +plan [0-9a-f]+$")
 _PHASE = re.compile(r"^(node\d+)  (prepare|links|flip|retire) +(\d+) changes?$")
 _LINE = re.compile(r"^  ([+~!=-]) (\w+) +(\S.*)$")
 
-#: Files that go with others: the engine is a folder with a link to it, the state is also kept as a generation, and an
-#: enabled unit is a link. Files that hosts write for themselves while they run are no part of a plan.
+#: Files that a plan does not name. Some go with others: the engine is a folder with a link to it, the state is also
+#: kept as a generation, and an enabled unit is a link. Hosts write other ones for themselves while they run.
 _BEHIND = re.compile(
     r"/usr/local/lib/calico/([0-9a-f]+/.*|manifests/.*|start)"
     r"|/var/lib/calico/generations/\d+\.json"
@@ -41,12 +41,12 @@ class Line(NamedTuple):
 
 
 def read(output: str) -> dict[str, list[Line]]:
-    """Return {node: lines} of a plan; check that the number in each heading is that of its lines."""
+    """Return {node: lines} of the whole plans in `output`; assert that each heading has the number of its changes."""
     return {node: lines for (node, phase), lines in _read(output).items() if not phase}
 
 
 def read_phases(output: str) -> dict[str, dict[str, list[Line]]]:
-    """Return {phase: {node: lines}} of a change of mode."""
+    """Return {phase: {node: lines}} of a change of mode, with the assertion of `read`."""
     found: dict[str, dict[str, list[Line]]] = {}
     for (node, phase), lines in _read(output).items():
         if phase:
@@ -55,7 +55,7 @@ def read_phases(output: str) -> dict[str, dict[str, list[Line]]]:
 
 
 def _read(output: str) -> dict[tuple[str, str], list[Line]]:
-    """Return {(node, phase): lines}; the phase is "" for a whole plan."""
+    """Return {(node, phase): lines}; the phase is "" for a whole plan. Assert that headings have the right numbers."""
     found: dict[tuple[str, str], list[Line]] = {}
     counts: dict[tuple[str, str], int] = {}
     key: tuple[str, str] | None = None
@@ -67,7 +67,7 @@ def _read(output: str) -> dict[tuple[str, str], list[Line]]:
             continue
         match = _LINE.match(line)
         if not match:
-            key = None  # text of files follows
+            key = None  # the lines up to the next heading are texts of files, not changes
         elif key:
             found[key].append(_line(*match.groups()))
     shown = {key: sum(line.action != "=" for line in lines) for key, lines in found.items()}
@@ -80,7 +80,7 @@ def _line(action: str, kind: str, rest: str) -> Line:
     before, arrow, after = text.strip().partition("  ->  ")
     if not arrow:
         before, after = (before, "") if action == "-" else ("", before)
-    return Line(action, kind, subject, before, re.split(r" {4,}", after)[0])  # the note comes after four spaces
+    return Line(action, kind, subject, before, re.split(r" {4,}", after)[0])  # a note follows after 4 spaces
 
 
 class _Plan:
@@ -95,9 +95,11 @@ class _Plan:
 
 
 def check(lines: Iterable[Line], before: Observed, after: Observed, files: bool = True) -> None:
-    """Assert that the plan names everything that has changed, and nothing else.
+    """Assert that the plan names exactly the differences of two observations of a host.
 
-    `files` False: packages were installed as well, so the files need only include the planned ones.
+    Compared are routes, rules, devices, addresses, neighbours, forwarding entries, IP sets, iptables, workloads,
+    sysctls, units and files. Files of _BEHIND are ignored. `files` False: packages were installed as well, so the
+    changed files need only include the planned ones.
     """
     plan = _Plan(lines)
     name = after.name
@@ -151,7 +153,10 @@ def _same(name: str, what: str, planned: set, actual: set) -> None:
 
 
 def _changed(before: Mapping, after: Mapping) -> set[tuple]:
-    """Return {(action, key, value)} of the differences; the value is the new one, or the old one for a removed key."""
+    """Return {(action, key, value)} of the differences; the value is the new one, or the old one for a removed key.
+
+    The action is "+", "-" or "~".
+    """
     return {
         (
             "+" if key not in before else "-" if key not in after else "~",
@@ -212,7 +217,7 @@ def _rules(observed: Observed) -> dict[str, str]:
 
 
 def _routes(observed: Observed) -> dict[str, str]:
-    """Return {destination with its length: text as in a plan} of the main table."""
+    """Return {destination with its length, or "default": text as in a plan} of the main table."""
     found = {}
     for line in observed.routes:
         words = line.split()
@@ -247,9 +252,9 @@ def _check_links(plan: _Plan, before: Observed, after: Observed) -> None:
 
 
 def _links(observed: Observed) -> dict[str, str]:
-    """Return {name: text} of the links.
+    """Return {name of a link: a text with its MTU, its MAC address and whether it is up}.
 
-    tunl0 is created and deleted only by loading and unloading its module, so it counts if it is up.
+    tunl0 is created and deleted only by loading and unloading its module, so it is left out unless it is up.
     """
     return {
         name: f"{link['mtu']} {link.get('address')} {'UP' in link['flags']}"
@@ -280,7 +285,7 @@ def _fdb(observed: Observed) -> dict[str, str]:
 
 
 def _rerouted(plan: _Plan) -> set[str]:
-    """Return the names of the workloads whose own routes change."""
+    """Return the names of the workloads whose routes inside their namespaces change, by the plan."""
     return {
         line.subject.partition("/")[2]
         for line in plan.of("workload")
@@ -301,9 +306,9 @@ def _chains(before: Observed, after: Observed) -> set[str]:
 
 
 def _filled(observed: Observed) -> dict[str, list[str]]:
-    """Return the rules of all chains that have rules or belong to the collection.
+    """Return {"table chain", with " (IPv6)" behind: rules} of all chains that have rules or belong to the collection.
 
-    Other empty tables and chains appear as soon as a program lists them.
+    Other empty chains are left out, because they appear as soon as a program lists their table.
     """
     return {
         f"{table} {chain}{family}": rules
@@ -333,7 +338,7 @@ def _check_sysctls(plan: _Plan, before: Observed, after: Observed) -> None:
 
 
 def _planned_units(plan: _Plan) -> set[tuple[str, str, bool]]:
-    """Return {(unit, aspect, whether it becomes true or false)}."""
+    """Return {(unit, a key of _ASPECTS such as "enabled", True if the unit becomes so, False if it no longer is)}."""
     found = set()
     for line in plan.of("unit"):
         old, new = (set(text.split(", ")) & _ASPECTS.keys() for text in (line.before, line.after))

@@ -28,7 +28,7 @@ from .conftest import Fleet
 
 NODES = ("node1", "node2", "node3", "node4")
 CHAOS_SECONDS = 60
-#: A little more than the tests assert, because a busy machine drops ticks.
+#: Packets per second of a stream: a little more than the tests assert, because a busy machine sends fewer.
 PPS = 600
 _VERBS = {"restart": "restart", "kill -9": "kill -s KILL"}
 
@@ -51,7 +51,7 @@ def fleet(lab: BaseLab) -> Fleet:
 
 @pytest.fixture(scope="module")
 def boxes(lab: BaseLab, fleet: Fleet) -> dict[str, Container]:
-    """Run one container on each node; return {node: container}."""
+    """One running container on each node, as {node: container}."""
     return {node: containers.run(lab, node, f"box-{node}") for node in NODES}
 
 
@@ -63,7 +63,7 @@ def ipam_is_clean(lab: BaseLab) -> None:
 
 
 def session_ages(lab: BaseLab) -> dict[tuple[str, str], str]:
-    """Return {(node, session): time of establishment} of the fleet's sessions."""
+    """Return {(node, session): text of birdc with the time of its last change of state} of all BGP sessions."""
     found = {}
     for node in NODES:
         done = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"])
@@ -126,7 +126,7 @@ def test_status_of_the_fleet_is_one_table(lab: BaseLab, fleet: Fleet, boxes: dic
     run = fleet.play("status.yml").check()
     for node in NODES:
         [line] = [line for line in run.output.splitlines() if line.strip().startswith(f"{node} ")][:1]
-        assert " ok " in line and "2/" in line, run.output  # the inventory's workload and the container
+        assert " ok " in line and "2/" in line, run.output  # 2 workloads: the inventory's and the container
 
 
 @pytest.mark.parametrize("way", ["restart", "kill -9", "upgrade"])
@@ -209,13 +209,16 @@ def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_anoth
 
 
 def blocks(lab: BaseLab, node: str) -> list[str]:
-    """Return the blocks that a node holds, which are its blackhole routes."""
+    """Return the blocks that a node holds, which are its blackhole routes, sorted by address."""
     routes = lab.json(node, ["ip", "-j", "route", "show", "type", "blackhole"])
     return sorted((route["dst"] for route in routes), key=ipaddress.ip_network)
 
 
 def test_a_rebooted_node_gives_no_address_twice(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
-    """Containers keep their ids and their addresses when podman starts them again after a reboot."""
+    """A container that podman starts again after a reboot has its address of before.
+
+    A container that was started first after the reboot does not get that address.
+    """
     before = boxes["node3"]
     lab.reboot("node3")
     wait("node3 is in sync", lambda: in_sync(lab, "node3"))
@@ -233,7 +236,11 @@ def test_a_rebooted_node_gives_no_address_twice(lab: BaseLab, fleet: Fleet, boxe
 
 
 class Visitors:
-    """Workloads that come and go on a node all the time, retried like a runtime's until they succeed."""
+    """Workloads that come and go on a node, one after the other, from the constructor until `stop`.
+
+    Commands are retried for 30 seconds, as a container runtime does. `rounds` counts workloads that came and went.
+    `failures` has the error that ended it, if any.
+    """
 
     def __init__(self, lab: BaseLab, node: str) -> None:
         self.lab, self.node = lab, node
@@ -251,7 +258,7 @@ class Visitors:
                 self._until("add", f"ip netns add {name}; calicoctl workload add {name} --netns {name}")
                 self._until("delete", f"calicoctl workload delete {name}")
                 self.lab.exec(self.node, ["ip", "netns", "del", name])
-            except Exception as error:  # noqa: BLE001  raised at the end, in the asking thread
+            except Exception as error:  # noqa: BLE001  the test asserts at its end that there is none
                 self.failures.append(f"{box}: {error}")
                 return
             self.rounds += 1

@@ -16,7 +16,7 @@ from tests.lab.handle import BaseLab
 
 from .conftest import MACHINE, ROOT
 
-#: Pure Python, so that the controller's copies run on any host.
+#: The libraries that the tests need, all pure Python, so that the controller's copies run on any host.
 _LIBRARIES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "pyroute2")
 _OURS = (
     "plugins/__init__.py",
@@ -31,7 +31,10 @@ _OURS = (
 
 
 def bundle() -> bytes:
-    """Return a tar with the tests, the code they test and, below site/, the libraries they need."""
+    """Return a gzipped tar with the tests, the code they test and, below site/, the libraries they need.
+
+    Raise AssertionError if one of the libraries is not installed here.
+    """
     stream = io.BytesIO()
 
     def wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -45,7 +45,7 @@ UNITS = {
     ("+", "calico-bird.service", "enabled, started"),
     ("+", "calico-agent.service", "enabled, started"),
 }
-#: State that changes while no run is under way.
+#: Observed values that change while no run is under way.
 MOVING = ("bird_protocols", "bird_routes", "iptables", "ip6tables")
 
 
@@ -74,7 +74,10 @@ def unmoved(observed: dict[str, Observed]) -> dict[str, dict]:
 
 
 def plan(lab: BaseLab, path: str) -> tuple[dict[str, list[printed_plan.Line]], Run, dict[str, Observed]]:
-    """Return what --check --diff prints; check that it changed nothing."""
+    """Run site.yml with --check --diff, and assert that it succeeds and changes nothing.
+
+    Return the lines of the plan by node, the run, and the hosts as observed before it.
+    """
     before = read(lab)
     lockfile = Path(path).parent / inventory.LOCKFILE
     plan_before = lockfile.read_text() if lockfile.exists() else None
@@ -105,7 +108,7 @@ def check_truth(planned: dict[str, list[printed_plan.Line]], before: dict, after
 
 
 def check_that_truth_is_noticed(lines: list[printed_plan.Line], before: Observed, after: Observed) -> None:
-    """Check that a plan that lacks a line, or has a line that is not carried out, is refused."""
+    """Assert that `lines` are accepted as a plan, and refused if one is missing or is replaced by a wrong one."""
     printed_plan.check(lines, before, after, files=False)
     for line in lines:
         others = [other for other in lines if other is not line]
@@ -150,7 +153,7 @@ def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, P
     check_that_truth_is_noticed(planned["node1"], before["node1"], after["node1"])
     for name, node in after.items():
         assert set(node.raw["packages"]) >= PACKAGES
-        # Debian's BIRD was installed with the package and never ran.
+        # Debian's own service bird.service was installed with the package, and never ran.
         assert node.raw["units"]["bird.service"]["ActiveState"] == "inactive"
         journal = lab.exec(name, ["journalctl", "-u", "bird.service", "--no-pager", "-q"]).stdout
         assert "Started" not in journal, journal
@@ -161,7 +164,7 @@ def test_bare_hosts_are_planned_converged_and_left_alone(plain: tuple[BaseLab, P
 
 
 def test_a_change_of_the_inventory_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
-    """The plan is true when workloads come and go, a pool loses masquerading, and a new pool brings its own blocks."""
+    """The plan matches the changes when workloads come and go, a pool loses masquerading, and a pool is added."""
     lab, folder = plain
     pools = [Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=False), MORE]
     workloads = [
@@ -176,7 +179,7 @@ def test_a_change_of_the_inventory_is_planned_as_it_happens(plain: tuple[BaseLab
 
 
 def test_another_mode_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
-    """The plan of a change of mode shows its end, although the run goes through phases. No pool tunnels afterwards."""
+    """The plan of a change of mode, here to direct, matches what all phases of the run change together."""
     lab, folder = plain
     pools = [Pool("default-ipv4-ippool", "10.244.0.0/16", "direct", nat_outgoing=True), MORE]
     path = write(folder, pools)
@@ -189,7 +192,7 @@ def test_another_mode_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> N
 
 
 def test_every_phase_of_a_switch_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
-    """The plan of each phase is true; a test runs phases one by one to observe the hosts between them."""
+    """The printed plan of each phase matches what the phase changes; the test runs the phases one by one."""
     lab, folder = plain
     path = str(folder / "hosts.yml")
     before = read(lab)
@@ -203,10 +206,11 @@ def test_every_phase_of_a_switch_is_planned_as_it_happens(plain: tuple[BaseLab, 
     start = before
     for phase, planned in phases.items():
         by_hand(lab, path, f"pool=default-ipv4-ippool mode=vxlan phase={phase}")
-        time.sleep(3)  # BIRD's routes follow
+        time.sleep(3)  # until BIRD has written its routes
         after = read(lab)
         if phase == "retire":
-            # The playbook knew that no session would change. A manual change does not, and backup routes go away here.
+            # Because no session changes, the playbook uses no backup routes. Phases run by hand use them, and the phase
+            # retire removes them from bird.cfg.
             going = printed_plan.Line("~", "bird", "/etc/calico/bird.cfg", "", "")
             planned = {name: [*planned.get(name, []), going] for name in NODES}
         try:

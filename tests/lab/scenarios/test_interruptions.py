@@ -18,7 +18,7 @@ from tests.lab.measure.streams import Streams
 from .conftest import FIRST_MODE, ROOT, Fleet
 from .test_switching import check_encapsulation, check_routes
 
-#: Tasks of the switch, in order: each run is killed within the next of them.
+#: Tasks of the switch, in order: each run is killed within one of them, the next one each time.
 TASKS = (
     "Prepare the receive paths of both modes",
     "Change the MTU of the links",
@@ -28,7 +28,8 @@ TASKS = (
     "Retire the old mode",
 )
 
-#: With both interfaces, since the rule would otherwise match what the router's bridges pass within a rack.
+#: A rule that drops packets to workloads from rack 1 to rack 2. It names both interfaces, since it would otherwise
+#: match what the router's bridges pass within a rack.
 BETWEEN_RACKS = ("-i", "br1", "-o", "br2", "-d", "10.244.0.0/16", "-j", "DROP")
 
 
@@ -37,9 +38,9 @@ NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the f
 
 
 def switch_until(fleet: Fleet, task: str, mode: str, soak: int) -> tuple[subprocess.Popen, str]:
-    """Start a switch and return it, with its output so far, as soon as `task` begins.
+    """Start a switch of the pool's mode; return its process and its output so far as soon as `task` begins.
 
-    `soak` is in seconds.
+    `soak` is in seconds. Raise AssertionError if the run ends before that.
     """
     variables = ("pool=default-ipv4-ippool", f"mode={mode}", f"calico_node_soak_seconds={soak}")
     command = fleet.command("switch_pool_mode.yml", *(word for each in variables for word in ("-e", each)))
@@ -63,21 +64,24 @@ def switch_until(fleet: Fleet, task: str, mode: str, soak: int) -> tuple[subproc
 
 
 def watches(lab: BaseLab) -> int:
-    """Return the number of nodes on which a watch runs."""
+    """Return the number of processes called calico-watch, on all nodes together."""
     command = ["sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null | grep -c calico-watch || true"]
     return sum(int(lab.exec(node.name, command).stdout) for node in lab.nodes)
 
 
 def kill_during(fleet: Fleet, task: str, mode: str) -> None:
-    """Start the switch, and kill ansible-playbook and all its children as soon as `task` has begun."""
+    """Start the switch, and kill the process group of ansible-playbook 0.4 seconds after `task` has begun.
+
+    Raise AssertionError if the run ends before `task` begins.
+    """
     process, dummy = switch_until(fleet, task, mode, soak=30)
-    time.sleep(0.4)  # until some of the hosts run it
+    time.sleep(0.4)  # until some of the hosts run the task
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def test_a_controller_killed_in_every_phase_leaves_the_fleet_forwarding(lab: BaseLab, fleet: Fleet) -> None:
-    """Six runs die, each one phase later than the one before, and the seventh completes the change."""
+    """Six runs are killed, each in the next task of TASKS, and the seventh completes the change; no packet is lost."""
     found = workloads(lab)
     no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
@@ -97,7 +101,7 @@ def test_a_controller_killed_in_every_phase_leaves_the_fleet_forwarding(lab: Bas
 
 
 def test_a_killed_flip_is_returned_from_by_the_next_site_run(lab: BaseLab, fleet: Fleet) -> None:
-    """site.yml goes back to the inventory's mode through the same phases."""
+    """After a flip that was killed, site.yml changes the pool back to the inventory's mode without a lost packet."""
     fleet.site().check()
     found = workloads(lab)
     no_way_around(lab)
@@ -158,7 +162,7 @@ def test_what_the_flip_itself_loses_is_counted_and_the_change_returned_from(lab:
     assert found, printed[-4000:]
     longest = re.fullmatch(r"longest gap ([0-9.]+) ms \(node[0-9] -> node[0-9]\)", found[2])
     assert longest and 300 <= float(longest[1]) < 5000, found[0]
-    # A reply takes the reverse path, so both directions lose packets.
+    # Packets from rack 1 to rack 2 were dropped, so probes from rack 2 got no reply either. Both directions count them.
     for path in ("node1 -> node3", "node2 -> node4", "node3 -> node1", "node4 -> node2"):
         assert re.search(rf"  {path}: [0-9]+ not answered, longest gap [0-9.]+ ms", printed), printed[-4000:]
     assert not re.search(r"  node1 -> node2: ", printed), printed[-4000:]

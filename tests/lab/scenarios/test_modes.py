@@ -4,7 +4,7 @@
 """Fleets of other kinds: VXLAN without BGP, CrossSubnet, pools per rack with small and large blocks, and growth.
 
 One fleet grows, disables a pool and shrinks again under traffic. Each fleet is compared with Calico's documents
-(tests/lab/measure/checks.py), and its packets are captured on the wire.
+(tests/lab/measure/checks.py). Packets of all the others are captured on the wire.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def modes_lab() -> Iterator[BaseLab]:
 
 @pytest.fixture
 def fresh(modes_lab: BaseLab) -> BaseLab:
-    """Return the lab with freshly created hosts."""
+    """The lab with freshly created hosts."""
     modes_lab.down()
     modes_lab.up()
     return modes_lab
@@ -62,9 +62,9 @@ def unchanged(lab: BaseLab, path: str) -> None:
 
 
 def check_wire(lab: BaseLab, fleet: checks.Fleet, source: str, target: str, expected: str) -> None:
-    """Check how a ping of 1400 bytes between workloads looks on the underlay.
+    """Assert that a ping of 1400 bytes between the first workloads of two nodes looks as `expected` on the underlay.
 
-    `expected` is "udp" for VXLAN, else "icmp".
+    `expected` is "udp" if VXLAN must carry it, "icmp" if it must not be encapsulated.
     """
     (first, *_), (second, *_) = fleet.nodes[source].workloads, fleet.nodes[target].workloads
     with lab.capturing(source, "udp port 4789 or icmp") as seen:
@@ -194,7 +194,10 @@ class TestMembersComeAndGo:
         return fleet
 
     def under_traffic(self, lab: BaseLab, change: Callable[[], object], gone: tuple[str, ...] = ()) -> Report:
-        """Run `change` while all workloads send to each other, except those that are `gone` afterwards."""
+        """Run `change` while all workloads send to each other, except those that are `gone` afterwards.
+
+        Assert that no packet, byte or connection was lost, and return the report.
+        """
         found = [workload for workload in workloads(lab) if workload.name not in gone]
         with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
             change()
@@ -205,7 +208,7 @@ class TestMembersComeAndGo:
         return report
 
     def since(self, node: Observed) -> dict[str, str]:
-        """Return {peer: time at which its session was established}."""
+        """Return {name of a session of the mesh: time at which it was established}, of the Established ones."""
         lines = re.findall(r"^(Mesh_\S+) +BGP +\S+ +up +(\S+ \S+) +Established", node.raw["bird_protocols"], re.M)
         return dict(lines)
 
@@ -222,7 +225,7 @@ class TestMembersComeAndGo:
         self.under_traffic(lab, change)
         after = self.fleet(lab, self.FIVE)
         new = after.nodes["node5"]
-        # The disabled pool gives out no new address, and its present ones stay.
+        # The disabled pool gives out no new block, and the blocks that nodes have of it stay.
         assert set(new.blocks.values()) == {"new"} and set(new.spare_blocks.values()) <= {"new"}
         for name in FOUR:
             assert before.nodes[name].blocks.items() <= after.nodes[name].blocks.items()
@@ -234,7 +237,7 @@ class TestMembersComeAndGo:
             ("node2", "new"),
             ("node2", "old"),
         )
-        # The other nodes know one more node; everything else of them is unchanged.
+        # Each of the four other nodes has one more session and the new node's address, and is otherwise unchanged.
         for name in FOUR:
             one, other = before.nodes[name], after.nodes[name]
             assert self.since(one).items() <= self.since(other).items(), f"{name} reset a session"
@@ -260,7 +263,7 @@ class TestMembersComeAndGo:
         assert set(after.nodes["node1"].raw["namespaces"]) == {"web-1"}
         assert not after.nodes["node3"].raw["namespaces"]
         for name in self.FIVE:
-            # Its node keeps the block, so the other nodes learn nothing new.
+            # The nodes of the removed workloads keep their blocks, so no session is reset.
             assert after.nodes[name].blocks == before.nodes[name].blocks
             assert self.since(before.nodes[name]) == self.since(after.nodes[name])
         checks.check_traffic(after, in_lab(lab))
@@ -289,7 +292,10 @@ class TestMembersComeAndGo:
 
 
 def _comparable(node: Observed, without: str) -> dict[str, object]:
-    """Return what must be equal before and after another node, with the address `without`, has joined."""
+    """Return what must be equal before and after another node, with the address `without`, has joined.
+
+    The workload "late" is left out.
+    """
     late = {workload["interface"] for workload in node.workloads if workload["name"] == "late"}
     return {
         "links": {

@@ -19,7 +19,7 @@ LEAVING = "node4"
 
 
 def sessions(lab: BaseLab, node: str) -> int:
-    """Return the number of a node's mesh sessions."""
+    """Return the number of a node's mesh sessions, in any state."""
     shown = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"]).stdout
     return sum(line.startswith("Mesh_") for line in shown.splitlines())
 
@@ -37,7 +37,7 @@ def test_a_node_leaves_and_returns(lab: BaseLab, fleet: Fleet, tmp_path: Path) -
     staying = [node.name for node in lab.nodes if node.name != LEAVING]
     found = workloads(lab)
     own, generations = blocks(lab, LEAVING), lab_state(lab) / "calico.lock.yml"
-    # Its workloads have to leave first: the inventory written here no longer has them.
+    # The leaving node's workloads have to leave first: `kept` are the workloads of the other nodes.
     kept = [{"name": one.name, "node": one.node} for one in found if one.node != LEAVING]
     without = ("-e", f"node={LEAVING}", "-e", json.dumps({"calico_workloads": kept}))
     refused = fleet.play("remove_node.yml", "-e", f"node={LEAVING}", "-e", "confirm=true")

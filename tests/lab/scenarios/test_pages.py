@@ -15,7 +15,10 @@ _BLOCK = re.compile(r"```sh\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
 
 
 def matches(pattern: str, output: str) -> bool:
-    """Return whether some line of the output matches `pattern`, in which … stands for any text."""
+    """Return whether some line of the output matches `pattern`, in which … stands for any text.
+
+    Two spaces stand for any white space.
+    """
     parts = [re.escape(part.rstrip() if index else part) for index, part in enumerate(pattern.rstrip().split("…"))]
     return re.search(r"^\s*" + ".*".join(parts).replace(r"\ \ ", r"\s+") + r"\s*$", output, re.MULTILINE) is not None
 

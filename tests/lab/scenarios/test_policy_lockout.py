@@ -27,7 +27,8 @@ from .inventory import pool, workload, write
 
 NODES = ("node1", "node2", "node3", "node4")
 POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan")
-#: Seconds after which a node reverts a change, and the longest time that a node may be cut off.
+#: CONFIRM: seconds after which a node reverts an unconfirmed change. CUT_OFF: the most seconds that a node may be cut
+#: off.
 CONFIRM = 20
 CUT_OFF = 60
 HOST_ENDPOINTS = [
@@ -99,7 +100,7 @@ def inventory(tmp_path_factory: pytest.TempPathFactory, fleet: Fleet) -> Invento
 
 
 class Reachability:
-    """New SSH connections to all nodes, one after another, while a with block runs."""
+    """New SSH connections to all nodes, about one a second to each, while a with block runs."""
 
     def __init__(self, lab: BaseLab) -> None:
         self._lab = lab
@@ -129,7 +130,7 @@ class Reachability:
 def reachable(lab: BaseLab, node: str) -> bool:
     command = ["ssh", "-F", str(lab.ssh_config), "-o", "ControlPath=none", node, "true"]
     try:
-        # It has its own standard input: ssh leaves it non-blocking, which Ansible refuses afterwards.
+        # ssh gets a stdin of its own: it makes its stdin non-blocking, and Ansible refuses to start with such a stdin.
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
         return done.returncode == 0
     except subprocess.TimeoutExpired:
@@ -160,7 +161,7 @@ def same(before: dict[str, object], after: dict[str, object]) -> None:
 
 
 def back(lab: BaseLab, seconds: float = CUT_OFF) -> None:
-    """Wait until all nodes have reverted."""
+    """Wait until no node has an unconfirmed change; assert that this takes at most `seconds`."""
     deadline = time.monotonic() + seconds
     command = ["test", "-e", "/var/lib/calico/unconfirmed.json"]
     while any(lab.exec(node, command, check=False).returncode == 0 for node in NODES):
@@ -176,7 +177,7 @@ def test_a_policy_that_denies_ssh_on_all_nodes(lab: BaseLab, fleet: Fleet, inven
     with Reachability(lab) as seen:
         run = fleet.site("-e", f"calico_node_confirm_timeout={CONFIRM}", inventory=inventory.path)
         back(lab)
-        time.sleep(5)  # until the last of them is tried once more
+        time.sleep(5)  # until Reachability has tried each node once more
     assert run.code != 0
     words = " ".join(run.output.split())
     for node in NODES:
@@ -210,8 +211,8 @@ def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
 ) -> None:
     """Nodes revert a change after their controller dies, although they or their agents restart meanwhile.
 
-    The controller is killed as soon as all nodes are cut off. One node loses its power before its time is over, and two
-    nodes' agents are restarted.
+    The controller is killed two seconds after all nodes have the change. One node loses its power before its time is
+    over. The agent of a second one is killed, that of a third one restarted.
     """
     before = what_there_is(lab)
     inventory.write(NO_SSH)
@@ -234,7 +235,8 @@ def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
     finally:
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
-        # Ansible's workers have sessions of their own: those of a controller that dies die with it.
+        # Ansible's workers are in sessions of their own, which killpg does not reach. A controller that dies takes its
+        # workers with it, so they are killed as well.
         subprocess.run(["pkill", "-KILL", "-f", inventory.path], check=False)
     lab.exec("node2", ["systemctl", "kill", "-s", "KILL", "calico-agent"])
     lab.exec("node3", ["systemctl", "restart", "calico-agent"])
@@ -262,14 +264,17 @@ def test_a_node_that_goes_back_alone_from_a_switch_cuts_nobody(
     It flips with the others, cannot be reached by a new connection, and returns to the phase before while the others
     stay flipped.
     """
-    # In the table raw, where policy accepts nothing: policy's own chains always come first.
+    # The rule is in the table raw, where policy accepts nothing: in other tables, policy's chains always come first.
     closed = ["PREROUTING", "-i", "mgmt0", "-p", "tcp", "--dport", "22", "--syn", "-j", "DROP"]
     found = workloads(lab)
     no_way_around(lab)
     seen: list[str] = []
 
     def close() -> None:
-        """Close node1's SSH port from when it flips until it has gone back."""
+        """Close node1's SSH port from when it flips until it has gone back; `seen` has the steps that came about.
+
+        Give up if it does not flip within 120 seconds, or does not go back within CUT_OFF seconds.
+        """
         if until(lambda: phase(lab, "node1") == ("flip", True)):
             lab.exec("node1", ["iptables", "-t", "raw", "-I", *closed])
             seen.append("closed")
@@ -349,5 +354,5 @@ def test_a_route_to_where_ansible_is(lab: BaseLab, fleet: Fleet, inventory: Inve
     assert f"node1 could not be reached by a new connection within {CONFIRM} s of the change" in words
     deadline = time.monotonic() + 30
     while (after := what_there_is(lab)) != before and time.monotonic() < deadline:
-        time.sleep(1)  # BIRD withdraws the blocks it learned
+        time.sleep(1)  # until BIRD has removed the routes that it learned during the change
     same(before, after)

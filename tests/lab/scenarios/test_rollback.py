@@ -76,7 +76,7 @@ def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
         report = streams.stop()
     assert report.lost == 0 and report.resets == 0, report.summary()
     check_routes(lab, "direct")
-    fleet.site().check()  # the inventory still has the first mode: back to it, through the same phases
+    fleet.site().check()  # the inventory still has the first mode, so this run switches back to it
     check_routes(lab, FIRST_MODE)
 
 
@@ -100,4 +100,4 @@ def test_a_switch_can_be_written_into_the_inventory(lab: BaseLab, fleet: Fleet, 
     assert "    ipipMode: Never\n    vxlanMode: Never\n" in variables.read_text()
     again = fleet.play("site.yml", "--check", inventory=str(inventory)).check()
     assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-3000:]
-    fleet.site().check()  # the lab's own inventory has the first mode
+    fleet.site().check()  # switches back, because the lab's own inventory has the first mode

@@ -14,7 +14,7 @@ from tests.lab.handle import BaseLab
 
 from .conftest import Fleet
 
-#: State that is the same before and after a run in check mode, and otherwise differs only as planned.
+#: Commands that print the state of a host that a run without changes, or in check mode, must leave as it is.
 SNAPSHOT = {
     "routes": ["ip", "-j", "route", "show", "table", "all"],
     "links": ["ip", "-j", "-d", "link"],
@@ -33,7 +33,7 @@ SNAPSHOT = {
         "cd /proc/sys/net/ipv4; grep . ip_forward conf/*/rp_filter conf/*/proxy_arp conf/*/forwarding",
     ],
 }
-#: Counters, timers and indexes that change by themselves.
+#: Lines of iptables-save that change by themselves: comments with the time, and chains with their counters.
 _NOISE = re.compile(r"^#.*|^:\S+ \S+ \[\d+:\d+\]$", re.MULTILINE)
 
 

@@ -6,8 +6,9 @@
 They are a mesh (inventories/lab), two reflectors (two-racks-reflectors) and an AS per rack behind FRR switches
 (as-per-rack-tor). Sessions, AS numbers, next hops and tunnels differ.
 
-The first step is direct on both sides. There the subnets' router stays a peer meanwhile, with the AS number under which
-it knows the nodes: it carries what direct routes carry until the switches do. A run of its own removes it.
+The first step has no tunnel before and after. There the subnets' router stays a peer, with the AS number under which it
+knows the nodes: it forwards what direct routes carry until the switches do. Its sessions end with the change to
+reflectors.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Site:
         lockfile = str(self.lab.places.state / "calico.lock.yml")
         more = self.folder / "more.yml"
         more.write_text(json.dumps({"calico_lockfile": lockfile, "calico_node_soak_seconds": 3, **variables}))
-        # The lab's own inventory already has these, and another place for the lockfile.
+        # The lab's own inventory already has the connection's variables.
         connection = [] if inventory == MESH else [CONNECTION]
         return self.fleet.site(*connection, f"-e@{more}", *arguments, inventory=inventory)
 
@@ -94,7 +95,7 @@ def nothing_lost(lab: BaseLab) -> Iterator[None]:
 
 
 def sessions(lab: BaseLab, node: str) -> list[str]:
-    """Return the names of a node's sessions; check that all are Established."""
+    """Return the names of a node's BGP sessions; assert that all are Established."""
     lines = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"]).stdout.splitlines()
     found = [line for line in lines if " BGP " in line]
     assert all("Established" in line for line in found), found
@@ -116,10 +117,10 @@ def at_rest(lab: BaseLab) -> None:
 
 
 def without_tunnel(lab: BaseLab, name: str) -> None:
-    """Wait at most 120 s until a host's vxlan.calico is gone.
+    """Wait until a host's vxlan.calico is gone; assert that this takes at most 120 s.
 
     Streams that begin on a host have the tunnel's address, which stays until their sockets close. The agent checks
-    again every 90 s.
+    again about every 90 s.
     """
     there = ["ip", "link", "show", "vxlan.calico"]
     deadline = time.monotonic() + 120
@@ -135,13 +136,16 @@ def test_from_a_mesh_to_an_as_per_rack_by_one_run(lab: BaseLab, run: Site) -> No
         run(SWITCHES, calico_bgp_peers=ROUTERS).check()
     for name in NODES:
         node = topology.NODES[name]
-        # The neighbour in the rack, two switches, the router.
+        # Four sessions: with the other node of the rack, with its two switches, and with the router.
         assert len(sessions(lab, name)) == 4
         assert by_switches(lab, node) == 2, by_bird(lab, name)
 
 
 def test_from_switches_to_a_mesh_with_a_tunnel(lab: BaseLab, run: Site) -> None:
-    """The run asks first, since routers forget routes when sessions end; packets use the tunnel already by then."""
+    """A change from switches to a mesh ends sessions with routers, so it needs an approval; no packet is lost.
+
+    Before the sessions end, all traffic goes into tunnels.
+    """
     refused = run(MESH, encapsulation="VXLANCrossSubnet")
     assert refused.code != 0
     found = re.search(r"run it with -e approve=([0-9a-f]{12})", refused.output)
@@ -167,7 +171,10 @@ def test_from_the_mesh_to_two_reflectors(lab: BaseLab, run: Site) -> None:
 
 
 def test_from_reflectors_to_an_as_per_rack(lab: BaseLab, run: Site) -> None:
-    """Backup routes stay in the tunnel until the switches have advertised theirs."""
+    """One run changes two reflectors to an AS per rack without a lost packet.
+
+    Backup routes stay in the tunnel until the switches have advertised their routes.
+    """
     with nothing_lost(lab):
         run(SWITCHES, EXTERNAL).check()
     at_rest(lab)
@@ -179,7 +186,10 @@ def test_from_reflectors_to_an_as_per_rack(lab: BaseLab, run: Site) -> None:
 
 
 def test_switches_that_take_no_session_are_returned_from(lab: BaseLab, run: Site) -> None:
-    """When one switch of each rack takes no session, the change from a mesh is undone on all nodes."""
+    """When one switch of each rack takes no session, the change from a mesh to sessions with switches is undone.
+
+    All nodes have their mesh again.
+    """
     with nothing_lost(lab):
         run(MESH, EXTERNAL, encapsulation="VXLANCrossSubnet").check()
     for tor in ("tor1b", "tor2b"):

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Changes of the BGP topology, and BIRDs and controllers that die: no packet is lost meanwhile.
 
-Streams of 500 packets per second between workloads of all pairs of nodes, in both subnets, run over each test.
+Streams of 600 packets per second between workloads of all pairs of nodes, in both subnets, run over each test that
+changes something.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the f
 
 
 class Wanted:
-    """The inventory, rewritten for each change."""
+    """The inventory, rewritten for each change, and runs of the playbooks with it."""
 
     def __init__(self, lab: BaseLab, folder: Path) -> None:
         self.lab, self.folder, self.fleet = lab, folder, Fleet(lab)
@@ -58,7 +59,7 @@ class Wanted:
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wanted]:
-    """Yield a running mesh."""
+    """A running mesh of four nodes, whose inventory tests rewrite."""
     lab = Lab(NAME, machine="native")
     lab.down()
     lab.up(FOUR)
@@ -83,15 +84,15 @@ def nothing_lost(lab: BaseLab) -> Iterator[Streams]:
 
 
 def sessions(lab: BaseLab, node: str) -> dict[str, str]:
-    """Return {protocol: BIRD's status of it} of a node's sessions."""
+    """Return a node's BGP sessions as {name: the end of its line in birdc, with "Established" or the reason}."""
     lines = lab.exec(node, [*BIRDC, "show", "protocols"]).stdout.splitlines()
     return {line.split()[0]: line.split(maxsplit=6)[-1] for line in lines if " BGP " in line}
 
 
 def at_rest(lab: BaseLab, kinds: dict[str, int]) -> None:
-    """Check that all sessions are Established, that their numbers match `kinds`, and that there is no backup route.
+    """Assert that all sessions are Established, that their numbers match `kinds`, and that there is no backup route.
 
-    `kinds` is {prefix of the name, Mesh or Node: number of sessions in all}.
+    `kinds` is {prefix of the name, Mesh or Node: number of sessions of all nodes together}.
     """
     found: dict[str, int] = {}
     for node in FOUR:
@@ -136,7 +137,7 @@ def test_back_to_the_mesh_from_the_command_line(wanted: Wanted) -> None:
 
 
 def test_new_hosts_become_the_reflectors(wanted: Wanted) -> None:
-    """The run that ends the mesh installs and starts new hosts as reflectors and includes them in the change."""
+    """A run that changes the mesh to reflectors on a new host installs and starts that host, and loses no packet."""
     lab = wanted.lab
     with nothing_lost(lab):
         lab.up(["node5"])
@@ -161,7 +162,7 @@ def test_a_controller_that_dies_leaves_backups_and_the_next_run_completes(wanted
         for line in process.stdout:
             if line.startswith("TASK") and "Flip the routes" in line:
                 break
-        time.sleep(0.4)  # until some of the hosts run it
+        time.sleep(0.4)  # until some of the hosts run the task
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         time.sleep(2)
@@ -172,9 +173,10 @@ def test_a_controller_that_dies_leaves_backups_and_the_next_run_completes(wanted
 
 
 def test_sessions_that_do_not_come_are_returned_from(wanted: Wanted) -> None:
-    """A change is undone when node1's sessions do not come up, and backup routes stay until they are back.
+    """A change is undone when node1's sessions do not come up, without a lost packet.
 
-    node1 can open no new connection, neither for the mesh nor for its earlier sessions.
+    node1 can open no new BGP connection, neither for the mesh nor for its earlier sessions. Backup routes stay until
+    the next run finds the sessions up again.
     """
     rules = [
         ["iptables", "-I", chain, "-p", "tcp", "--syn", "--dport", "179", "-j", "DROP"] for chain in ("INPUT", "OUTPUT")
@@ -222,7 +224,10 @@ def test_birds_that_are_killed_and_reconfigured(wanted: Wanted) -> None:
 
 
 def wait_until_whole(lab: BaseLab, seconds: float = 30) -> None:
-    """Wait until all sessions are Established and none waits for a peer that restarts."""
+    """Wait until all ten sessions are Established and none waits for a peer that restarts.
+
+    Assert that this takes at most `seconds`.
+    """
     end = time.monotonic() + seconds
     while True:
         time.sleep(1)

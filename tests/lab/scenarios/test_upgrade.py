@@ -28,11 +28,11 @@ from .conftest import ROOT, Fleet
 from .test_agent import PPS, in_sync, ipam_is_clean, session_ages, wait
 
 NODES = ("node1", "node2", "node3", "node4")
-#: The release that fleets come from.
+#: The commit of the earlier release, which made the fleet.
 EARLIER = "862d17fbd4d369b4f8e02e123f82b74d146a15de"
 #: A workload that only one generation of the earlier release has.
 GUEST = {"name": "guest-1", "node": "node1"}
-#: The same of this release.
+#: A workload that only one generation of this release has.
 LATE = {"name": "late-1", "node": "node2"}
 
 
@@ -43,7 +43,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(commit: str, work: Path) -> Path:
-    """Build the artifact of `commit` and return the folder of the installed collection. Fails without that commit."""
+    """Build the artifact of `commit`, install it below `work`, and return the installed collection's folder.
+
+    Fail the test if this clone has no such commit. Raise AssertionError if ansible-galaxy fails, and CalledProcessError
+    if the sources cannot be unpacked.
+    """
     known = subprocess.run(
         ["git", "cat-file", "-e", f"{commit}^{{commit}}"], cwd=ROOT, capture_output=True, check=False
     )
@@ -59,14 +63,14 @@ def install(commit: str, work: Path) -> Path:
     environment = {
         **os.environ,
         "ANSIBLE_CONFIG": str(sources / "ansible.cfg"),
-        "ANSIBLE_COLLECTIONS_PATH": str(collections),  # one that is installed elsewhere is not this one
+        "ANSIBLE_COLLECTIONS_PATH": str(collections),  # so that no copy that is installed elsewhere is found
         "ANSIBLE_HOME": str(work / "home"),
     }
     galaxy(["build", str(sources), "--output-path", str(work)], environment)
     [artifact] = work.glob("baremetal-host_routing-*.tar.gz")
     galaxy(["install", "--offline", str(artifact), "-p", str(collections)], environment)
     found = collections / "ansible_collections" / "baremetal" / "host_routing"
-    # An artifact has no settings of a clone; these name folders for collections, which the environment overrides.
+    # An artifact lacks the clone's ansible.cfg. It names folders for collections, which the environment overrides.
     (found / "ansible.cfg").write_text((sources / "ansible.cfg").read_text("utf-8"), "utf-8")
     return found
 
@@ -90,7 +94,7 @@ def lab() -> Iterator[BaseLab]:
 
 @pytest.fixture(scope="module")
 def earlier(lab: BaseLab, installed: Path) -> Fleet:
-    """The earlier release, which made the fleet in two runs: since the second one it has a guest."""
+    """The earlier release, which has made the fleet by two runs; the second one added the workload GUEST."""
     fleet = Fleet(lab, str(installed / "inventories" / "lab"), root=installed)
     fleet.environment["ANSIBLE_COLLECTIONS_PATH"] = str(installed.parents[2])
     fleet.site().check()
@@ -99,7 +103,7 @@ def earlier(lab: BaseLab, installed: Path) -> Fleet:
 
 
 def with_one_more(lab: BaseLab, workload: dict[str, str]) -> str:
-    """Return the variable that gives the fleet its workloads and one more."""
+    """Return JSON for `-e` that gives the fleet its present workloads and one more."""
     present = [{"name": entry.name, "node": entry.node} for entry in workloads(lab)]
     return json.dumps({"calico_workloads": [*present, workload]})
 
@@ -112,9 +116,9 @@ def present(lab: BaseLab) -> Fleet:
 
 @pytest.fixture(scope="module")
 def boxes(lab: BaseLab, earlier: Fleet) -> dict[str, Container]:
-    """One container on each node, attached by the earlier release's agents.
+    """One container on each node, attached by the earlier release's agents, as {node: container}.
 
-    The guest leaves after they were attached, so that its address is still free for it.
+    A run then removes the workload GUEST. No container was given its address, so a rollback can restore GUEST.
     """
     found = {node: containers.run(lab, node, f"box-{node}") for node in NODES}
     earlier.site().check()
@@ -152,7 +156,7 @@ def nothing_lost(report: Report) -> None:
 
 
 def unchanged(fleet: Fleet) -> None:
-    """Check that another run of `fleet`'s release changes nothing."""
+    """Assert that another run of `fleet`'s release succeeds and changes nothing."""
     run = fleet.site().check()
     assert {host: entry["changed"] for host, entry in run.recap().items()} == dict.fromkeys(NODES, 0), run.output
 

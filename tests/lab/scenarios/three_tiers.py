@@ -26,7 +26,7 @@ from tests.lab.topology import OUTSIDE_ADDRESS
 from . import inventory
 
 SHIPPED = Path(__file__).resolve().parents[3] / "inventories" / "three-tier-policy" / "group_vars" / "all"
-#: The ports of web, app and db, and one that no policy opens.
+#: The ports of web, app and db, and one that no shipped policy opens.
 PORTS = (80, 8080, 5432, 9100)
 POOL = Pool("default-ipv4-ippool", "10.244.0.0/16", "vxlan", nat_outgoing=True)
 
@@ -46,7 +46,7 @@ def by_udp_too(rules: Sequence[Resource]) -> list[Resource]:
 
 
 def _with_udp(resource: Resource) -> Resource:
-    """Return a policy or a workload with its TCP rules or named ports for UDP as well."""
+    """Return a policy, or a workload, with a copy for UDP of each TCP rule, or of each TCP named port."""
     more = {name: by_udp_too(resource[name]) for name in ("ingress", "egress", "ports") if name in resource}
     return {**resource, **more}
 
@@ -95,7 +95,10 @@ class Shop:
 
 @dataclass(frozen=True)
 class Member:
-    """A workload, or an outside host, whose `name` is ""; `tier` is its label app."""
+    """A workload, or an outside host, whose `name` is ""; `tier` is its label app.
+
+    `of_inventory` False: an agent attached the workload later, so that only its own node knows its labels.
+    """
 
     name: str
     tier: str
@@ -107,7 +110,7 @@ class Member:
         return self.place.where
 
     def known_to(self, node: str) -> bool:
-        """Return whether selectors on `node` match this member."""
+        """Return whether `node` knows this member's labels, so that selectors there can match it."""
         return self.of_inventory or self.node == node
 
 
@@ -115,7 +118,10 @@ OUTSIDER = Member("", "outside", Place("outside", None, OUTSIDE_ADDRESS))
 
 
 def members(lab: BaseLab, declared: Sequence[Mapping[str, Any]]) -> list[Member]:
-    """Return the inventory's workloads, as the nodes have stored them."""
+    """Return the inventory's workloads, as the nodes have stored them; the tier is from the `declared` ones.
+
+    Raise KeyError for a stored workload that is not declared.
+    """
     tiers = {one["name"]: one["labels"]["app"] for one in declared}
     return [
         Member(found.name, tiers[found.name], Place(found.node, found.name, found.address)) for found in workloads(lab)
@@ -123,7 +129,10 @@ def members(lab: BaseLab, declared: Sequence[Mapping[str, Any]]) -> list[Member]
 
 
 def attach(lab: BaseLab, node: str, name: str, tier: str) -> Member:
-    """Attach a workload that the inventory does not have, through the node's agent."""
+    """Attach a workload that the inventory does not have, through the node's agent, and return it.
+
+    Its namespace is created. Raise CommandFailed if the node refuses that or the workload.
+    """
     added = lab.json(
         node,
         f"ip netns add {name} && calicoctl workload add {name} --netns {name} --label app={tier} -o json",
@@ -137,7 +146,7 @@ def detach(lab: BaseLab, member: Member) -> None:
 
 
 def allowed(source: Member, target: Member, port: int) -> bool:
-    """Return whether policy allows a connection, by the comments of the inventory.
+    """Return whether policy allows a connection to `port` by TCP or UDP, as the inventory's comments say.
 
     It is written by hand, independently of the product's policy code.
     """
@@ -159,7 +168,7 @@ def allowed(source: Member, target: Member, port: int) -> bool:
 
 
 def matrix(found: Sequence[Member], protocols: Sequence[str] = ("tcp", "udp")) -> dict[Attempt, tuple[Member, Member]]:
-    """Return attempts from each member, and from an outside host, to each other member on all ports."""
+    """Return {attempt: (source, target)}, from each member and an outside host to each other member on all PORTS."""
     return {
         Attempt(source.place, target.place, protocol, port): (source, target)
         for source in (*found, OUTSIDER)

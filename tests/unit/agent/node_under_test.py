@@ -49,13 +49,13 @@ class Killed(BaseException):
 
 
 class Process:
-    """An agent's process. Once it is dead, its threads do nothing more."""
+    """An agent's process. Once it is dead, its threads raise Killed instead of doing work."""
 
     def __init__(self) -> None:
         self.dead = False
 
     def killed_at(self, point: str) -> t.Callable[[str], None]:
-        """Return a failpoint function that kills this process at `point`."""
+        """Return a failpoint function that marks this process as dead and raises Killed at `point`."""
 
         def reached(name: str) -> None:
             if name == point:
@@ -97,8 +97,8 @@ class Node:
             self.store.save(Stored(state, complete=True))
         self.agent: Agent
         self.tasks: list[asyncio.Future] = []
-        self.threads: dict[str, t.Any] = {}  # Workers by name; a name without one runs inline
-        self.process = Process()  # the present agent's
+        self.threads: dict[str, t.Any] = {}  # workers by name; work for a name without a worker runs inline
+        self.process = Process()  # the process of `agent`
 
     def seconds(self) -> float:
         return asyncio.get_running_loop().time()
@@ -134,7 +134,7 @@ class Node:
         return AddRequest(**{"name": name, "netns": name, **more})
 
     async def add(self, name: str, **more: t.Any) -> str:
-        """Add a workload and return its first address."""
+        """Add a workload and return its first address. Raise AgentError if the agent refuses."""
         workload = await self.agent.add(self.request(name, **more))
         return workload.addresses[0]
 
@@ -142,7 +142,7 @@ class Node:
 
     @property
     def routes(self) -> set[str]:
-        """The destinations of our routes in the kernel."""
+        """The destinations of our IPv4 routes (protocol 179) in the kernel's main table."""
         return {destination for destination, dummy in self.kernel.routes(table=254, protocol=179)}
 
     @property
@@ -155,24 +155,30 @@ class Node:
         return {str(path.relative_to(folder)) for path in folder.rglob("*.json")}
 
     def on_disk(self) -> dict[str, str]:
-        """Return {handle: address} of all allocations, as another process would read them from the disk."""
+        """Return {handle: address} as another process would read the allocations from the disk.
+
+        A handle with several addresses has one of them.
+        """
         ipam = LocalIpam(self.machine.ipam, lambda: 0.0, lambda: "boot")
         ipam.load()
         return {allocation.handle: allocation.address for allocation in ipam.allocations()}
 
     def differences(self) -> list[str]:
-        """Return what the drivers would change, a line for each change; [] if nothing."""
+        """Return what the drivers would change, a line for each change; [] if nothing.
+
+        Raise AssertionError if the agent has no state.
+        """
         desired = self.agent.desired()
         assert desired is not None
         return [change.line() for change in plan_node(self.kernel, desired).changes]
 
     async def settle(self) -> None:
-        """Wait a second, so that what is under way ends."""
+        """Wait for a second of the loop's clock, so that what is under way ends."""
         await asyncio.sleep(1)
 
     @contextlib.contextmanager
     def read_only(self) -> t.Iterator[None]:
-        """Make writes of the allocation journal fail inside the `with`."""
+        """Make writes of the allocation journal raise IpamNotWritten inside the `with`, and no longer after it."""
         journal = self.agent.ipam._journal
         real = journal.append
 

@@ -120,7 +120,7 @@ def test_a_spare_block_is_opened_with_its_blackhole_and_when_all_is_full_it_says
             await node.add(f"w{number}")
         assert SPARE not in node.routes
         assert await node.add("w8") == "10.244.1.8"
-        assert SPARE in node.routes  # before the reconciler could add it
+        assert SPARE in node.routes  # the add wrote the blackhole itself: the reconciler had no time to do it
         await node.settle()
         assert node.differences() == []
         for number in range(9, 16):
@@ -144,7 +144,7 @@ def test_a_deleted_workload_is_unreachable_at_once_and_gone_soon(tmp_path):
         assert agent.get("default/web") is None
         await node.settle()
         assert node.links == set() and node.records == set() and node.differences() == []
-        assert node.kernel.netns_list() == ["web"]  # it belongs to its maker
+        assert node.kernel.netns_list() == ["web"]  # the agent did not make this namespace
         assert await agent.delete("default/web") is False
         assert agent.drift.to_dict()["total"] == 0
 
@@ -174,7 +174,7 @@ def test_deleted_and_added_again_at_once(tmp_path):
         address = await node.add("web")
         await node.settle()
         assert node.differences() == [] and node.on_disk() == {"default/web": address}
-        assert address == "10.244.1.5"  # the other addresses are in cooldown
+        assert address == "10.244.1.5"  # the five addresses before it are in cooldown
 
     run(scenario())
 
@@ -236,7 +236,7 @@ def test_a_disk_that_refuses_leaves_nothing_of_an_add_and_completes_a_delete_lat
 
 
 def test_the_next_to_have_an_address_inherits_no_connection(tmp_path):
-    """It does not get the address while connections of the former owner may still be tracked."""
+    """A new workload does not get an address while connections of its former owner may still be tracked."""
 
     async def scenario():
         node = Node(tmp_path)
@@ -254,6 +254,93 @@ def test_the_next_to_have_an_address_inherits_no_connection(tmp_path):
         node.kernel.machine.failures.clear()
         assert await node.add("new", address=address) == address
         assert node.kernel.machine.connections == [("10.244.1.6", "10.244.1.7")]
+
+    run(scenario())
+
+
+def test_connections_that_the_kernel_does_not_delete_are_a_problem_and_are_tried_again(tmp_path):
+    """While connections of a deleted workload are tracked, no other workload gets its address, and it is a problem."""
+
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        address = await node.add("old")
+        node.kernel.machine.connections = [(address, "10.244.1.7")]
+        for _try in range(100):
+            node.kernel.fail_next("conntrack_flush", errno.ENOBUFS)
+        assert await agent.delete("default/old") is True
+        await node.settle()
+        assert node.links == set() and len(agent.cleanup) == 1
+        assert agent.status()["problems"] == [
+            f"Connections of default/old, which was deleted, may still be tracked, because the kernel refused: delete"
+            f" tracked connections of {address}: No buffer space available. The next workload with {address} would"
+            f" inherit them, so none gets it until they are gone. That is tried again every 1 seconds. If it stays,"
+            f" delete them (conntrack -D -s {address}; conntrack -D -d {address}) and look at dmesg."
+        ]
+        assert await refused(agent.add(node.request("new", address=address))) == (
+            "try_again",
+            f"{address} was that of a workload that was deleted, which is still being removed. Try again.",
+        )
+        await node.restart()  # the record keeps it over the end of the agent
+        assert node.agent.cleanup.get("default/old") is not None
+        node.kernel.machine.failures.clear()
+        assert await node.add("new", address=address) == address
+        assert node.kernel.machine.connections == [] and node.agent.status()["problems"] == []
+
+    run(scenario())
+
+
+def test_a_workload_comes_back_while_the_kernel_does_not_delete_its_connections(tmp_path):
+    """The next workload with the same id is attached at once at another address, and keeps its own record."""
+
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        address = await node.add("old")
+        node.kernel.machine.connections = [(address, "10.244.1.7")]
+        for _try in range(100):
+            node.kernel.fail_next("conntrack_flush", errno.ENOBUFS)
+        assert await agent.delete("default/old") is True
+        await node.settle()
+        again = await node.add("old")
+        assert again != address and node.records == {"default%2Fold.json"}
+        (problem,) = agent.status()["problems"]
+        assert problem.startswith("Connections of default/old, which was deleted, may still be tracked,")
+        assert await agent.delete("default/old") is True
+        await node.settle()
+        assert len(agent.cleanup) == 2  # one for each address
+        again = await node.add("old")
+        node.kernel.machine.failures.clear()
+        await asyncio.sleep(5)
+        assert node.kernel.machine.connections == [] and agent.status()["problems"] == []
+        assert node.records == {"default%2Fold.json"} and node.on_disk() == {"default/old": again}
+        assert len(agent.cleanup) == 0 and node.differences() == []
+
+    run(scenario())
+
+
+def test_a_delete_that_cannot_be_committed_fails(tmp_path, monkeypatch):
+    """A delete fails if the record cannot be written: the workload stays attached, and a later delete succeeds."""
+
+    async def scenario():
+        node = Node(tmp_path)
+        agent = await node.start()
+        address = await node.add("w1")
+
+        def refuse(identity):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        with monkeypatch.context() as broken:
+            broken.setattr(agent.persisted.records, "leave", refuse)
+            assert await refused(agent.delete("default/w1")) == (
+                "not_written",
+                f"the record cannot be written below {node.machine.workloads}: Input/output error. Nothing was changed."
+                " Make room or correct the file system, then try again.",
+            )
+        assert node.on_disk() == {"default/w1": address} and f"{address}/32" in node.routes
+        assert node.records == {"default%2Fw1.json"} and agent.status()["problems"] == []
+        assert await agent.delete("default/w1") is True
+        assert node.on_disk() == {} and node.routes == {BLOCK}
 
     run(scenario())
 
@@ -324,7 +411,7 @@ def test_a_reader_who_looks_keeps_nobody_waiting(tmp_path):
         looking = asyncio.ensure_future(agent.look())
         await asyncio.sleep(0.1)
         assert agent.rwlock.quiet is None
-        other = asyncio.ensure_future(node.add("other"))  # it would wait behind a waiting writer
+        other = asyncio.ensure_future(node.add("other"))  # this add would have to wait if look() waited as a writer
         await asyncio.sleep(0.1)
         assert len(node.links) == 2 and not looking.done()
         disk.open()
@@ -352,7 +439,7 @@ def test_a_reader_who_looks_sees_what_is_broken(tmp_path):
         agent = await node.start()
         await node.add("web")
         await node.settle()
-        async with agent.rwlock:  # the reconciler cannot repair it
+        async with agent.rwlock:  # until no add, delete or repair is under way
             pass
         node.kernel.link_delete(next(iter(node.links)))
         looked = await agent.look()
@@ -435,7 +522,7 @@ def test_without_a_desired_state_nothing_can_be_added(tmp_path):
 
 
 def test_the_wall_clock_may_jump(tmp_path, monkeypatch):
-    """No decision depends on it: cooldown and grace are measured by a clock that never goes back."""
+    """No decision depends on the wall clock: a clock that never goes back measures cooldown and grace."""
     days = iter(["2026-11-21T21:00:00Z", "1970-01-01T00:00:00Z", "2106-02-07T06:28:15Z", "1999-12-31T23:59:59Z"] * 50)
     monkeypatch.setattr(add, "now", lambda: next(days))
     monkeypatch.setattr(time, "time", lambda: -1.0)

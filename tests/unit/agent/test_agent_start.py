@@ -53,7 +53,10 @@ def test_a_restart_changes_nothing(tmp_path):
 
 @pytest.mark.parametrize("point", failpoints.POINTS)
 def test_killed_at_any_point(tmp_path, monkeypatch, point):
-    """The same cases as tests/integration/agent/test_crashes.py, without a process."""
+    """After a restart, an interrupted add is there as a whole or not at all, and an interrupted delete is completed.
+
+    tests/integration/agent/test_crashes.py kills a real process at the same points.
+    """
 
     async def scenario():
         node = Node(tmp_path)

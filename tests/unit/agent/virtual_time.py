@@ -22,7 +22,7 @@ class _Jumping(selectors.SelectSelector):
         if ready:
             return ready
         assert timeout is not None, "everybody waits, and nothing will ever happen"
-        self.now += max(timeout, 1e-6)  # time passes even if nothing is scheduled for later
+        self.now += max(timeout, 1e-6)  # time passes even if `timeout` is 0
         return []
 
 
@@ -36,7 +36,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(scenario: t.Coroutine[t.Any, t.Any, _T]) -> _T:
-    """Run `scenario` on a VirtualLoop and return its result. Tasks that it left running are cancelled."""
+    """Run `scenario` on a new VirtualLoop and return its result, or raise its error; cancel the tasks that it left.
+
+    Raise AssertionError if all tasks wait and no timer is set, because then nothing would ever happen.
+    """
     loop = VirtualLoop()
     try:
         asyncio.set_event_loop(loop)
@@ -51,6 +54,6 @@ def run(scenario: t.Coroutine[t.Any, t.Any, _T]) -> _T:
 
 
 async def inline(work: t.Callable[[], _T]) -> _T:
-    """Run `work` without a thread, as a Worker."""
+    """Run `work` in the loop's own thread, at the loop's next turn, and return its result: a Worker."""
     await asyncio.sleep(0)
     return work()

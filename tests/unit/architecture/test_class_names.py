@@ -10,12 +10,12 @@ import collections
 
 from tests.unit.architecture.test_files import PLUGINS, ROOT
 
-#: The names that Ansible requires, and the associated type that each driver has.
+#: Names that several classes may have: two that Ansible requires, and `Observed`, a type that each driver defines.
 ONE_EACH = {"ActionModule", "ModuleDocFragment", "Observed"}
 
 
 def public_classes() -> dict[str, list[str]]:
-    """Return {class name: the files that define it} for classes that are not nested in another class."""
+    """Return {public class name: the files that define it, relative to plugins/} for classes at a file's top level."""
     found = collections.defaultdict(list)
     for path in PLUGINS:
         for node in ast.parse(path.read_text("utf-8")).body:

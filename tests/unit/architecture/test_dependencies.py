@@ -18,7 +18,7 @@ ENGINE = ROOT / "plugins" / "module_utils"
 # room -> the rooms it may import. A room is a folder of module_utils.
 ALLOWED: dict[str, set[str]] = {
     "base": set(),
-    # Clients of local sockets, for the rooms that speak a protocol there. It is not pure, so it is no part of base.
+    # Clients of local sockets, for the rooms that speak a protocol there. They do I/O, so they are no part of base.
     "sockets": set(),
     "resources": {"base"},
     "ipam": {"resources", "base"},
@@ -34,16 +34,16 @@ ALLOWED: dict[str, set[str]] = {
     "agent": {
         "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "sockets", "state", "resources", "base",
     },
-    # Code that modules share; it is packed into modules and not installed on nodes.
-    "modules": {"node", "dataplane"},
-    # It knows only the agent's client; see KNOWN_OF_AGENT.
+    # The command line may import only KNOWN_OF_AGENT from the agent.
     "cli": {
         "agent", "node", "bgp", "dataplane", "bird", "preflight", "ipam", "policy", "state", "resources", "base",
     },
+    # The modules, which the controller sends as an archive or the installed engine runs.
+    "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "preflight", "state", "base"},
 }  # fmt: skip
-# The modules of the agent that other rooms may import.
+# The modules of the agent that the room `cli` may import. No other room may import the agent.
 KNOWN_OF_AGENT = {"api.client", "api.protocol"}
-# The modules that rooms beside the drivers may import: the port through which a host is read, and the type of a change.
+# The modules of dataplane that bird and preflight may import: the port that reads a host, and the type of a change.
 KNOWN_OF_DATAPLANE = {"kernel.port", "change"}
 
 PURE = {"base", "resources", "bgp", "ipam", "policy", "state", "fleet"}
@@ -64,7 +64,10 @@ LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam", "cli", "base"}}
 
 @dataclasses.dataclass(frozen=True)
 class Import:
-    """An import; `target` is a dotted name, below module_utils if relative. `lazy`: inside a function."""
+    """One imported name. `target` is dotted, and below module_utils if relative.
+
+    `lazy`: inside a function. `typing_only`: under `if TYPE_CHECKING`. An absolute `from a import b` has target `a`.
+    """
 
     path: pathlib.Path
     line: int
@@ -193,7 +196,7 @@ def test_the_engine_is_pure(room: str) -> None:
 
 
 def test_observing_needs_no_library() -> None:
-    """Observing needs no library, so that check mode works on a host without any installation."""
+    """No function of dataplane named observe... imports pyroute2, so that check mode works on a host without it."""
     wrong = []
     for path in files("dataplane"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

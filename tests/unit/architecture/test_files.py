@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules for every file: its licence, its oldest Python, and that a suite of `make test` runs each test."""
+"""Rules for files: licences, Python 3.9 in plugins, names, JSON, what galaxy.yml declares, a suite for each test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet impor
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
-# Written in two parts, because `reuse lint` would take the whole for a header.
+# The string is in two parts, because `reuse lint` would take the whole for a header.
 HEADER = "SPDX-License" + "-Identifier: "
 HEADERLESS = {".json", ".pcap", ".png", ".svg", ".txt", ".rst", ".tsv", ".gz"}
 DECLARED = ("LICENSES", "changelogs", "tests/unit/cases")
@@ -58,7 +58,7 @@ def test_plugins_parse_on_the_oldest_python_of_nodes(path: pathlib.Path) -> None
 
 @pytest.mark.parametrize("path", PLUGINS, ids=name)
 def test_dataclasses_are_those_of_the_oldest_python(path: pathlib.Path) -> None:
-    """Dataclasses avoid slots and kw_only, which came with Python 3.10 and which a parser does not notice."""
+    """Dataclasses avoid slots, kw_only and match_args: Python 3.9 lacks them, and its grammar permits them."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("dataclass"):
             assert not {keyword.arg for keyword in node.keywords} & {"slots", "kw_only", "match_args"}
@@ -121,7 +121,7 @@ def test_every_module_says_what_its_attributes_are() -> None:
 
 
 def test_a_name_of_an_older_release_leads_to_one_of_this_release() -> None:
-    """A variable or module with an older name is refused, and the name that the message suggests exists."""
+    """No variable or module has a name of an older release, and the name that its message suggests exists."""
     roles = [yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / "roles").glob("*/meta/argument_specs.yml")]
     options = {option for role in roles for spec in role["argument_specs"].values() for option in spec["options"]}
     assert set(variables.RENAMED.values()) <= options | set(variables.BY_NAME)
@@ -135,7 +135,10 @@ def test_a_name_of_an_older_release_leads_to_one_of_this_release() -> None:
 
 
 def constant_of(path: pathlib.Path, constant: str) -> str:
-    """Return the text assigned to `constant`, without running the file."""
+    """Return the literal that the file assigns to `constant` at top level, without running the file.
+
+    Raise AssertionError if there is no such assignment, and ValueError if its value is no literal.
+    """
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == constant:
             return ast.literal_eval(node.value)

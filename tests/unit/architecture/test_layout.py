@@ -24,7 +24,10 @@ Graph = t.Mapping[str, t.Collection[str]]
 
 
 def imported_modules() -> dict[str, set[str]]:
-    """Return {module: the modules of the engine that it imports}, those under `if TYPE_CHECKING` included."""
+    """Return {module: the modules of the engine that it imports}, as dotted names below module_utils.
+
+    Imports inside functions and under `if TYPE_CHECKING` are included.
+    """
     modules = {name_of(path) for path in ENGINE.rglob("*.py")}
     found: dict[str, set[str]] = {module: set() for module in modules}
     for one in ALL_IMPORTS:

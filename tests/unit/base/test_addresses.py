@@ -22,7 +22,7 @@ def _network(version: int, number: int, length: int) -> Network:
     return make(((number % (1 << bits)) >> (bits - length) << (bits - length), length))
 
 
-#: Only a few bits at both ends vary, so that one network is often in another.
+#: Only a few bits vary, so that one network is often in another.
 NUMBERS = st.builds(lambda high, low: high << 120 | high << 24 | low, st.integers(0, 3), st.integers(0, 3))
 NETWORKS = st.one_of(
     st.builds(_network, st.just(4), NUMBERS, st.integers(0, 32)),

@@ -33,7 +33,10 @@ def measured(value: t.Any) -> tuple[int, int]:
 
 
 def grown(chance: random.Random, depth: int = 0) -> t.Any:
-    """Return a random value in which some objects occur in several places, for which YAML writes aliases."""
+    """Return a random value in which some objects occur in several places, for which YAML writes aliases.
+
+    `depth` is the level of the value. From level 7 on all values are scalars.
+    """
     if depth > 6 or chance.random() < 0.3:
         return chance.choice(["x", 1, True, None, "10.0.0.0/8"])
     parts = [grown(chance, depth + 1) for dummy in range(chance.randint(0, 3))]
@@ -142,3 +145,85 @@ def test_a_value_that_holds_itself() -> None:
     value.append(value)
     with pytest.raises(BeyondLimits, match="is nested deeper than 64 levels"):
         document_limits.check_value(value)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_the_depth_of_an_anchor_is_its_own(loader: t.Any) -> None:
+    """An alias counts the levels of what it stands for, however deep other parts of the document are."""
+    text = "- [[[[1]]]]\n- &a [[2]]\n- [[*a]]\n"
+    document_limits.check_yaml(text, loader, DocumentLimits(1 << 20, 99, 5))
+    with pytest.raises(BeyondLimits):
+        document_limits.check_yaml(text, loader, DocumentLimits(1 << 20, 99, 4))
+    nested = "- &a [[[2]]]\n- [*a]\n"
+    document_limits.check_yaml(nested, loader, DocumentLimits(1 << 20, 99, 5))
+    with pytest.raises(BeyondLimits):
+        document_limits.check_yaml(nested, loader, DocumentLimits(1 << 20, 99, 4))
+
+
+@pytest.mark.parametrize("text", ["[" * 5 + "]" * 5, '{"a": ' * 5 + "1" + "}" * 5, "[[], []]", '["[[[[[[", {}]'])
+def test_json_of_exactly_the_greatest_depth_is_read(text: str) -> None:
+    """JSON of five levels is read within a limit of five, and six are refused; brackets in a text are no level."""
+    document_limits.read_json(text, SMALL)
+    with pytest.raises(BeyondLimits) as caught:
+        document_limits.read_json(f"[\n{'[' * 5}{']' * 5}]", SMALL)
+    assert caught.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "rules"),
+    [
+        (
+            document_limits.RESOURCES,
+            ["is larger than 10 MiB.", "is nested deeper than 64 levels.", "has more than 1,000,000 values,"],
+        ),
+        (
+            document_limits.LOCKFILE,
+            ["is larger than 64 MiB.", "is nested deeper than 64 levels.", "has more than 10,000,000 values,"],
+        ),
+    ],
+)
+def test_the_limits_of_resources_and_of_the_lockfile(limits: DocumentLimits, rules: list[str]) -> None:
+    """An error names the limit of its kind of document."""
+    errors = [make(limits) for make in (document_limits.too_large, document_limits.too_deep, document_limits.too_many)]
+    for error, rule in zip(errors, rules):
+        assert error.rule.startswith(rule)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize(
+    ("text", "values", "depth"),
+    [
+        ("a: &a 1\nb: *a\n", 5, 1),  # an alias of a scalar is one value
+        ("[*b]", 2, 1),  # so is one of nothing, which the loader refuses
+        ("- &a [[1]]\n- &b [*a]\n- [[*b]]\n", 14, 6),  # the levels behind an alias count behind another one, too
+    ],
+)
+def test_what_an_alias_counts(loader: t.Any, text: str, values: int, depth: int) -> None:
+    """An alias adds the values and the levels of what it stands for, no more and no less."""
+    document_limits.check_yaml(text, loader, DocumentLimits(1 << 20, values, depth))
+    for less in (DocumentLimits(1 << 20, values - 1, depth), DocumentLimits(1 << 20, values, depth - 1)):
+        with pytest.raises(BeyondLimits):
+            document_limits.check_yaml(text, loader, less)
+
+
+@pytest.mark.parametrize("value", [[1, 2, [3, 4]], {"a": 1, "b": 2, "c": (3, 4)}])
+def test_the_values_of_a_value_are_counted(value: t.Any) -> None:
+    """A built value of six values, keys aside, is accepted within a limit of six and not within one of five."""
+    document_limits.check_value(value, DocumentLimits(1, 6, 2))
+    for less in (DocumentLimits(1, 5, 2), DocumentLimits(1, 6, 1)):
+        with pytest.raises(BeyondLimits):
+            document_limits.check_value(value, less)
+
+
+def test_lists_beside_each_other_are_not_nested() -> None:
+    """A list that is closed is no level for those after it."""
+    text = f"[{'[], ' * 9}[]]"
+    assert document_limits.read_json(text, DocumentLimits(1 << 20, 20, 2)) == [[]] * 10
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"), [("k" * 80, "k" * 80), ("k" * 81, f"'{'k' * 60}'..."), ("\n" + "k" * 70, f"'\\n{'k' * 59}'...")]
+)
+def test_a_repeated_key_is_shown_in_a_few_characters(key: str, shown: str) -> None:
+    """A key of at most 80 printable characters is shown as it is, and the first 60 characters of another one."""
+    assert document_limits.repeated(key, 3).rule == f"has key {shown} twice."

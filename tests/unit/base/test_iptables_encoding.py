@@ -8,6 +8,8 @@ Hostile texts are tested in tests/unit/dataplane/encoding.
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import iptables_encoding as encoding
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
@@ -22,6 +24,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_en
         (["a" * 2001], False),
         (["a\nb"], False),
         (["a\tb"], False),
+        (["a\x1fb", "a"], False),
+        (["a\x7fb"], False),
+        ([" [a] ~", "]^"], True),
         (["back\\slash"], False),
         (["caf\xe9"], False),
         (['an odd "'], False),
@@ -63,6 +68,21 @@ def test_a_chains_name(name: str, ours: bool, fits: bool) -> None:
             encoding.check_chain(name, ours)
 
 
+@pytest.mark.parametrize(
+    ("name", "ours", "words"),
+    [
+        ("INPUT", True, "a chain of ours for iptables-restore: Allowed are 28 letters, digits and _.:/=+~@- , the"),
+        ("x" * 29, False, "a chain for iptables-restore: Allowed are 28 letters, digits and _.:/=+~@- , the"),
+    ],
+)
+def test_a_refused_chain_is_named_with_what_is_allowed(name: str, ours: bool, words: str) -> None:
+    """An error about a chain of ours says that it begins with cali-, and one about a chain of others does not."""
+    with pytest.raises(NotEncodable) as caught:
+        encoding.check_chain(name, ours)
+    end = "first cali-" if ours else "first a letter, digit, _, . or :"
+    assert f"cannot be {words} {end}" in str(caught.value)
+
+
 @pytest.mark.parametrize("name", encoding.TABLES)
 def test_a_table(name: str) -> None:
     encoding.check_table(name)
@@ -71,3 +91,56 @@ def test_a_table(name: str) -> None:
 def test_no_table() -> None:
     with pytest.raises(NotEncodable):
         encoding.check_table("mine")
+
+
+@pytest.mark.parametrize(
+    ("encode", "good", "bad", "words"),
+    [
+        (
+            encoding.cidr,
+            ["10.0.0.1", "10.0.0.0/8", "fd00::1", "fd00::/64", "::ffff:10.0.0.1"],
+            ["", "10.0.0", "10.0.0.0/", "10.0.0.0/1234", "fd00::1/x", "10.0.0.1 -j ACCEPT"],
+            "an address for iptables-restore: Allowed is an IPv4 or IPv6 address, with or without a prefix length",
+        ),
+        (
+            encoding.interface,
+            ["e", "a" * 15, "a" * 15 + "+", "eth0.7", "_x", ".x"],
+            ["", "a" * 16, "a" * 16 + "+", "-x", "+", "a+b", "a b"],
+            "an interface for iptables-restore: Allowed are 15 letters, digits and _.:@~=#$%&^- ,"
+            " the first a letter, digit, _ or ., and a + at the end",
+        ),
+        (
+            encoding.set_name,
+            ["c", "c" * 31, "cali40s:x", "_x"],
+            ["", "c" * 32, "-x", ".x", "a b"],
+            "an IP set for iptables-restore: Allowed are 31 letters, digits and _.:=~- ,"
+            " the first a letter, digit or _",
+        ),
+        (
+            encoding.chain,
+            ["c", "c" * 28, "cali-tw-x", ".x", ":x"],
+            ["", "c" * 29, "-x", "a b"],
+            "a chain for iptables-restore: Allowed are 28 letters, digits and _.:/=+~@- ,"
+            " the first a letter, digit, _, . or :",
+        ),
+        (
+            encoding.word,
+            ["tcp", "c" * 63, "calico/x:~"],
+            ["", "c" * 64, "-x", "_x", "a b"],
+            "a word for iptables-restore: Allowed are 63 letters, digits and _.:~/- , the first a letter or digit",
+        ),
+    ],
+)
+def test_a_token_is_just_valid_or_refused_in_words(
+    encode: t.Callable[[str], str], good: list[str], bad: list[str], words: str
+) -> None:
+    """A valid token stays as it is; of an invalid one the line is refused, with the token and what is allowed."""
+    for value in good:
+        assert encode(value) == value
+        encoding.check_line(f"-A cali-x {encode(value)}")
+    for value in bad:
+        with pytest.raises(NotEncodable) as caught:
+            encoding.check_line(f"-A cali-x {encode(value)}")
+        assert caught.value.value == "-A cali-x (refused)"
+        assert f"cannot be {words}" in str(caught.value)
+        assert f"'{value[:40]}" in str(caught.value)

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import pathlib
+import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
@@ -125,3 +127,22 @@ def test_a_router_id_is_a_usable_address(node: str) -> None:
 @given(st.text(alphabet="abc-.", min_size=1, max_size=90))
 def test_a_filter_name_fits_a_bird_symbol(name: str) -> None:
     assert len(naming.bird_filter_name(name, "import", 4).strip("'")) <= 64
+
+
+@pytest.mark.parametrize(("node", "first"), [("node137", 222), ("node818", 223), ("node371", 192), ("node67", 223)])
+def test_a_router_id_is_below_the_multicast_addresses(node: str, first: int) -> None:
+    """A hash up to 223 is the first byte of the router ID, and one from 224 to 255 is 32 less."""
+    assert naming.router_id(node).split(".")[0] == str(first)
+
+
+def test_a_host_that_permits_no_sha1_for_security_has_vteps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In FIPS mode SHA-1 is refused unless it serves no security, and a MAC address is no secret."""
+    real = hashlib.sha1
+
+    def fips(data: bytes, usedforsecurity: bool = True) -> t.Any:
+        if usedforsecurity:
+            raise ValueError("[digital envelope routines] unsupported")
+        return real(data, usedforsecurity=False)
+
+    monkeypatch.setattr(hashlib, "sha1", fips)
+    assert naming.vtep_mac("node1") == "66:f9:37:c3:7e:94"

@@ -48,12 +48,12 @@ def test_matches_as_calico_does() -> None:
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [
-        ('a in-\n {"x"}', None),  # only space and tab separate tokens...
-        ('a not\r\n\f in {"x"}', 'a not in {"x"}'),  # ...but a keyword of two words may be broken anywhere
+        ('a in-\n {"x"}', None),  # refused: only spaces and tabs may be between `in` and `{`
+        ('a not\r\n\f in {"x"}', 'a not in {"x"}'),  # line ends may separate the two words of `not in`
         ("has(\n a \r)", "has(a)"),
         ("global(\n)", "global()"),
-        ("has(\va)", None),  # vertical tab is no white space
-        ('a insid {"x"}', None),  # "in" ends at the word's end
+        ("has(\va)", None),  # refused: a vertical tab is not white space
+        ('a insid {"x"}', None),  # refused: "in" must be a whole word
         ('a in{"x"}', 'a in {"x"}'),
         ('a in_{"x"}', None),
         ('a notin{"x"}', 'a not in {"x"}'),
@@ -369,3 +369,25 @@ def test_replaced_leaves_stand_where_the_others_stood() -> None:
     assert selectors.replace_leaves(root, same) == root
     assert len(seen) == 4
     assert selectors.replace_leaves(root, lambda leaf: selectors.All()) != root
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("?" * 120, "?" * 120), ("?" * 121, "?" * 117 + "..."), ("?" * 24, "?" * 24)],
+)
+def test_an_error_shows_the_beginning_of_a_long_selector(text: str, shown: str) -> None:
+    """An error shows at most 120 characters of the selector, and 24 of what cannot be read."""
+    found = text if len(text) <= 24 else text[:21] + "..."
+    with pytest.raises(selectors.SelectorError) as caught:
+        selectors.parse(text)
+    assert str(caught.value) == (
+        f'selector \'{shown}\' cannot be read at column 1: expected a label, has(...), all(), global(), "!" or "(", '
+        f"found '{found}'."
+    )
+
+
+def test_a_selector_is_a_text() -> None:
+    """A value that is no text is refused from its first column on."""
+    with pytest.raises(selectors.SelectorError) as caught:
+        selectors.parse(7)  # type: ignore[arg-type]
+    assert str(caught.value) == "selector '7' cannot be read at column 1: expected a text, found '7'."

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 
@@ -46,7 +47,7 @@ def test_tables_and_lines_of_plans_have_as_many_lines_as_they_should() -> None:
 
 
 def test_machine_readable_output_says_what_the_text_is() -> None:
-    """JSON and YAML escape such characters themselves, and the stream does not change the result."""
+    """JSON and YAML escape control characters themselves, so terminal_text.text() does not change their output."""
     for text in (json.dumps(EVIL), yaml_text.dump({"name": EVIL})):
         assert terminal_text.text(text) == text
 
@@ -71,3 +72,35 @@ def test_lines_that_actions_print_are_shown(monkeypatch: pytest.MonkeyPatch) -> 
     shown_lines.show([EVIL, "good"], "red")
     assert printed == [(SHOWN, "red"), ("good", "red")]
     assert run_results.reason({"failed": True, "msg": "x\x1b[2J\nmore"}) == "x\\x1b[2J"
+
+
+def test_a_stream_escapes_what_is_written_to_it() -> None:
+    """A stream escapes all texts; write() returns the length before that. Other methods are the wrapped stream's."""
+    inner = io.StringIO()
+    stream = terminal_text.Stream(inner)
+    assert stream.write("a\x1bb") == 3
+    stream.writelines(["c\n", "\u202e"])
+    assert stream.getvalue() == inner.getvalue() == "a\\x1bbc\n\\u202e"
+
+
+@pytest.mark.parametrize(
+    ("value", "line", "text"),
+    [
+        ("\t", "\\t", "\t"),
+        ("\n", "\\n", "\n"),
+        ("\r", "\\r", "\\r"),
+        ("\x00", "\\x00", "\\x00"),
+        ("\x08", "\\x08", "\\x08"),
+        ("\x0b", "\\x0b", "\\x0b"),
+        ("\x1f", "\\x1f", "\\x1f"),
+        ("\x7f", "\\x7f", "\\x7f"),
+        ("\xff", "\xff", "\xff"),
+        ("\u2028", "\\u2028", "\\u2028"),
+        ("\u061c", "\\u061c", "\\u061c"),
+        (" ~", " ~", " ~"),
+    ],
+)
+def test_a_character_as_it_is_shown(value: str, line: str, text: str) -> None:
+    """A line has no line feed or tab of its own, a text keeps both, and neither has another control character."""
+    assert (terminal_text.line(value), terminal_text.text(value)) == (line, text)
+    assert terminal_text.lines([value, 7]) == f"{line}\n7\n"

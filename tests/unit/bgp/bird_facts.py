@@ -15,7 +15,11 @@ _HEAD = re.compile(r"^(template|protocol) (\w+) ([\w']+)(?: from (\w+))? \{$")
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A protocol or a template: its own statements, and those of its channels."""
+    """A protocol or a template: its own statements, and those of its channels by channel name.
+
+    `kind` is the protocol's type, such as bgp. `parent` is the name of its template, "" without one. `channels` is
+    {channel: its lines}.
+    """
 
     kind: str
     parent: str
@@ -25,7 +29,10 @@ class Block:
 
 @functools.lru_cache(maxsize=128)
 def blocks(text: str) -> dict[str, Block]:
-    """Return all templates and protocols by name."""
+    """Return {name: block} of all templates and named protocols of the bird.cfg `text`.
+
+    Raise ValueError if a block has no closing line `}`.
+    """
     found = {}
     lines = [re.sub(r"\s+#.*", "", line) for line in text.splitlines()]
     for number, line in enumerate(lines):
@@ -57,10 +64,11 @@ def _block(kind: str, parent: str, lines: t.Sequence[str]) -> Block:
 
 
 def sessions(text: str) -> dict[str, dict[str, t.Any]]:
-    """Return {name: facts} of all BGP protocols.
+    """Return {name: facts} of all BGP sessions. Names that begin with calico_ are templates.
 
     `family` is 4 or 6, `template` is the session's template. Other facts are those of confd_bird_cases.json; facts that
-    a session states itself, not its template, are under `own`.
+    a session states itself, not its template, are under `own`. Raise KeyError for an unknown template, and ValueError
+    for a session that does not have exactly one channel.
     """
     every = blocks(text)
     return {
@@ -121,6 +129,6 @@ def _fact(statement: str) -> dict[str, t.Any]:
 
 
 def routes(text: str, protocol: str) -> tuple[str, ...]:
-    """Return the routes of a static protocol, () if it does not exist."""
+    """Return the lines that begin with `route` of a static protocol, without semicolons; () if it does not exist."""
     block = blocks(text).get(protocol)
     return tuple(line.rstrip(";") for line in block.statements if line.startswith("route ")) if block else ()

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Calico's own BIRD configurations (confd's golden files), their resources, and the same fleet here.
 
-`cases()`, `bird(case)` and `config(case)` return them. The documents pass through the inventory as a user writes them.
+`cases()` returns Calico's part. `state(case)`, `bird(case)` and `config(case)` return what the fleet here is compiled
+to. The documents pass through the inventory as a user writes them.
 What has no document there (a step that the original test makes by editing, a secret that it creates) stands below, in
 words of that test (daemon_test.go).
 """
@@ -28,7 +29,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird
 FILE = pathlib.Path(__file__).parents[1] / "cases" / "confd_bird_cases.json"
 Document = dict[str, t.Any]
 
-#: A field of BGPConfiguration -> the variable with its value here.
+#: {field of the default BGPConfiguration: the variable of the inventory that takes its value}.
 FLEET_VARIABLES = {
     "asNumber": "calico_bgp_as_number",
     "nodeToNodeMeshEnabled": "calico_bgp_node_to_node_mesh",
@@ -66,9 +67,11 @@ EDITS = {
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A case of confd.
+    """A case of confd's tests.
 
-    `resources` are all that apply, including those of earlier steps; `expected` is {"ipv4" or "ipv6": facts}.
+    `node` is the node whose configuration is expected, `environment` its variables. `exact` is False if Calico's test
+    reaches this step by edits after it has read its input. `resources` are all that apply, including those of earlier
+    steps; `expected` is {"ipv4" or "ipv6": facts}.
     """
 
     name: str
@@ -96,7 +99,7 @@ class Case:
 def cases() -> tuple[Case, ...]:
     """Return all 88 cases, including those without resources."""
     found: dict[str, Case] = {}
-    # Some use fe0a::/16, which IANA keeps reserved: no address of a node here. Nothing hangs on these digits.
+    # Some cases use fe0a::/16. It is reserved, so no node may have it here. fd0a::/16 tests the same.
     for entry in json.loads(FILE.read_text("utf-8").replace("fe0a", "fd0a"))["cases"]:
         name = entry["name"]
         resources = entry["resources"] or []
@@ -116,7 +119,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def _updated(before: t.Iterable[Document], changes: t.Iterable[Document]) -> list[Document]:
-    """Return the documents of a datastore after a second `apply`."""
+    """Return the documents of a datastore after `apply` of `changes`: each replaces one of the same kind and name."""
     by_name = {(one["kind"], one["metadata"]["name"]): one for one in [*before, *changes]}
     return list(by_name.values())
 
@@ -131,7 +134,10 @@ def _edited(document: Document, edits: t.Mapping[str, Document]) -> Document:
 
 
 def hosts(case: Case) -> list[Host]:
-    """Return the hosts of an inventory with the case's resources."""
+    """Return the hosts of an inventory with the case's resources.
+
+    Raise AssertionError for a field of the default BGPConfiguration that is unknown here.
+    """
     fleet = _fleet_variables(case)
     own = {
         configuration["metadata"]["name"][len("node.") :]: configuration.get("spec") or {}
@@ -156,7 +162,7 @@ def _fleet_variables(case: Case) -> Document:
     )
     default = _with_communities(default)
     variables = {variable: default[field] for field, variable in FLEET_VARIABLES.items() if field in default}
-    # The mesh is there unless it is turned off, also where there are reflectors.
+    # In Calico the mesh is on unless the case turns it off, also if there are reflectors.
     variables.setdefault("calico_bgp_node_to_node_mesh", True)
     if "nodeMeshMaxRestartTime" in default:
         variables["calico_bgp_mesh_max_restart_time"] = int(default["nodeMeshMaxRestartTime"].rstrip("s"))
@@ -164,7 +170,7 @@ def _fleet_variables(case: Case) -> Document:
     assert not unknown, f"{case.name}: {unknown} would be left out"
     if "calico_bgp_mesh_password" in variables:
         variables["calico_bgp_mesh_password"] = _readable(case, variables["calico_bgp_mesh_password"])
-    # A fleet without any session is refused, unless there are BGPPeers that may come to mean a node.
+    # A fleet without any session is refused, unless it has BGPPeers: a case without one gets one that selects no node.
     peers = case.of_kind("BGPPeer") or [{"peerIP": "198.51.100.1", "asNumber": 65000, "nodeSelector": "!all()"}]
     variables["calico_bgp_peers"] = [_peer(case, one) for one in peers]
     variables["calico_bgp_filters"] = case.of_kind("BGPFilter")
@@ -178,9 +184,11 @@ def _fleet_variables(case: Case) -> Document:
 
 
 def _with_communities(configuration: Document, by_value: bool = False) -> Document:
-    """Return the configuration with 5663:12 where a YAML 1.1 parser reads a number of base 60.
+    """Return the configuration with the communities of its prefixAdvertisements as text.
 
-    `by_value`: names are replaced by their values, since a single node here has no names of its own.
+    YAML 1.1 parsers read 5663:12 as a number of base 60.
+
+    `by_value`: names of communities are replaced by their values, since a single node here has no names of its own.
     """
     values = {one["name"]: one["value"] for one in configuration.get("communities", ())} if by_value else {}
     advertisements = [
@@ -197,9 +205,9 @@ def _with_communities(configuration: Document, by_value: bool = False) -> Docume
 
 
 def _pools(case: Case) -> list[Document]:
-    """Return the pools of families that a node has.
+    """Return the case's pools; those of IPv6 only if a node has an IPv6 address.
 
-    A fleet without any gets one pool that affects nothing, because it is not possible here.
+    A fleet without any pool gets one that affects nothing, because a fleet here needs a pool.
     """
     six = any(((node.get("spec") or {}).get("bgp") or {}).get("ipv6Address") for node in case.of_kind("Node"))
     pools = [pool for pool in case.of_kind("IPPool") if six or ":" not in pool["spec"]["cidr"]]
@@ -214,9 +222,9 @@ def _peer(case: Case, document: Document) -> Document:
 
 
 def _readable(case: Case, password: Document) -> Document:
-    """Return the password as optional if its secret is missing.
+    """Return the password's reference, marked optional if the case lacks its secret.
 
-    Calico then leaves the password out; here this has to be stated.
+    Calico leaves out a password whose secret is missing. Here the reference has to permit this.
     """
     reference = password["secretKeyRef"]
     missing = f"{reference['name']}:{reference['key']}" not in case.secrets
@@ -256,5 +264,5 @@ def bird(case: Case) -> Bird:
 
 @functools.cache
 def config(case: Case) -> str:
-    """Return the text of bird.cfg on the case's node."""
+    """Return the text of bird.cfg on the case's node; raise FleetError for refused settings."""
     return bird_config.render(state(case).to_dict()["bird"])

@@ -16,7 +16,7 @@ from tests.unit.bgp import bird_facts, confd_cases
 from tests.unit.bgp.confd_cases import Case
 from tests.unit.bgp.test_confd_peers import CASES, FAMILIES
 
-#: Statements that every configuration of Calico has and none here, or the reverse, with the reason.
+#: Statements that differ from Calico's configurations on purpose, each with the reason.
 DIFFERENCES = {
     "functions": "only those that the node's sessions call: a BGPFilter of one rack does not change another's bird.cfg",
     "priority 1024": "a route without local preference has it, as Calico's export filter gives it before it asks; here "
@@ -36,7 +36,7 @@ DIFFERENCES = {
     "debug": "states of all protocols are logged, by one line; Calico logs each route of each peer",
     "services": "Kubernetes' services have no place here",
 }
-#: A case whose second step removes the BGPFilter by a command, which its documents do not show.
+#: A case whose second step removes the BGPFilter by a command. The documents of the case do not show that.
 UNSAID = {"bgpfilter/filter_deletion/step2"}
 
 _PREFIX = re.compile(r"[0-9a-f]*:[0-9a-f:]+/\d+")
@@ -44,7 +44,7 @@ _PRIORITY_1024 = "(defined(bgp_local_pref)&&(bgp_local_pref = 2147482623))"
 
 
 def every() -> t.Iterator[tuple[Case, str, str, t.Mapping[str, t.Any]]]:
-    """Yield (case, family, our bird.cfg, Calico's facts)."""
+    """Yield (case, "ipv4" or "ipv6", our bird.cfg, Calico's facts of that family) for all cases but UNSAID."""
     for case in CASES:
         if case.name not in UNSAID:
             for family in FAMILIES:
@@ -52,7 +52,7 @@ def every() -> t.Iterator[tuple[Case, str, str, t.Mapping[str, t.Any]]]:
 
 
 def canonical(line: str) -> str:
-    """Return the line with prefixes as we write them: 5000:0::0/64 becomes 5000::/64."""
+    """Return the line with IPv6 prefixes and blanks as we write them: 5000:0::0/64 becomes 5000::/64."""
     return _PREFIX.sub(lambda found: str(ipaddress.ip_network(found.group())), " ".join(line.split()))
 
 
@@ -63,7 +63,10 @@ def functions(text: str, family: str) -> dict[str, list[str]]:
 
 
 def calls(text: str, family: str, session: str, direction: str) -> list[str]:
-    """Return the calls of BGPFilters in a session's import or export filter."""
+    """Return the calls of BGPFilters in a session's import or export filter, [] if it has no such filter.
+
+    `direction` is "import" or "export". Raise KeyError if the bird.cfg `text` has no such session.
+    """
     lines = bird_facts.blocks(text)[session].channels.get(family, ())
     if f"{direction} filter {{" not in lines:
         return []
@@ -145,7 +148,7 @@ def test_pools_that_are_not_exported_are_refused_first() -> None:
     compared = 0
     for case, family, text, facts in every():
         if family == "ipv6" and not confd_cases.bird(case).address6:
-            continue  # no pool of that family is given then
+            continue  # a node without an IPv6 address gets no IPv6 pools
         expected = [
             line.split("net ~ ")[1].split(")")[0] for line in facts["export_filter"] if "BGP export is disabled" in line
         ]
@@ -159,7 +162,7 @@ def test_pools_that_are_not_exported_are_refused_first() -> None:
 
 
 def test_pools_go_by_the_same_devices() -> None:
-    """Pools use the same devices: where BIRD writes a pool's routes in Calico, it writes the same ones here."""
+    """Where BIRD writes a pool's routes in Calico, ours use tunl0, and the subnet without a tunnel, as Calico's do."""
     compared = 0
     for case, dummy, text, facts in every():
         program = "\n".join(body(text, "filter calico_kernel_programming {"))
@@ -178,13 +181,13 @@ def test_pools_go_by_the_same_devices() -> None:
 
 
 def _near(text: str) -> t.Optional[str]:
-    """Return the subnet in which next hops need no tunnel."""
+    """Return the IPv4 subnet with which `text` compares the next hop; inside it no tunnel is used. None without one."""
     found = re.search(r"bgp_next_hop ~ ([0-9./]+)", text)
     return found.group(1) if found else None
 
 
 def test_what_is_told_and_believed_by_design() -> None:
-    """The intended announcements and acceptances of DIFFERENCES are there."""
+    """Our filters refuse, set metrics and accept as DIFFERENCES says, and Calico's import filters accept at the end."""
     for case, family, text, facts in every():
         in_place = ["  calico_keep_in_place();"] if "define calico_pools6" in text else []
         assert body(text, "filter calico_from_peers {") == [
@@ -195,7 +198,7 @@ def test_what_is_told_and_believed_by_design() -> None:
         ]
         assert "krt_tunnel" not in text
         kernel = body(text, "filter calico_kernel_programming {")
-        # Routes of IPv4 have none, routes of IPv6 inside the pools the one that the kernel gives them.
+        # Other filters set no metric on IPv4 routes. On IPv6 routes in pools they set the metric that the kernel uses.
         elsewhere = text.replace("\n".join(kernel), "")
         assert re.findall(r".*krt_metric.*", elsewhere) == (
             ["  if net ~ calico_pools6 then krt_metric = calico_metric6;"] if in_place else []
@@ -211,7 +214,8 @@ def test_what_is_told_and_believed_by_design() -> None:
             if "import filter {" in lines:
                 start = lines.index("import filter {")
                 assert lines[start + 1] == "calico_refuse_own();", case.name
-                assert (lines[start + 2] == "calico_keep_in_place();") is (family == 6 and bool(in_place)), case.name
+                kept = family == "ipv6" and bool(in_place)
+                assert (lines[start + 2] == "calico_keep_in_place();") is kept, case.name
                 assert lines[lines.index("};", start) - 2 : lines.index("};", start)] == (
                     "calico_believe();",
                     "reject;",

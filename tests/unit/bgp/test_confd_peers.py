@@ -19,7 +19,7 @@ from tests.unit.bgp import bird_facts, confd_cases
 from tests.unit.bgp.confd_cases import Case
 
 FAMILIES = {"ipv4": 4, "ipv6": 6}
-#: Facts of a session that are compared one by one; `passive` and `direct` have reasons of their own to differ.
+#: Facts of a session that must be equal. `passive` and `direct` may differ: DIFFERENCES has the reasons.
 FACTS = (
     "neighbor",
     "as",
@@ -35,13 +35,13 @@ FACTS = (
     "allow_local_as",
     "graceful_restart_time",
 )
-#: Cases that are no fleet here, with the reason.
+#: {a case that cannot be a fleet here: the reason}.
 REFUSED = {
     "explicit_peering/local_bgp_peer": "sessions with a node's own workloads are not made",
     "mesh/static-routes-no-ipv4-address": "a node has an IPv4 address",
     "password-deadlock": "the case has no resources",
 }
-#: The differences in a session, with the reason.
+#: {a fact of a session that may differ from Calico's: the reason}.
 DIFFERENCES = {
     "passive": "one end of each session within the fleet waits, also where Calico lets both ends call; which one goes "
     "by cluster ids and parity and not by the order of two texts, for BIRD takes 8 calls at once",
@@ -128,7 +128,7 @@ def _parity(own: str, peer: str) -> t.Optional[bool]:
 
 
 def test_the_differences_are_still_there() -> None:
-    """Each difference in the table still exists."""
+    """Each difference in DIFFERENCES exists in at least one session of the cases."""
     pairs = [
         (facts, theirs(case, family)[name]) for case, family in EVERY for name, facts in ours(case, family).items()
     ]

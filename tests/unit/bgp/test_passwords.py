@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import passwords
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.passwords import Passwords, SecretProblem
 from hypothesis import given, settings
@@ -33,7 +34,7 @@ def test_a_password_is_refused_where_bird_or_the_kernel_would_not_take_it(text: 
             size = len(text.encode())
         except UnicodeEncodeError:
             return False
-        # A string of BIRD's ends at the next quote; control characters are no part of one; 80 is the kernel's.
+        # BIRD's strings contain neither quotes nor control characters. The kernel takes at most 80 bytes.
         return 0 < size <= 80 and re.fullmatch(r'[^"\x00-\x1f\x7f]+', text) is not None
 
     assert (passwords.problem_of_password(text) is None) == taken()
@@ -88,7 +89,9 @@ def test_nothing_prints_a_password() -> None:
     assert "hunter2" not in repr(caught.value)
 
 
-@pytest.mark.parametrize("garbage", ["hunter2", "aHVudGVyMg==", passwords.pack({"a:b": "x"})[:-3], "W10="])
+@pytest.mark.parametrize(
+    "garbage", ["hunter2", "aHVudGVyMg==", passwords.pack({"a:b": "x"})[:-3], "W10=", "!" + passwords.pack({})]
+)
 def test_what_arrives_broken_is_not_repeated(garbage: str) -> None:
     with pytest.raises(ValueError) as caught:
         passwords.unpack(garbage)
@@ -103,3 +106,17 @@ def test_a_file_is_what_bird_reads() -> None:
         "define 'calico_secret_tor-a:password' = \"a'b\\c $d{\";"
     ]
     assert passwords.unpack(None) == passwords.unpack("") == Passwords()
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("a" * 50, True), ("a" * 51, False), ("a b", False), ("a'", False), ("tor-a:Pass_word.1", True)],
+)
+def test_a_name_that_is_no_symbol_of_bird_is_not_written(name: str, written: bool) -> None:
+    """A symbol of BIRD has at most 64 characters, and 14 of them are before the name."""
+    if written:
+        assert f'{name}\' = "secret";' in passwords.to_text({name: "secret"})
+        return
+    with pytest.raises(NotEncodable) as caught:
+        passwords.to_text({name: "secret"})
+    assert 'secret"' not in str(caught.value)

@@ -74,3 +74,9 @@ def test_an_address_as_source_is_ours_and_words_are_calicos(value: str, ours: bo
 def test_a_document_is_split_like_flat_fields() -> None:
     theirs, found = peer_extensions.split({"kind": "BGPPeer", "spec": {"peerIP": "10.0.0.1", "holdTime": 30}})
     assert (theirs, found.holdTime) == ({"kind": "BGPPeer", "spec": {"peerIP": "10.0.0.1"}}, 30)
+
+
+@pytest.mark.parametrize("value", [None, 5, ["10.20.1.11"]])
+def test_a_source_that_is_no_text_is_left_to_calicos_rules(value: t.Any) -> None:
+    theirs, found = peer_extensions.split({"name": "p", "sourceAddress": value})
+    assert (theirs["sourceAddress"], found.sourceAddress) == (value, "")

@@ -48,7 +48,10 @@ def peer(members: t.Optional[t.Iterable[str]] = None, password: str = "", **fiel
 def sessions(
     speakers: t.Sequence[Speaker], *peers: PeerDefinition, unasked: Unasked = NO_MESH
 ) -> dict[str, dict[str, BirdPeer]]:
-    """Return {node: {name of the session: session}}."""
+    """Return {node: {name of the session: session}} of all `speakers`, as the BGPPeers `peers` request them.
+
+    `unasked` are the settings of sessions that no BGPPeer requests; by default there is no mesh.
+    """
     peering = Peering(speakers, peers, unasked)
     return {one.name: {found.name: found for found in peering.sessions(one.name)} for one in speakers}
 
@@ -130,7 +133,7 @@ def test_a_port_of_ones_own() -> None:
     nodes = [speaker(1), speaker(2, listen_port=1179), speaker(3, listen_port=1179)]
     found = sessions(nodes, unasked=Unasked())
     ports = {(node, own.node): own.port for node, every in found.items() for own in every.values()}
-    # None is one's own.
+    # None means that the peer's port is the node's own listen port.
     assert ports[("node1", "node2")] == 1179 and ports[("node2", "node1")] == 179 and ports[("node2", "node3")] is None
 
 
@@ -382,7 +385,10 @@ Fact = tuple[str, str, int, int, t.Optional[int]]  # name, address, AS, port, ho
 
 
 def by_all_pairs(own: Speaker, speakers: t.Sequence[Speaker], peers: t.Sequence[PeerDefinition]) -> set[Fact]:
-    """Return the sessions as confd computes them: global peers, own peers, then reverse ones. The first one wins."""
+    """Return the sessions of `own` as confd computes them: global peers, its own peers, then reverse ones.
+
+    The first session with an address and port counts.
+    """
 
     def local(one: PeerDefinition) -> list[Speaker]:
         chosen = [node for node in speakers if one.members is None or node.name in one.members]
@@ -458,8 +464,9 @@ def test_the_same_sessions_as_by_all_pairs(fleet: tuple[list[Speaker], list[Peer
 def test_both_ends_of_a_session_fit(fleet: tuple[list[Speaker], list[PeerDefinition]]) -> None:
     """Both ends of a session fit.
 
-    Unless a peer is requested at one end only, or in an AS that does not exist, each session has another end, one of
-    both is passive, and each client has a reflector.
+    Unless a peer is requested at one end only, or in an AS that does not exist, each session has another end with the
+    right AS number and address, and exactly one of both is passive. A session with a reflector is one with a client at
+    its other end, and exactly sessions with clients have a cluster ID.
     """
     speakers, peers = fleet
     peers = [one for one in peers if one.peer.reversePeering == "Auto" and one.peer.peerSelector]
@@ -480,7 +487,7 @@ def test_both_ends_of_a_session_fit(fleet: tuple[list[Speaker], list[PeerDefinit
 
 
 class Counted(dict[str, str]):
-    """Labels that count how often they are read."""
+    """Labels that count in `asked` how often a label is looked up."""
 
     asked = 0
 
@@ -509,3 +516,50 @@ def test_each_node_is_asked_for_its_labels_once_for_each_selector() -> None:
         return sum(one.asked for one in labels)
 
     assert asked(400) <= 2 * 400
+
+
+@pytest.mark.parametrize(
+    ("lower", "higher", "lower_waits"),
+    [(1, 2, True), (1, 3, False), (1, 4, True), (2, 3, False), (3, 5, True), (4, 5, False)],
+)
+def test_the_passive_side_is_the_same_in_all_releases(lower: int, higher: int, lower_waits: bool) -> None:
+    """Nodes of two releases in a rolling update agree on it: the lower address waits if an even number of bits differ.
+
+    If both were passive, they would have no session.
+    """
+    found = sessions([speaker(lower), speaker(higher)], unasked=Unasked())
+    (of_lower,), (of_higher,) = (found[f"node{number}"].values() for number in (lower, higher))
+    assert (of_lower.passive, of_higher.passive) == (lower_waits, not lower_waits)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sources"),
+    [({}, (None, None)), ({"sourceAddress": "UseNodeIP"}, (None, None)), ({"sourceAddress": "None"}, ("", ""))],
+)
+def test_without_a_source_address_the_kernel_chooses_it_at_both_ends(
+    fields: dict[str, str], sources: tuple[t.Optional[str], ...]
+) -> None:
+    found = sessions([speaker(1), speaker(2)], peer(peerIP="10.10.1.2", node="node1", **fields))
+    assert tuple(one.source_address for own in found.values() for one in own.values()) == sources
+
+
+def test_the_other_end_calls_the_port_at_which_a_peer_listens() -> None:
+    found = sessions([speaker(1), speaker(2)], peer(peerIP="10.10.1.2", node="node1", listenPort=1790))
+    (ahead,), (back,) = (own.values() for own in found.values())
+    assert (ahead.local_port, ahead.port, back.local_port, back.port) == (1790, None, None, 1790)
+
+
+@pytest.mark.parametrize(("as_number", "back"), [(0, ["Node_10_10_1_1"]), (64512, ["Node_10_10_1_1"]), (1, [])])
+def test_a_node_is_meant_by_its_as_number_or_none(as_number: int, back: list[str]) -> None:
+    found = sessions([speaker(1), speaker(2)], peer(peerIP="10.10.1.2", asNumber=as_number, node="node1"))
+    assert names(found) == {"node1": ["Node_10_10_1_2"], "node2": back}
+
+
+def test_a_router_with_and_without_the_port_of_bgp_is_one_router() -> None:
+    found = sessions(
+        [speaker(1)],
+        peer(peerIP="10.10.1.254:179", asNumber=65001),
+        peer(peerIP="10.10.1.254", asNumber=65001),
+        peer(peerIP="10.10.1.254:1790", asNumber=65001),
+    )["node1"]
+    assert [(one.address, one.port) for one in found.values()] == [("10.10.1.254", None), ("10.10.1.254", 1790)]

@@ -37,10 +37,10 @@ def test_routers_of_the_routes_family_bring_what_no_tunnel_leads_to() -> None:
     [
         ((), False),
         ((ROUTER,), False),
-        ((MESH,), True),  # a session with the node itself
-        ((OTHER,), False),  # a session with another node, which passes nothing on
+        ((MESH,), True),  # True: a session with the node that the route comes from brings it
+        ((OTHER,), False),  # False: the session is with another node, which passes no routes on
         ((REFLECTOR,), True),
-        ((CLIENT,), True),  # this node reflects: other reflectors pass on what they have
+        ((CLIENT,), True),  # True: this node reflects, so other reflectors pass on what they have
         ((CLIENT, OTHER), True),
         ((ROUTER, CLIENT), True),
     ],
@@ -61,7 +61,7 @@ def test_a_session_brings_routes_of_its_family(route: BirdRoute, family: int, ki
     ("gateway", "peers", "alone"),
     [
         ("", (ROUTER,), True),
-        ("10.10.1.1", (ROUTER,), False),  # in the node's own subnet it is the node that packets go to
+        ("10.10.1.1", (ROUTER,), False),  # False: packets go to the route's gateway, not through the router
         ("", (ROUTER, MESH), False),
         ("", (MESH,), False),
         ("", (), False),

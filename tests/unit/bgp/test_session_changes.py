@@ -30,7 +30,7 @@ BIRD = Bird(
     cluster_id="1.1.1.1",
 )
 
-#: A value for each field that differs from the field's own.
+#: {field of BirdPeer: a value that differs from those of the peers above}.
 OTHER: dict[str, t.Any] = {
     "name": "Node_10_0_0_22",
     "address": "10.0.0.22",
@@ -76,7 +76,7 @@ def test_every_field_of_a_session_is_known_to_restart_it_or_not() -> None:
 @pytest.mark.parametrize("field", sorted(session_changes.RESTARTING))
 def test_a_session_restarts_for_each_of_these(field: str) -> None:
     word = session_changes.RESTARTING[field]
-    peer = dataclasses.replace(MESH, source_address="10.0.0.9")  # the family has no default then
+    peer = dataclasses.replace(MESH, source_address="10.0.0.9")  # without it, `family` would change the default, too
     before, after = with_peers(peer), with_peers(dataclasses.replace(peer, **{field: OTHER[field]}))
     assert texts(before, after) == texts(after, before) == {MESH.name: f"restarts: {word}"}
 
@@ -101,7 +101,7 @@ def test_a_session_takes_these_over(field: str) -> None:
         )),
         ({"cluster_id": "2.2.2.2"}, {CLIENT.name: "restarts: cluster id"}),
         ({"cluster_id": None}, {CLIENT.name: "restarts: cluster id"}),
-        # The client changes to another AS, so that no routes are reflected to it.
+        # The session with the client, in the former AS, becomes eBGP: no routes are reflected, so it has no cluster id.
         ({"as_number": 64600}, {
             CLIENT.name: "restarts: own AS number, cluster id",
             MESH.name: "restarts: own AS number",
@@ -144,7 +144,7 @@ def test_what_endangers_routes() -> None:
     assert not session_changes.endangers(begun, {"node3"})
     ended = {peer.kind: session_changes.resets(with_peers(peer), with_peers())[0] for peer in (MESH, reflector, TOR)}
     assert session_changes.endangers(ended["mesh"], {"node3"})
-    assert not session_changes.endangers(ended["mesh"], {"node1"})  # the node goes, and its routes with it
+    assert not session_changes.endangers(ended["mesh"], {"node1"})  # node3 leaves the fleet, and its routes with it
     assert session_changes.endangers(ended["reflector"], {"node1"})
     assert session_changes.endangers(ended["external"], set())
     (restarted,) = session_changes.changes(with_peers(MESH), with_peers(dataclasses.replace(MESH, passive=True)))

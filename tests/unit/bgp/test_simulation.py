@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import typing as t
 
 import pytest
@@ -47,7 +48,7 @@ class Route(t.NamedTuple):
 
 
 class Oracle:
-    """Every node with all of its sessions, including the mesh's, without routers outside."""
+    """A slow simulation of BGP: every node with all of its sessions, including the mesh's, without routers outside."""
 
     def __init__(
         self,
@@ -88,7 +89,11 @@ class Oracle:
         return Route(route.as_path, ((here,) if here != there else ()) + (there,) + route.clusters, None)
 
     def follow(self, owner: str) -> dict[str, tuple[dict[str, Route], int, int]]:
-        """Return {node: ({neighbour: its accepted route}, number of routes sent, number received)}."""
+        """Return {node: ({neighbour: its accepted route}, number sent, number received)} for one block of `owner`.
+
+        The numbers are those of sessions by which the node sends or receives a route, whether or not it is accepted.
+        Raise AssertionError if the routes do not settle.
+        """
         believed: dict[str, dict[str, Route]] = {name: {} for name in self.speakers}
         for dummy in range(3 * len(self.speakers)):
             before = {name: dict(found) for name, found in believed.items()}
@@ -274,3 +279,10 @@ def test_memory() -> None:
 )
 def test_memory_is_within_3_percent_of_what_was_measured(load: Load, resident: int) -> None:
     assert MEASURED.of(load) == pytest.approx(resident, rel=0.03)
+
+
+def test_memory_is_that_of_the_documentation() -> None:
+    """The coefficients are those that docs/scaling.md gives for people who reckon by hand."""
+    text = (pathlib.Path(__file__).parents[3] / "docs" / "scaling.md").read_text(encoding="utf-8")
+    written = f"{MEASURED.base:,} KiB, {MEASURED.session} KiB for each session and {MEASURED.path} KiB for each path"
+    assert written in text

@@ -18,7 +18,8 @@ GREETING = b"0001 BIRD 2.0.12 ready.\n"
 class FakeBird:
     """A fake BIRD.
 
-    `answers` maps a command, or its first word, to its answer in pieces. A list of lists holds an answer for each call.
+    `answers` maps a command, or its first word, to one answer for each call; the last one serves all further calls. An
+    answer is a list of pieces, and the piece b"hang up" ends the connection. `asked` has the received commands.
     """
 
     def __init__(self, path: str) -> None:

@@ -31,7 +31,10 @@ LIMITED = text(BirdPool("10.244.0.0/16", "vxlan.calico", mtu=1400), BirdPool("fd
 
 
 def kernel(name: str, export: str, received: int, imported: int = 3, state: str = "up") -> bytes:
-    """Return a kernel protocol as BIRD 3.4.0 prints it."""
+    """Return the bytes for a kernel protocol as BIRD 3.4.0 prints it in its reply.
+
+    `export` is its export state, `received` the number of its import updates, and `imported` that of its routes.
+    """
     return (
         f"1002-{name}    Kernel     master4    {state}     2026-11-22 17:11:49  \n"
         f"1006-  Channel ipv4\n     Export state:   {export}\n"
@@ -61,7 +64,7 @@ def config(tmp_path: pathlib.Path) -> str:
 
 
 def keep(folder: pathlib.Path) -> str:
-    """Return a fake BIRD that refuses only "nonsense", and keeps a copy of each configuration in `folder`."""
+    """Write a fake BIRD that refuses only "nonsense" and copies each configuration to `folder`; return its path."""
     folder.mkdir()
     path = folder / "bird"
     path.write_text(f'#!/bin/sh\ncp "$3" {folder}/parsed$(ls {folder} | grep -c parsed)\n! grep -q nonsense "$3"\n')
@@ -80,17 +83,17 @@ def test_what_another_mtu_is() -> None:
 def test_all_routes_to_the_kernel_get_a_weight_after_their_way_and_nothing_else_does(before: str) -> None:
     after = kernel_sync.with_weights(before)
     changed = [(one, two) for one, two in itertools.zip_longest(before.splitlines(), after.splitlines()) if one != two]
-    assert len(changed) == 3  # two pools, and what is outside of them
+    assert len(changed) == 3  # an `accept;` for each of two pools, and one for routes outside of them
     assert all(two == one.replace("accept;", "weight = 2; accept;") for one, two in changed)
 
 
 def test_another_mtu_is_read_twice(three, config: str, tmp_path: pathlib.Path) -> None:
     three.answers[ALL] = [
-        said(kernel("kernel4", "DOWN", 0), kernel("kernel6", "READY", 0)),  # before its first scan
-        # That of a snippet is not waited for.
+        said(kernel("kernel4", "DOWN", 0), kernel("kernel6", "READY", 0)),  # kernel4 is before its first scan
+        # The kernel protocol `other` of a snippet is not waited for.
         said(kernel("kernel4", "READY", 3), kernel("kernel6", "READY", 1, imported=0), kernel("other", "DOWN", 0)),
         said(kernel("kernel4", "READY", 3), kernel("kernel6", "READY", 1, imported=0), kernel("other", "DOWN", 0)),
-        said(kernel("kernel4", "PARTIAL", 5), kernel("kernel6", "READY", 2, imported=0)),  # learned by chance
+        said(kernel("kernel4", "PARTIAL", 5), kernel("kernel6", "READY", 2, imported=0)),  # kernel4: 2 of 3 again
         said(kernel("kernel4", "READY", 6), kernel("kernel6", "READY", 2, imported=0)),
     ]
     program = keep(tmp_path / "program")
@@ -139,4 +142,4 @@ def test_waits_end(three) -> None:
             wait(client, seconds=2, sleep=slept.append)
         assert round(sum(slept), 1) == 2.0
         slept.clear()
-    assert "reload filters out kernel6" not in three.asked  # it is not up
+    assert "reload filters out kernel6" not in three.asked  # kernel6 is not up

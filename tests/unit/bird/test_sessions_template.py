@@ -26,7 +26,7 @@ BIRD = Bird(
     address6="fd00::11",
     subnet6="fd00::/64",
 )
-#: Fields whose names alone stand for what they are; the rest is what all sessions say.
+#: The statements of the session PEER. The cases below add statements to them.
 PLAIN = ('description "node2";', "neighbor 10.10.1.12 port 179 as 64512;", "multihop;")
 
 

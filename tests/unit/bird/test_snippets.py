@@ -16,7 +16,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors
     SnippetRefused,
 )
 
-# Reads as BIRD does: the file that it is given, then those that this includes.
+# A fake BIRD that checks the given file, then the files that this includes.
 CHECKER = """#!/bin/sh
 for file in "$3" $(sed -n 's/^include "\\(.*\\)";$/\\1/p' "$3"); do
   test -e "$file" || continue

@@ -60,7 +60,7 @@ def test_each_release_is_understood(release: str, killed: str, others: str, expo
 def test_a_session_that_is_down_has_no_routes() -> None:
     external, node = parse_sessions((SAMPLES / "down.txt").read_text("utf-8"))
     assert (node.established, node.imported, node.error) == (False, 0, "Received: Administrative shutdown")
-    # without a date (a timeformat of somebody else's), without counts, address with a scope
+    # The first session has no date (another `timeformat`), no counts, and an address with a scope.
     assert (external.since, external.address, external.neighbor_as) == ("07:13:58.123", "10.10.1.1", 65001)
     assert (external.bgp_state, external.exported) == ("Connect", 0)
 

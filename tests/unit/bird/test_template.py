@@ -43,7 +43,7 @@ BIRD = Bird(
 )
 
 
-#: How the kernel filter ends.
+#: The statements at the end of the kernel filter, for routes outside the pools.
 OUTSIDE = (
     "krt_metric = 1025;",
     "if bgp_local_pref > 1000000000 then krt_metric = 2147483647 - bgp_local_pref;",
@@ -63,7 +63,8 @@ def function(text: str, name: str) -> list[str]:
 def body(text: str, head: str, brace: str = "") -> list[str]:
     """Return the lines between `head {` and its closing brace at the line's start, without comments.
 
-    `brace` is the line after `head`, if the opening brace is not on the same line.
+    `brace` is the line after `head`, if the opening brace is not on the same line. Raise StopIteration if there is no
+    such `head`, and ValueError if its block has no closing brace.
     """
     lines = text.splitlines()
     if brace:
@@ -188,7 +189,7 @@ def test_both_families_have_sets_of_their_own() -> None:
 
 
 def test_ipv6_routes_of_pools_have_the_metric_that_the_kernel_shows() -> None:
-    """IPv6 routes of pools have the kernel's metric in the first filter; without it BIRD 2.17 deletes them first."""
+    """Import filters set the kernel's metric on IPv6 routes of pools before any BGPFilter and before accepting them."""
     pools = (POOL, BirdPool("fd00:10:244::/48", block_size=122))
     peer = BirdPeer("Global_fd00__99", "fd00::99", 65001, "external", family=6, filters=("tor",))
     text = render(
@@ -288,7 +289,7 @@ def test_snippets_of_the_operator_come_last() -> None:
 
 
 def filters(*rules: FilterRule, family: int = 4, by_peer_type: bool = False) -> tuple[FilterFunction, ...]:
-    """Return one BGPFilter, tor, with these rules for both directions."""
+    """Return the import and the export function of the BGPFilter tor, both with these rules."""
     return tuple(
         FilterFunction("tor", direction, family, f"'bgp_tor_{direction}FilterV{family}'", rules, by_peer_type)
         for direction in ("import", "export")

@@ -33,7 +33,7 @@ def places(*kinds: str, width: int = 16) -> str:
 
 
 def commands(made: parser.Parser) -> list[tuple[list[str], parser.Parser]]:
-    """Return all commands, with the words that lead to them."""
+    """Return (words that lead to it, its parser) for `made` and for each command below it."""
     found = [([], made)]
     for name, inner in made._subparsers_of():
         found += [([name, *words], deeper) for words, deeper in commands(inner)]

@@ -32,7 +32,7 @@ _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 @pytest.fixture
 def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """Return the node that the page describes."""
+    """The node whose output docs/calicoctl.md shows. The current folder has the files that its commands read."""
     serve(node)
     settle(node)
     agent = node.agents[-1]
@@ -47,7 +47,7 @@ def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
             "policy.drops": ANSWER,
         }
     )
-    # BIRD shows no date for what was today.
+    # BIRD shows the time alone, without a date, for a change of today.
     states = protocols(Mesh_10_10_2_13="Established", Mesh_10_10_1_12="Established", Global_10_10_1_1="Established")
     node.bird(states.replace(b"2026-01-02 07:13:29", b"07:13:29"))
     (node.folder / "new.yaml").write_text(f"{POOL}---\n{PEER}")
@@ -57,7 +57,7 @@ def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 
 def shown(node: Node, block: str) -> str:
-    """Return the block with the present output."""
+    """Run each `$ calicoctl` line of a console block; return these lines, each followed by its present output."""
     lines = []
     for line in block.splitlines():
         if line.startswith("$ calicoctl"):

@@ -22,12 +22,12 @@ def kernel() -> t.Iterator[FakeKernel]:
 
 @pytest.fixture
 def ipip(kernel: FakeKernel) -> None:
-    """A kernel that has the ipip module."""
+    """The ipip module, which a FakeKernel has unless `kinds` lacks it: the value is None."""
 
 
 @pytest.fixture
 def hold_socket(kernel: FakeKernel) -> t.Callable[[str], t.ContextManager[None]]:
-    """A context manager that holds an open socket bound to the given address while it is entered."""
+    """A function of an address that returns a context manager, in which a socket is bound to the address."""
 
     @contextlib.contextmanager
     def hold(address: str) -> t.Iterator[None]:
@@ -52,7 +52,7 @@ def netns_path(kernel: FakeKernel) -> t.Callable[[str], str]:
 
 @pytest.fixture
 def own_namespace(kernel: FakeKernel) -> t.Callable[[str], None]:
-    """A function that makes a name lead to the network namespace of this process."""
+    """A function that makes the name of a namespace lead to the host's own network namespace, and returns None."""
 
     def make(name: str) -> None:
         kernel.machine.namespaces[name] = kernel

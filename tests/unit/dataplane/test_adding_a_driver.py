@@ -32,14 +32,14 @@ LINE = "+ bridge   br-node1  up"
 
 @pytest.fixture
 def host(kernel):
-    """A kernel with an underlay."""
+    """A FakeKernel with an underlay, see suites/drivers.py."""
     underlay(kernel)
     return kernel
 
 
 @pytest.fixture
 def bridge():
-    """The module that the page shows."""
+    """The driver in the first Python block of docs/adding-a-driver.md, as a module."""
     found = re.search(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     module = types.ModuleType(f"{drivers.__name__}.bridge")
     module.__package__ = drivers.__name__
@@ -49,7 +49,7 @@ def bridge():
 
 @pytest.fixture
 def registry(bridge):
-    """The registry with the line that the page adds."""
+    """REGISTRY with the driver `bridge` before `workload`, where docs/adding-a-driver.md adds it."""
     known = [REGISTRY.driver(name) for name in REGISTRY.names]
     place = REGISTRY.names.index("workload")
     return DriverRegistry((*known[:place], registered(bridge), *known[place:]))

@@ -46,7 +46,10 @@ def endpoints(draw, name=None):
 
 
 def machine(*present):
-    """Return a host with these workloads, and with the namespaces of others that they need."""
+    """Return a FakeKernel with an underlay, with these workloads attached, and the namespaces of others they need.
+
+    Raise AttachError if one cannot be attached beside those before it.
+    """
     kernel = FakeKernel()
     host(kernel)
     for endpoint in present:
@@ -63,9 +66,9 @@ def ready_for(kernel, endpoint):
 @settings(max_examples=40, deadline=None)
 @given(endpoints("a"), endpoints("b"), endpoints("b"))
 def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(other, endpoint, changed):
-    """The drivers find no difference after attaching.
+    """The drivers find no difference after attaching, and detaching restores the state from before.
 
-    `changed` is the same workload with other settings, attached again.
+    `changed` is the workload of `endpoint` with other settings, attached again.
     """
     changed = dataclasses.replace(changed, address=endpoint.address, address6=endpoint.address6)
     kernel = machine(other)
@@ -77,14 +80,14 @@ def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(
     peer = kernel.inside(changed.netns).link(changed.peer_interface)
     assert attached == (peer.mac, peer.mtu, kernel.inside(changed.netns).identity)
     assert attached.mac == (changed.mac or attached.mac)
-    # The first plan removes the namespace that was made for the first, as any that is no longer desired.
+    # The plan removes the namespace of `endpoint` if `changed` has another: no workload desires it any more.
     assert [line for line in planned(kernel, other, changed) if not line.endswith(endpoint.netns)] == []
     apply_node(kernel, plan_node(kernel, state(other, changed)))
     attach.detach_route(kernel, changed)
     attach.detach_link(kernel, changed)
     assert planned(kernel, other) == []
     after = kernel.snapshot()
-    if endpoint.netns == changed.netns:  # A loopback stays up that was set up in a namespace of others.
+    if endpoint.netns == changed.netns:  # Not compared: in a namespace of others, lo stays up.
         for world in (before, after):
             world["namespaces"].pop(changed.netns, None)
         assert after == before
@@ -124,7 +127,7 @@ def test_whatever_is_refused_nothing_is_left(operation, subject, endpoint):
     before = kernel.snapshot()
     kernel.fail_next(operation, errno.ENOMEM, subject)
     if operation == "netns_add" and not endpoint.netns_owned:
-        attach.attach(kernel, endpoint)  # A namespace of others is not made, so nothing can be refused.
+        attach.attach(kernel, endpoint)  # The namespace is not to be made, so nothing is refused.
         return
     with pytest.raises(attach.AttachError) as caught:
         attach.attach(kernel, endpoint)
@@ -147,7 +150,7 @@ def test_refusal_in_words():
 def test_refused_route_takes_the_pair_away():
     kernel = machine()
     before = kernel.snapshot()
-    for _attempt in range(2):  # The first attempt is attach.py's, the second the driver's.
+    for _attempt in range(2):  # Refused twice: first attach.py tries, then the driver.
         kernel.fail_next("route_batch", errno.ENOMEM, "10.244.1.11/32")
     with pytest.raises(attach.AttachError) as caught:
         attach.attach(kernel, ONE)
@@ -188,7 +191,7 @@ def refused(name, identity=""):
 @settings(max_examples=40, deadline=None)
 @given(endpoints("a"), endpoints("b"), st.integers(1, 14))
 def test_killed_anywhere_it_can_be_taken_away_or_completed(other, endpoint, writes):
-    """After any number of writes, the next process can remove the workload or complete it."""
+    """If attach() is killed after any of its writes, the next process can remove the workload or complete it."""
     kernel = machine(other)
     ready_for(kernel, endpoint)
     before = kernel.snapshot()

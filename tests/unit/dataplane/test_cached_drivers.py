@@ -37,7 +37,7 @@ class Clock:
 
 @pytest.fixture
 def ran(kernel):
-    """The names of the programs that were run, without their arguments."""
+    """The names of the programs that were run, in their order and without arguments: a list that grows."""
     programs = []
     run = kernel.run
 
@@ -50,7 +50,10 @@ def ran(kernel):
 
 
 def settle(driver, fresh, kernel, desired):
-    """Apply the differences. Assert that neither `driver` nor `fresh` finds one afterwards."""
+    """Apply the differences. Assert that neither `driver` nor `fresh` finds one afterwards.
+
+    `driver` has a cache, and `fresh` reads everything. Raise ApplyError if a change fails.
+    """
     driver.apply(kernel, driver.diff(desired, driver.observe(kernel, desired)))
     assert lines(driver.diff(desired, driver.observe(kernel, desired))) == []
     assert lines(fresh.diff(desired, fresh.observe(kernel, desired))) == []
@@ -97,7 +100,7 @@ def test_what_others_write_is_seen_at_the_next_look(kernel):
 
 
 def test_lines_are_not_counted_on_when_others_wrote_meanwhile(kernel):
-    """The numbers of lines may have changed, so the chain is written whole."""
+    """If others wrote to a chain since the plan, it is written whole: numbers of lines may have changed."""
     tables = CachedTables()
     entries, chains = dispatch(20)
     settle(tables, iptables, kernel, [filtering(entries, chains)])
@@ -131,7 +134,7 @@ def test_what_others_write_in_the_moment_of_our_own_write_is_seen(kernel):
 
 
 def refused(kernel, tables, desired):
-    """Return the reason for which a chain is set aside."""
+    """Apply the differences, which must raise SetAside; return its text."""
     with pytest.raises(iptables.SetAside) as caught:
         tables.apply(kernel, tables.diff(desired, tables.observe(kernel, desired)))
     return str(caught.value)
@@ -169,7 +172,10 @@ def test_what_was_refused_is_tried_again_when_it_is_another_or_somebody_says_so(
 
 
 def test_what_was_refused_is_made_again_when_somebody_deletes_it(kernel):
-    """Other chains jump to the deleted chain, and nothing of the table could be written without it."""
+    """If others delete a table in which a chain was refused, the table is written again, with that chain as -j DROP.
+
+    Other chains jump to the refused chain, so nothing of the table could be written without it.
+    """
     tables = CachedTables()
     settle(tables, iptables, kernel, [policies()])
     bad = [policies(b=(BAD,))]
@@ -242,7 +248,7 @@ def test_legacy_tables_are_read_again_in_time(kernel, ran):
     tables = CachedTables(clock)
     desired = [filtering(*dispatch(3))]
     settle(tables, iptables, kernel, desired)
-    theirs(kernel, "-R cali-tw-000 1 -j DROP")  # The new rule is as large as the old one.
+    theirs(kernel, "-R cali-tw-000 1 -j DROP")  # The table keeps its size, which is all that is compared each time.
     ran.clear()
     clock.now += TRUSTED - 0.1
     assert tables.diff(desired, tables.observe(kernel, desired)) == []

@@ -39,7 +39,7 @@ def test_a_kernel_without_ipv6_has_none_of_its_keys():
 @pytest.mark.parametrize("mode", ["direct", "ipip", "vxlan"])
 @pytest.mark.parametrize("policy", [False, True])
 def test_a_whole_node_is_planned_and_reaches_its_state_without_ipv6(mode, policy):
-    """All drivers plan, apply and find nothing left to do, also where advertisements are to be removed."""
+    """On a kernel without IPv6, a node's plan is applied and nothing is left to do; hardening does nothing, too."""
     kernel = FakeKernel()
     kernel.remove_ipv6()
     wanted = states(build(pool(mode), nodes={"node1": f"{OWN}/24", "node2": "10.10.1.99/24"}, workloads=[]))["node1"]

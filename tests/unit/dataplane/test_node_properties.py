@@ -139,9 +139,9 @@ def node_states(draw):
 
 
 def machine():
-    """Return a host that has objects of others of all kinds."""
+    """Return a FakeKernel with an underlay, and with objects of others of many kinds."""
     kernel = FakeKernel()
-    with contextlib.suppress(KernelError):  # This loads the module: every namespace then has a tunl0.
+    with contextlib.suppress(KernelError):  # It fails and loads the module: each namespace then has a tunl0.
         kernel.link_add(NewLink("tunl0", "ipip"))
     underlay(kernel)
     kernel.link_add(NewLink("br0", "bridge"))
@@ -178,7 +178,7 @@ def theirs(kernel):
 
 
 def holds(kernel, state):
-    """Assert that the kernel has all of `state`, and no other objects of ours."""
+    """Raise AssertionError or KeyError unless the kernel has all of `state`, and no other objects of ours."""
     state = state.resolve_underlay("eth0")
     links = {link.name: link for link in kernel.links()}
     for device in state.devices:
@@ -251,7 +251,11 @@ def settle(kernel, state):
 
 
 def unharmed(before, after):
-    """Return (routes, devices with an address) that must exist throughout the change from one state to the other."""
+    """Return what must exist throughout the change from one state to the other: (routes, addressed devices).
+
+    Both are sets. Routes are pairs (destination, table). The devices, by name, have an address in both states. Devices
+    that are made anew in between, and routes on them, are left out.
+    """
     before, after = before.resolve_underlay("eth0"), after.resolve_underlay("eth0")
 
     def identities(state):

@@ -30,8 +30,9 @@ calico_nodes:
 class Case:
     """An invalid inventory and its error.
 
-    `message` has no file and line. `line` has them ("group_vars/all.yml:3"), "" if the error has none. `copies` are the
-    nodes' copies of the lockfile, and `limit` the names of the hosts in the run (None for all).
+    `all` is the text of group_vars/all.yml, `hosts` that of hosts.yml, and `lockfile` that of the lockfile (None: there
+    is none). `message` has no file and line. `line` has them ("group_vars/all.yml:3"), "" if the error has none.
+    `copies` are the nodes' copies of the lockfile, and `limit` the names of the hosts in the run (None for all).
     """
 
     name: str
@@ -44,7 +45,10 @@ class Case:
     line: str
 
     def write(self, folder: pathlib.Path) -> pathlib.Path:
-        """Write the files of the inventory into `folder` and return the path of hosts.yml."""
+        """Write the files of the inventory into `folder` and return the path of hosts.yml.
+
+        Raise FileExistsError if the folder has a group_vars already.
+        """
         (folder / "group_vars").mkdir()
         (folder / "group_vars" / "all.yml").write_text(self.all.replace("{folder}", str(folder)))
         (folder / "hosts.yml").write_text(self.hosts)
@@ -75,7 +79,10 @@ class Case:
         return {name: list((group or {}).get("hosts") or {}) for name, group in groups.items()}
 
     def host_variables(self, folder: pathlib.Path) -> dict[str, dict[str, t.Any]]:
-        """Return the variables of each host by its name, as plain YAML has them."""
+        """Return the variables of each host by its name, as plain YAML has them, without templates resolved.
+
+        A host's own variables take precedence over those of group_vars/all.yml.
+        """
         shared = yaml.safe_load(self.all.replace("{folder}", str(folder)))
         groups = [(group or {}).get("hosts") or {} for group in yaml.safe_load(self.hosts).values()]
         return {name: {**shared, **(own or {})} for group in groups for name, own in group.items()}

@@ -23,7 +23,7 @@ LAB = {
     "node3": "10.10.2.13/24",
     "node4": "10.10.2.14/24",
 }
-#: The variables of these nodes for IPv6.
+#: The IPv6 variables of LAB's nodes.
 ADDRESSES6 = {
     "node1": {"calico_node_address_ipv6": "fd00:10:10:1::11/64"},
     "node2": {"calico_node_address_ipv6": "fd00:10:10:1::12/64"},
@@ -41,7 +41,7 @@ MODES: dict[str, dict[str, str]] = {
 
 
 def pool(mode: str = "direct", name: str = "default", cidr: str = "10.244.0.0/16", **fields: t.Any) -> dict[str, t.Any]:
-    """Return an entry of calico_ip_pools. `mode` is one of MODES."""
+    """Return an entry of calico_ip_pools. `mode` is a key of MODES (KeyError for others), and `fields` are added."""
     return {"name": name, "cidr": cidr, **MODES[mode], **fields}
 
 
@@ -61,7 +61,7 @@ def hosts(
     own: t.Mapping[str, t.Mapping[str, t.Any]] = {},
     **variables: t.Any,
 ) -> list[Host]:
-    """Return the hosts of an inventory with these pools.
+    """Return the hosts of an inventory with these pools, or with the one of `pool()` if none is given.
 
     `nodes` and `reflectors` map names to addresses; a host may be in both. `own` has the variables of single hosts.
     `variables` are those of the fleet, without the prefix calico_.

@@ -29,7 +29,10 @@ def address(node: str) -> str:
 
 
 def bird_lines(state: NodeState) -> list[str]:
-    """Return BIRD's routes as lines of `ip route`. {router} stands for a gateway that the underlay determines."""
+    """Return BIRD's routes as lines of `ip route`.
+
+    {router} stands for a gateway that the underlay determines, and eth0 for a route without a device.
+    """
     lines = []
     for route in state.bird_routes:
         device = route.device or "eth0"
@@ -151,7 +154,10 @@ def test_without_bgp_the_routes_are_written_from_the_plan_via_the_vteps() -> Non
 
 
 def test_without_bgp_what_is_unused_in_spare_blocks_ends_at_its_owner() -> None:
-    """The other nodes already have routes to them. Without a blackhole packets would return by the default route."""
+    """Without BGP, a node has blackhole routes for its spare blocks, too.
+
+    Other nodes have routes to them, so without blackholes their packets would return by the default route.
+    """
     for state in states(build(pool("vxlan"), bgp_enabled=False)).values():
         assert state.ipam.spare_blocks
         assert [line for line in own_lines(state) if line.startswith("blackhole")] == [
@@ -242,7 +248,7 @@ def test_a_block_of_one_address_is_its_workloads_own_route() -> None:
         assert [r.type for r in state.routes if r.destination == f"{workload_address}/32"] == ["unicast"]
 
 
-#: Rules for what peers would take for the node's own.
+#: Exemptions of BGP and BFD from outgoing NAT. A peer would take a workload's translated packets for the node's own.
 _OF_PEERS = (
     "-p tcp -m tcp --dport 179 -j RETURN",
     *(f"-p udp -m udp --dport {port} -j RETURN" for port in (3784, 3785, 4784)),
@@ -318,7 +324,7 @@ def test_workloads_may_encapsulate_and_send_from_anywhere_where_the_inventory_sa
     )
     both = raw(vxlan_port=8472)["cali-wl-sources"]
     assert [rule.split()[5] for rule in both[2:4]] == ["4789", "8472"]
-    # Even then a workload cannot send from the address of another workload of this node.
+    # Even if spoofing is allowed, a workload cannot send from the address of another workload of this node.
     assert raw(spoofing=True)["cali-wl-sources"][2] == f"-m set --match-set cali40local-blocks src {_FORGED}"
     assert _FORGED not in raw(6, spoofing=True)["cali-wl-sources"]
 

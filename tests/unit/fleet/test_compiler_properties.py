@@ -31,9 +31,9 @@ RACKS = ["a", "b"]
 def inventories(draw: st.DrawFn) -> list[Host]:
     """Return the hosts of a random inventory.
 
-    It has up to seven nodes in up to three subnets, up to three pools of any mode, size and selector, and workloads. It
-    may have reflectors. It may have an IPv6 pool, and then nodes with IPv4 alone or with IPv6 alone, as far as no pool
-    needs the other version.
+    It has up to seven nodes in up to three subnets, and up to three IPv4 pools. Without BGP all pools have VXLAN. The
+    inventory may have workloads and reflectors. It may have an IPv6 pool. Then a node may have only IPv4 or only IPv6,
+    if no pool that selects it is of the other version.
     """
     bgp = draw(st.booleans())
     count = draw(st.integers(1, 7))

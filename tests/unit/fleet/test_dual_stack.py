@@ -14,10 +14,12 @@ import typing as t
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import naming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam import lockfile
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
 
-from tests.unit.fleet.fleets import ADDRESSES6, WORKLOADS, build, pool, states, workload
+from tests.unit.fleet.fleets import ADDRESSES6, WORKLOADS, build, hosts, pool, states, workload
 
 SIX = "fd00:10:244::/64"
 
@@ -162,3 +164,67 @@ def test_reservations_of_both_versions() -> None:
     reserved = ipaddress.IPv6Network("fd00:10:244::/65")
     for part in fleet.allocation.nodes.values():
         assert all(ipaddress.IPv6Address(address) not in reserved for address in part.workloads6.values())
+
+
+@pytest.mark.parametrize(
+    ("fields", "automatic"),
+    [
+        ({}, True),
+        ({"disabled": True}, True),
+        ({"assignmentMode": "Manual"}, False),
+        ({"allowedUses": ["Tunnel"]}, False),
+        ({"nodeSelector": "!all()"}, False),
+    ],
+)
+def test_a_workload_gets_ipv6_only_from_a_pool_that_gives_addresses_by_itself(
+    fields: dict[str, t.Any], automatic: bool
+) -> None:
+    """A pool of IPv6 gives its family to workloads that ask for none, unless it is manual, for tunnels or elsewhere."""
+    given = hosts(pool("ipip"), pool("direct", "six", SIX, **fields), own=ADDRESSES6)
+    assert {w.families for w in inventory.read(given).workloads} == {(4, 6) if automatic else (4,)}
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "address"),
+    [("address", "10.244.9.9/32", "10.244.9.9"), ("address_ipv6", "FD00:10:244::0077/128", "fd00:10:244::77")],
+)
+def test_an_address_may_have_the_prefix_length_of_one_address(field: str, written: str, address: str) -> None:
+    """An address with /32 or /128 is read as the address, in its canonical form."""
+    (found,) = inventory.read(hosts(own=ADDRESSES6, workloads=[workload("w", "node1", **{field: written})])).workloads
+    assert address in (found.address, found.address6)
+
+
+@pytest.mark.parametrize(
+    ("field", "written"),
+    [
+        ("address", "10.244.9.9/128"),
+        ("address", "10.244.9.9/31"),
+        ("address", "fd00:10:244::77"),
+        ("address_ipv6", "fd00:10:244::77/32"),
+        ("address_ipv6", "10.244.9.9"),
+        ("address_ipv6", 7),
+    ],
+)
+def test_a_subnet_or_the_other_family_is_no_address(field: str, written: t.Any) -> None:
+    """An address with any other prefix length, or of the other IP version, is refused."""
+    with pytest.raises(FleetError, match=rf"calico_workloads\[0\]\.{field} .* is not an IPv[46] address\."):
+        inventory.read(hosts(own=ADDRESSES6, workloads=[workload("w", "node1", **{field: written})]))
+
+
+def test_the_longest_name_and_device_of_a_workload() -> None:
+    """A name has at most 63 characters (a DNS label's), and a device 15 (IFNAMSIZ without its zero)."""
+    good = workload("w" * 63, "node1", namespace="n" * 63, endpoint="e" * 15)
+    assert len(inventory.read(hosts(workloads=[good])).workloads) == 1
+    for field, value in (("name", "w" * 64), ("namespace", "n" * 64), ("endpoint", "e" * 16), ("endpoint", "lo")):
+        with pytest.raises(FleetError, match=rf"^calico_workloads\[0\]\.{field} "):
+            inventory.read(hosts(workloads=[{**good, field: value}]))
+
+
+def test_two_workloads_without_an_address_are_no_conflict() -> None:
+    """Only an address that is written twice is refused, and the error names both places."""
+    assert len(inventory.read(hosts(workloads=[workload("a", "node1"), workload("b", "node1")])).workloads) == 2
+    twice = [workload(name, "node1", address="10.244.9.9") for name in ("a", "b")]
+    with pytest.raises(
+        FleetError, match=r"\[1\]\.address 10\.244\.9\.9 is also the address of calico_workloads\[0\]\."
+    ):
+        inventory.read(hosts(workloads=twice))

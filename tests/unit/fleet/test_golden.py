@@ -96,7 +96,7 @@ CASES: dict[str, tuple[t.Callable[[], dict[str, NodeState]], tuple[str, ...]]] =
 
 
 def written(state: NodeState) -> str:
-    """Return the state as JSON with one line for each innermost object."""
+    """Return the state as JSON that ends with a newline, with each innermost object and list on one line."""
 
     def lines(value: t.Any, indent: str) -> str:
         inner = indent + " "

@@ -9,6 +9,7 @@ import dataclasses
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BackupRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import compiler, impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, ImpactLimits, Reset
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import witnesses
@@ -27,7 +28,10 @@ def fleet(nodes: t.Mapping[str, str] = LAB, **rest: t.Any) -> States:
 
 
 def of_run(before: t.Mapping[str, t.Optional[NodeState]], after: States, **rest: t.Any) -> Impact:
-    """Return the impact of a change between these states, with its hosts. A controller computes it from its fleet."""
+    """Return the impact of a change from `before` to `after`, with the hosts that change.
+
+    `before` has None for a node without a stored state. `rest` are further arguments of `impact.of_run`.
+    """
     kept = {name: stored(state) if state else None for name, state in before.items()}
     announced = {block for state in after.values() for block in impact.announced_by(state)}
     found = impact.of_run(kept, {name: state.bird for name, state in after.items()}, announced, after, **rest)
@@ -128,6 +132,35 @@ def test_limits(limits: ImpactLimits, expected: list[str]) -> None:
     assert limits.exceeded(MANY) == expected
 
 
+@pytest.mark.parametrize(
+    ("limits", "excess"),
+    [
+        (ImpactLimits(), 0),
+        (ImpactLimits(session_resets=6, external_resets=2, routes_withdrawn=2), 0),
+        (ImpactLimits(session_resets=7, external_resets=1), 1),  # a limit that is kept makes up for no other one
+        (ImpactLimits(session_resets=0, external_resets=0, routes_withdrawn=0), 6 + 2 + 2),
+        (ImpactLimits(hosts_changed=0), 0),  # hosts are no sessions and no routes
+    ],
+)
+def test_the_excess_is_the_sum_over_the_limits(limits: ImpactLimits, excess: int) -> None:
+    """The excess counts the sessions and routes beyond each limit, and nothing for a limit that is kept."""
+    assert limits.excess(MANY) == excess
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (3, "1 ends 1, 1 ends 2, 1 ends 3"),
+        (4, "1 ends 1, 1 ends 2, 1 ends 3, 1 for other reasons"),
+        (6, "1 ends 1, 1 ends 2, 1 ends 3, 3 for other reasons"),
+    ],
+)
+def test_three_reasons_are_named(count: int, words: str) -> None:
+    """A line names three reasons for resets, and counts the sessions that have others."""
+    found = Impact(tuple(Reset(("a", f"b{n}"), False, f"ends {n}") for n in range(1, count + 1)))
+    assert found.lines == [f"sessions  {words} · nothing depends on them"]
+
+
 def test_another_plan_or_impact_has_another_name() -> None:
     names = [
         MANY.digest("plan"),
@@ -169,7 +202,7 @@ def test_what_two_nodes_tell_of_is_no_single_nodes_word() -> None:
     assert found.withdrawn
     assert {node: [str(reset) for reset in part.resets] for node, part in alone.items()} == {
         name: [f"{name} with node4 ends"] for name in after
-    }  # node4 itself is not asked
+    }  # node4 is not in the run, so only the other end reports the session
     assert all(part.withdrawn == () for part in alone.values())
 
 
@@ -193,7 +226,11 @@ def test_sessions_of_each_ip_version_count_for_themselves() -> None:
 
 
 def lies(**counts: int) -> tuple[Impact, dict[str, Impact]]:
-    """Return an impact with so many sessions with routers, and with two that everybody tells of; and each node's."""
+    """Return an impact, and {node: the part that only this node reports}.
+
+    `counts` maps a node to the number of sessions with routers that it alone reports. The impact also has two sessions
+    between nodes, which are in no node's part, and hosts a and b.
+    """
     alone = {
         node: Impact(tuple(Reset((node, f"10.9.0.{n}"), True, "ends") for n in range(count)))
         for node, count in counts.items()
@@ -208,10 +245,10 @@ def lies(**counts: int) -> tuple[Impact, dict[str, Impact]]:
         ({"a": 1}, ImpactLimits(external_resets=0), ("a",)),
         ({"a": 1, "b": 5}, ImpactLimits(external_resets=1), ("b",)),
         ({"a": 1, "b": 5}, ImpactLimits(external_resets=0), ("a", "b")),
-        ({"a": 1, "b": 1, "c": 1}, ImpactLimits(external_resets=0), ()),  # most nodes
+        ({"a": 1, "b": 1, "c": 1}, ImpactLimits(external_resets=0), ()),  # no node: three of four are not few
         ({"a": 3}, ImpactLimits(session_resets=2), ("a",)),
-        ({"a": 3}, ImpactLimits(session_resets=1), ()),  # too many also without a
-        ({"a": 3}, ImpactLimits(external_resets=0, hosts_changed=0), ()),  # a host is one, whatever it says
+        ({"a": 3}, ImpactLimits(session_resets=1), ()),  # no node: the two shared sessions alone exceed 1
+        ({"a": 3}, ImpactLimits(external_resets=0, hosts_changed=0), ()),  # without a's part still two hosts, above 0
         ({"a": 3}, ImpactLimits(), ()),
     ],
 )
@@ -223,9 +260,78 @@ def test_the_few_whose_word_goes_too_far(
     assert witnesses.too_far(found, limits, alone, observed) == expected
 
 
+def test_a_node_whose_word_changes_nothing_about_a_limit_is_kept() -> None:
+    """A node is left out only if that brings the run nearer to its limits: routes do not count as sessions."""
+    found, alone = lies(a=1)
+    alone["b"] = Impact(withdrawn=tuple(f"10.244.{n}.0/26" for n in range(5)))
+    found = dataclasses.replace(found, withdrawn=alone["b"].withdrawn)
+    assert witnesses.too_far(found, ImpactLimits(external_resets=0), alone, fleet()) == ("a",)
+    assert witnesses.too_far(found, ImpactLimits(external_resets=0, routes_withdrawn=4), alone, fleet()) == ("a", "b")
+
+
+def test_the_node_that_tells_of_most_goes_first() -> None:
+    """Sessions and routes both count, so that as few nodes as possible are left out."""
+    found, alone = lies(a=2, b=3)
+    alone["a"] = dataclasses.replace(alone["a"], withdrawn=("10.244.0.0/26", "10.244.0.64/26"))
+    found = dataclasses.replace(found, withdrawn=alone["a"].withdrawn)
+    assert witnesses.too_far(found, ImpactLimits(external_resets=3), alone, fleet()) == ("a",)
+
+
+@pytest.mark.parametrize(("liars", "left_out"), [(64, 64), (65, 0)])
+def test_at_most_64_nodes_are_left_out(liars: int, left_out: int) -> None:
+    """A run that exceeds its limits by the word of more nodes has to be confirmed, however large the fleet is."""
+    found, alone = lies(**{f"n{number}": 1 for number in range(liars)})
+    some = next(iter(fleet().values()))
+    observed = {f"n{number}": some for number in range(200)}
+    assert len(witnesses.too_far(found, ImpactLimits(external_resets=0), alone, observed)) == left_out
+
+
 def test_few_are_at_most_half_of_those_that_run() -> None:
     running = fleet()
     assert witnesses.few(["node1", "node2"], running)
     assert not witnesses.few(["node1", "node2"], {**running, "node4": None})
     assert not witnesses.few([], running)
     assert not witnesses.few(["node1"], {"node1": None})
+
+
+@pytest.mark.parametrize(
+    ("saying", "others", "remembered", "needed"),
+    [
+        (0, 0, "IPIP", False),
+        (0, 3, "IPIP", False),
+        (1, 0, "IPIP", True),
+        (1, 1, "IPIP", False),
+        (1, 1, "None", True),
+        (1, 2, "None", False),
+        (2, 1, "IPIP", True),
+        (2, 2, "IPIP", False),
+        (2, 2, "None", True),
+    ],
+)
+def test_more_than_half_of_the_nodes_say_that_the_fleet_changes(
+    saying: int, others: int, remembered: str, needed: bool
+) -> None:
+    """The fleet needs phases if more than half of the nodes have a state of another mode than the wanted one.
+
+    Half of them are enough if the lockfile (`remembered`) has another mode, too. If the fleet needs no phases, these
+    nodes are named. Nodes without a state do not count.
+    """
+    rest, before = (states(build(pool(mode), workloads=[]))["node1"] for mode in ("ipip", "direct"))
+    observed: dict[str, t.Optional[NodeState]] = {f"old{number}": before for number in range(saying)}
+    observed |= {f"new{number}": rest for number in range(others)} | {"none1": None, "none2": None}
+    found = witnesses.fleet_change(observed, rest.pools, rest.underlay_mtu, {rest.pools[0].name: remembered})
+    alone = () if needed else tuple(f"old{number}" for number in range(saying))
+    assert found == witnesses.FleetChange(needed, alone)
+
+
+def test_backup_routes_of_a_node_tell_of_a_change() -> None:
+    """A node whose BIRD has backup routes is in a change; one with BIRD and none of them, or without BIRD, is not."""
+    with_bird = states(build(pool(), workloads=[]))["node1"]
+    assert with_bird.bird is not None
+    bare = dataclasses.replace(with_bird, bird=None)
+    held = dataclasses.replace(
+        with_bird, bird=dataclasses.replace(with_bird.bird, backups=(BackupRoute("10.244.2.0/26", "10.10.1.12"),))
+    )
+    for state, needed in ((bare, False), (with_bird, False), (held, True)):
+        found = witnesses.fleet_change({"node1": state}, with_bird.pools, with_bird.underlay_mtu, {})
+        assert found.needed is needed

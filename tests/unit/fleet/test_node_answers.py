@@ -41,7 +41,7 @@ WHEN = "2026-11-22T06:00:00Z"
 
 
 def peer(**fields: str) -> dict[str, t.Any]:
-    """Return the changed part of a state with one BGP session that has these fields."""
+    """Return the field `bird` of a state as a dictionary: one BGP session, with these fields in place of PEER's."""
     return {"bird": {**BIRD, "peers": [{**PEER, **fields}]}}
 
 
@@ -279,13 +279,13 @@ def test_an_honest_answer_is_read_as_it_is() -> None:
         ({"node": "node2"}, "node is node2, another one"),
         ({"phase": "x"}, "phase is x, no phase"),
         ({"underlay_mtu": 1}, "underlay_mtu is 1, no MTU"),
-        ({"underlay_mtu": True}, "underlay_mtu is True, no MTU"),
+        ({"underlay_mtu": True}, "it is True is no int"),
         ({"pools": [{**POOL, "encapsulation": "GRE"}]}, "pools p encapsulation is GRE, none that there is"),
         ({"pools": [{**POOL, "cidr": "x"}]}, "pools is x, no pool"),
         ({"pools": [POOL, POOL]}, "pools is more than 1024, or two of one name"),
         ({"ipam": {"generation": -1}}, "ipam.generation is -1, no count"),
         ({"ipam": {"tunnels": {"gre": "x"}}}, "ipam.tunnels is of a kind that there is not"),
-        ({"pools": 7}, "it is not made of what a state is made of"),
+        ({"pools": 7}, "it is 7 is no list"),
         ({"bird_routes": [{"destination": "10.0.0.1/26", "gateway": ""}]}, "bird_routes is 10.0.0.1/26, no block"),
         ({"bird_routes": [{**ROUTE, "node": "a\nb"}]}, "bird_routes node is 'a\\nb', no name of a host"),
         ({"routes": [{"destination": "x", "gateway": "10.0.0.1"}]}, "routes is x, no block"),

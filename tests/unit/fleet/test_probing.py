@@ -56,7 +56,7 @@ def test_during_a_change_the_tunnel_that_goes_answers_by_the_new_way() -> None:
 
 
 def test_with_policy_no_workload_stands_in() -> None:
-    """No workload is probed, because its policy may keep it from answering."""
+    """In a direct pool with policy no path is probed: the policy of a workload may keep it from answering."""
     web = {"kind": "NetworkPolicy", "name": "web", "selector": "all()", "types": ["Ingress"]}
     assert paths(build(pool("direct"), policies=[web])) == []
     assert len(paths(build(pool("vxlan"), policies=[web]))) == 3
@@ -89,3 +89,26 @@ def test_a_pure_reflector_probes_nothing() -> None:
     fleet = build(pool("ipip"), reflectors={"rr1": "10.10.1.2/24"})
     assert paths(fleet, "rr1") == []
     assert {path[0] for path in paths(fleet)} == set(LAB) - {"node1"}
+
+
+@pytest.mark.parametrize(("sample", "count"), [(0, 3), (1, 1), (2, 2), (3, 3), (4, 3), (-1, 3)])
+def test_a_sample_has_at_most_so_many_paths(sample: int, count: int) -> None:
+    """A sample has different paths, no more than it may have, and 0 or a negative one leaves none out."""
+    fleet = build(pool("ipip"))
+    everything, some = paths(fleet), paths(fleet, sample=sample)
+    assert len(set(some)) == len(some) == count
+    assert set(some) <= set(everything)
+
+
+def test_samples_of_the_nodes_are_spread_over_the_fleet() -> None:
+    """Each node of a larger fleet probes others than its neighbours do, at equal distances in the order of names."""
+    nodes = {f"n{number:02}": f"10.10.1.{number + 10}/24" for number in range(13)}
+    fleet = build(pool("ipip"), nodes=nodes, workloads=[])
+    order = sorted(nodes)
+    starts = set()
+    for node in order:
+        others = [name for name in order if name != node]
+        picked = [others.index(name) for name, dummy, dummy in paths(fleet, node, sample=3)]
+        assert [(after - before) % 12 for before, after in zip(picked, picked[1:])] == [4, 4]
+        starts.add(picked[0])
+    assert len(starts) > 6

@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.block_
 
 
 class Impossible(Exception):
-    """An input that the real planner must refuse, too."""
+    """The error for an input that the real planner must refuse, too."""
 
 
 class Reference:
@@ -52,7 +52,7 @@ class Reference:
         for name, cidrs in opened.items():
             self._opened(name, cidrs)
         self.generation = self.previous.generation + 1
-        self.open: list[tuple] = []  # (node, block, pool), as granted
+        self.open: list[tuple] = []  # (node, block, pool) of each open block, in the order of the grants
         self.spare: list[tuple] = []
         self.quarantine: list[QuarantinedBlock] = []
         self.addresses: list[tuple] = []  # (node, what, name, address)
@@ -106,7 +106,7 @@ class Reference:
                 self.held[entry.node].append(entry)
 
     def _opened(self, node: str, cidrs) -> None:
-        """Record that the last plan had these spare blocks open."""
+        """Move these spare blocks of the node to its open blocks in `self.previous`; ignore other CIDRs."""
         part = self.previous.nodes.get(node, NodeAllocations())
         for cidr in cidrs:
             for grant in part.spare_blocks:
@@ -245,7 +245,7 @@ class Reference:
             for pool in pools:
                 if avoid is self.freed:
                     blocks = self._blocks(self.open, node, pool)
-                else:  # what was given up: the lowest, in whatever block
+                else:  # second pass, also addresses that were given up: the lowest one in any block
                     blocks = sorted(self._blocks(self.open, node, pool))
                 for block in blocks:
                     for address in netaddr.IPSet([block]):

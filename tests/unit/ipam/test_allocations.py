@@ -30,6 +30,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.alloca
 
 CASES = json.loads((pathlib.Path(__file__).parent.parent / "cases" / "ipam_cases.json").read_text(encoding="utf-8"))
 A, B, C = (BlockGrant(f"10.0.0.{first}/30", "p") for first in (0, 4, 8))
+D, E = BlockGrant("10.0.0.12/32", "p"), BlockGrant("10.0.0.13/32", "p")
 M = BlockGrant("10.1.0.0/31", "manual")
 POOLS = {
     "p": PoolUse("10.0.0.0/24"),
@@ -251,6 +252,24 @@ def test_usage_tells_everything_apart():
             "site.yml, which grants this node more blocks (calico_spare_blocks).",
         ),
         (
+            {"blocks": (D,)},
+            1,
+            {},
+            NoAddress,
+            "no_address",
+            "the only block of pool p on this node is full (1 address). Delete workloads that are not needed, or run "
+            "site.yml, which grants this node more blocks (calico_spare_blocks).",
+        ),
+        (
+            {"blocks": (D, E)},
+            2,
+            {},
+            NoAddress,
+            "no_address",
+            "all 2 blocks of pool p on this node are full (2 addresses). Delete workloads that are not needed, or run "
+            "site.yml, which grants this node more blocks (calico_spare_blocks).",
+        ),
+        (
             {"blocks": ()},
             0,
             {},
@@ -258,6 +277,15 @@ def test_usage_tells_everything_apart():
             "no_address",
             "this node has no block from which addresses are chosen. Run site.yml, which grants it spare blocks of the "
             "pools that select it (calico_ip_pools, calico_spare_blocks).",
+        ),
+        (
+            {},
+            0,
+            {"version": 6},
+            NoAddress,
+            "no_address",
+            "this node has no IPv6 block from which addresses are chosen. Run site.yml, which grants it spare blocks "
+            "of the pools that select it (calico_ip_pools, calico_spare_blocks).",
         ),
         (
             {},
@@ -369,6 +397,16 @@ def test_a_full_node_says_how_many_addresses_only_rest():
     )
 
 
+def test_a_stored_release_rests_from_its_own_time_on_before_any_request_tells_the_time():
+    """A release at 0.0 that was replayed rests for the cooldown: a monotonic clock begins near 0 at the host's boot."""
+    allocations = Allocations(cooldown=1.0)
+    allocations.replay([Assigned(Allocation("10.0.0.12", "h", {}, "p", D.cidr)), Released("10.0.0.12", 0.0)])
+    allocations.grant((D,), (), {}, (), POOLS)
+    with pytest.raises(NoAddress, match="1 of them released less than 1 seconds ago"):
+        allocations.assign("new", {}, 0.5)
+    assert allocations.assign("new", {}, 1.0).address == "10.0.0.12"
+
+
 def test_a_handle_cannot_have_two_addresses():
     allocations = granted()
     allocations.assign("h", {}, 0.0)
@@ -475,3 +513,25 @@ def test_events_that_cannot_have_happened_are_refused(events, text):
     with pytest.raises(Contradiction) as error:
         Allocations().replay(events)
     assert str(error.value) == text
+
+
+# --- snapshots ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("blocks", "now", "kept"), [((B,), 39.0, True), ((B,), 40.0, False), ((A,), 40.0, True), (None, 40.0, True)]
+)
+def test_a_release_is_forgotten_after_its_cooldown_if_its_block_is_no_longer_granted(blocks, now, kept):
+    """A release inside a granted block is kept, because addresses are reused in the order of their releases."""
+    released = Released("10.0.0.0", 10.0)
+    allocations = Allocations(cooldown=30.0)
+    allocations.replay([Assigned(Allocation("10.0.0.0", "h", {}, "p", A.cidr)), released])
+    if blocks is not None:
+        allocations.grant(blocks, (), {}, (), POOLS)
+    allocations.usage(now)
+    assert allocations.snapshot() == [released] * kept
+
+
+def test_a_reservation_that_is_listed_twice_counts_once():
+    (usage,) = granted([A], reservations=["10.0.0.1/32", "10.0.0.1/32", "10.0.0.2/31", "10.0.0.2/32"]).usage(0.0)
+    assert (usage.reserved, usage.free) == (3, 1)

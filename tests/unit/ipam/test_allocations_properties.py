@@ -62,7 +62,10 @@ class Model:
                 self.opened.append(cidr)
 
     def assign(self, handle, now, address, pool, version):
-        """Return the address, or None for a refusal. An allocation of the other IP version is as another handle's."""
+        """Return the address that the handle has or gets, or None for a refusal.
+
+        An address that the handle has in the other IP version does not count.
+        """
         if address is not None:
             version = 6 if ":" in address else 4
 
@@ -176,7 +179,7 @@ class Node(RuleBasedStateMachine):
 
     @rule(wishes=st.lists(st.tuples(st.sampled_from(HANDLES), st.none() | st.sampled_from(UNIVERSE)), max_size=6))
     def do_and_undo(self, wishes):
-        """Undo changes, as if they could not be written to the disk: the state is as before."""
+        """Undo changes, as if they could not be written to the disk, and assert that the state is as before."""
         before = state_of(self.real, self.now)
         for handle, address in wishes:
             if self.real.by_handle(handle):
@@ -191,7 +194,7 @@ class Node(RuleBasedStateMachine):
 
     @rule(summed_up=st.booleans())
     def start_again(self, summed_up):
-        """Replay all events, or their snapshot: the state is the same."""
+        """Replay all events, or their snapshot if `summed_up`, and assert that the state is the same."""
         events = self.real.snapshot() if summed_up else self.log
         again = Allocations(COOLDOWN)
         again.replay(events)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.holdings import Reservations
 
 TEN = 10 << 24
@@ -18,6 +19,13 @@ def test_ranges_that_touch_or_overlap_are_one() -> None:
 
 def test_a_smaller_range_inside_a_larger_one_does_not_end_it() -> None:
     assert list(Reservations(["10.0.0.0/24", "10.0.0.0/30"])) == [(TEN, TEN + 256)]
+
+
+@pytest.mark.parametrize("nested", range(3))
+def test_a_smaller_range_belongs_to_the_one_that_contains_it(nested: int) -> None:
+    ranges = [(TEN + (number << 16), TEN + (number << 16) + 1024) for number in range(3)]
+    cidrs = [f"10.{number}.0.0/22" for number in range(3)]
+    assert list(Reservations([*cidrs, f"10.{nested}.2.0/24"])) == ranges
 
 
 def test_each_family_for_itself_and_ipv4_unless_said_otherwise() -> None:

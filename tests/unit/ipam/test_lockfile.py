@@ -137,7 +137,10 @@ def test_names_of_every_kind_come_back_as_they_were(workloads: dict[str, str]) -
 
 
 def changed(path: str, value: t.Any = None) -> dict[str, t.Any]:
-    """Return the document with one place changed; a value of `del` removes it."""
+    """Return PLAN's document with the place at the dotted `path` changed to `value`; the value "del" removes it.
+
+    Raise KeyError or IndexError for a path that the document does not have.
+    """
     document = copy.deepcopy(lockfile.to_document(PLAN))
     *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
     place: t.Any = document
@@ -277,6 +280,14 @@ def test_what_is_no_yaml_is_refused_with_its_line() -> None:
     text = refusal(TEXT.replace("tunnels:\n", "tunnels: [\n"))
     assert text.startswith("lockfile lock cannot be read as YAML: ")
     assert text.endswith(f"(line 19). {RESTORE}")
+
+
+def test_a_lockfile_beyond_the_limits_of_a_document_is_refused_with_its_line() -> None:
+    """A lockfile that nests too deeply is refused with its line, and one over 64 MiB without a line."""
+    text = refusal(TEXT + "more: " + "[" * 300 + "]" * 300 + "\n")
+    line = TEXT.count("\n") + 1
+    assert text.endswith(f"(line {line}). {RESTORE}")
+    assert "(line" not in refusal("x" * (64 * 2**20 + 1))
 
 
 def test_an_unfinished_merge_is_refused() -> None:

@@ -197,7 +197,7 @@ def test_a_workload_has_one_address_of_each_ip_version() -> None:
     found = plan(pools, nodes("node1"), workloads=both, tunnels={"node1": {"vxlan": ["main"], "vxlan6": ["six"]}})
     part = found.nodes["node1"]
     assert sorted(part.tunnels) == ["vxlan", "vxlan6"]
-    assert part.tunnels["vxlan6"] in part.blocks[1].cidr.replace("/122", "")  # its block's first address
+    assert part.tunnels["vxlan6"] in part.blocks[1].cidr.replace("/122", "")  # the first address of its block
     assert ":" not in part.workloads["w"]
     assert ":" in part.workloads6["w"]
     assert plan(pools, nodes("node1"), found, workloads=both, tunnels={"node1": {}}) == found
@@ -211,7 +211,7 @@ def test_an_ipv6_tunnel_has_no_address_of_an_ipv4_pool() -> None:
 
 
 def test_most_of_a_large_ipv6_pool_may_be_reserved() -> None:
-    """Half of a large IPv6 pool may be reserved: its 2**57 blocks are not checked one after the other."""
+    """Three quarters of a large IPv6 pool may be reserved: its 2**58 blocks are not checked one after the other."""
     pool = PoolRange("six", "fd00::/64", 122)
     found = plan([pool], nodes(*(f"node{n}" for n in range(8))), reservations=["fd00::/65", "fd00:0:0:0:8000::/66"])
     quarter = ipaddress.IPv6Network("fd00:0:0:0:c000::/66")
@@ -627,6 +627,35 @@ def test_a_tunnel_without_a_pool_for_it_is_refused() -> None:
     )
 
 
+def test_a_tunnel_that_finds_no_block_names_the_first_of_its_pools() -> None:
+    pools = [PoolRange("first", "10.240.0.0/31", 31), PoolRange("second", "10.241.0.0/31", 31)]
+    taken = [
+        WorkloadRequest(f"w{pool}-{last}", "node1", address=f"10.{pool}.0.{last}")
+        for pool in (240, 241)
+        for last in (0, 1)
+    ]
+    text = refused(pools, nodes("node1"), workloads=taken, tunnels={"node1": {"vxlan": ["first", "second"]}})
+    assert text.startswith(
+        "calico_ip_pools first (10.240.0.0/31, blockSize 31) has too few blocks: node1 needs an address for its vxlan "
+        "tunnel. It has 1; "
+    )
+
+
+@pytest.mark.parametrize("spare", [False, True])
+def test_a_block_of_two_nodes_in_the_lockfile_is_refused(spare: bool) -> None:
+    before = plan([POOL], nodes("node1", "node2"))
+    theirs = before.nodes["node2"].blocks
+    mine = before.nodes["node1"]
+    twice = dataclasses.replace(
+        mine, **({"spare_blocks": theirs} if spare else {"blocks": (*mine.blocks, *theirs)})
+    )  # fmt: skip
+    text = refused([POOL], nodes("node1", "node2"), dataclasses.replace(before, nodes={**before.nodes, "node1": twice}))
+    assert text == (
+        f"lockfile {theirs[0].cidr} is a block of node2 and, in quarantine or in use, of node1. "
+        "Restore the lockfile from version control, or correct this entry."
+    )
+
+
 # Duration
 
 
@@ -736,3 +765,26 @@ def test_an_opened_block_is_open_and_the_node_gets_a_new_spare_one() -> None:
     assert len(spares(after, "node1")) == 1
     assert after.generation == before.generation + 1
     assert plan([POOL], nodes("node1"), after, opened={"node1": spares(before, "node1")}) == after
+
+
+@pytest.mark.parametrize("released", ["fd00::/112", "fd00::/64", "fd00::/16", "::/0"])
+def test_ipv6_blocks_are_released_by_any_range_around_them(released: str) -> None:
+    """A range of IPv6 frees the blocks of a removed node inside it, and one of IPv4 frees none of them."""
+    six = PoolRange("six", "fd00::/120", 122)
+    before = plan([six], nodes("node1", "node2"), spare_blocks=0)
+    removed = plan([six], nodes("node1"), before, spare_blocks=0)
+    (block,) = blocks(before, "node2")
+    assert [entry.cidr for entry in removed.quarantine] == [block]
+    kept = plan([six], nodes("node1"), removed, spare_blocks=0, released=["0.0.0.0/0", "fd01::/16"])
+    assert [entry.cidr for entry in kept.quarantine] == [block]
+    found = plan([six], nodes("node1"), removed, spare_blocks=0, released=[released])
+    assert found.quarantine == ()
+
+
+def test_pools_may_be_neighbours() -> None:
+    """A pool may begin where another ends, and overlaps it if it begins one block earlier."""
+    neighbour = PoolRange("next", "10.244.1.0/24", 26)
+    found = plan([POOL, neighbour], nodes("node1"), spare_blocks=0)
+    assert set(found.pools) == {"main", "next"}
+    with pytest.raises(PlanError, match=r"overlaps pool main \(10\.244\.0\.0/24\)"):
+        plan([POOL, PoolRange("next", "10.244.0.192/26", 26)], nodes("node1"), spare_blocks=0)

@@ -39,7 +39,7 @@ SELECTORS: dict[str, t.Callable[[t.Mapping[str, str]], bool]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """An inventory; `workloads` are by name and IP version."""
+    """An inventory. `workloads` are by (name, IP version). `allocated` and `opened` are the journals, by node."""
 
     pools: t.Mapping[str, PoolRange]
     nodes: t.Mapping[str, NodeEntry]
@@ -59,7 +59,7 @@ class Inventory:
     def plan(
         self, previous: t.Optional[AllocationPlan], released: t.Collection[str] = (), seed: int = 0
     ) -> AllocationPlan:
-        """Plan with all inputs in an order that `seed` chooses."""
+        """Return the plan, made from inputs in an order that `seed` chooses; raise PlanError if it is refused."""
         order = random.Random(seed)
 
         def shuffled(items: t.Iterable) -> list:
@@ -98,7 +98,7 @@ class Inventory:
 
 
 def owners(found: AllocationPlan) -> dict[str, str]:
-    """Return {block: node} of open, spare and quarantined blocks; fail if a block has two owners."""
+    """Return {block: node} of open, spare and quarantined blocks; raise AssertionError if a block has two owners."""
     result: dict[str, str] = {}
     entries = [(grant.cidr, name) for name, part in found.nodes.items() for grant in (*part.blocks, *part.spare_blocks)]
     entries += [(entry.cidr, entry.node) for entry in found.quarantine]
@@ -109,7 +109,7 @@ def owners(found: AllocationPlan) -> dict[str, str]:
 
 
 def of_own_blocks(inventory: Inventory, plan: AllocationPlan) -> Inventory:
-    """Return `inventory` with the journals' entries that lie in blocks of their own node by `plan`.
+    """Return `inventory` with only those entries of its journals that lie in blocks that `plan` gives to their node.
 
     A run leaves out the other entries before it plans (plugin_utils/sources/fleet_source.py). Such entries come from a
     removed node whose blocks were released, and that comes again with its old journal.
@@ -155,11 +155,11 @@ class Fleet(RuleBasedStateMachine):
         for name, rack in zip(NODES, racks):
             self.add_or_move_node(name, rack, 1)
         for name, node in zip(WORKLOADS, workloads):
-            if NODES[node] in self.inventory.nodes:  # The pools may have been too small for the change.
+            if NODES[node] in self.inventory.nodes:  # A node that did not fit into the pools is missing.
                 self.run(workloads={**self.inventory.workloads, (name, 4): WorkloadRequest(name, NODES[node])})
 
     def run(self, seed: int = 0, released: t.Collection[str] = (), **changes: t.Any) -> None:
-        """Make one run after a change of the inventory; undo a change that cannot be planned."""
+        """Plan the inventory with `changes` and compare with the reference; drop changes that both planners refuse."""
         before = self.found
         changed = of_own_blocks(dataclasses.replace(self.inventory, **changes), before)
         try:

@@ -71,7 +71,7 @@ def refusal(*args: t.Any, **more: t.Any) -> str:
 
 
 def open_blocks(found: AllocationPlan) -> list[tuple[str, str]]:
-    """Return the open blocks of a plan, each with its node, as the routes of a node that runs the plan."""
+    """Return (block, its node) for each open block of a plan: these are the routes of a node that runs the plan."""
     return [(grant.cidr, name) for name, part in found.nodes.items() for grant in part.blocks]
 
 
@@ -260,7 +260,7 @@ def test_without_a_lockfile_two_nodes_with_one_block_stop_everything() -> None:
 
 
 def test_with_a_lockfile_a_claim_to_another_s_block_is_left_out_and_named() -> None:
-    """With a lockfile, a claim to another node's block is left out and named, and the others' plan stays."""
+    """With a lockfile, a claim to another node's block is left out and named, and the other nodes keep all they had."""
     block, spare = first(FIRST, "node1"), FIRST.nodes["node1"].spare_blocks[0].cidr
     twin = dataclasses.replace(copy_of(FIRST, "node1"), generation=3)
     found = both(FIRST, {**copies(FIRST), "node2": twin})
@@ -313,7 +313,8 @@ def test_a_node_does_not_take_a_pool_by_claiming_what_is_free() -> None:
     found = both(FIRST, {**copies(FIRST), "node1": NodeIpam(1, tuple(claimed.values()))})
     assert found.plan is not None
     own = FIRST.nodes["node1"]
-    assert set(found.plan.nodes["node1"].blocks) == {*own.blocks, *own.spare_blocks}  # it opened its spare one
+    # The spare block of node1 is among those that it claims, so it counts as opened.
+    assert set(found.plan.nodes["node1"].blocks) == {*own.blocks, *own.spare_blocks}
     assert {name: found.plan.nodes[name] for name in ("node2", "node3")} == {
         name: FIRST.nodes[name] for name in ("node2", "node3")
     }
@@ -331,6 +332,17 @@ def test_a_node_with_a_block_that_is_not_its_own_is_not_to_be_changed() -> None:
         "on it. If the lockfile is an old one, restore the newest from version control. Else stop what uses addresses "
         "of the block on node1, delete /var/lib/calico there, and run again."
     }
+
+
+def test_of_several_blocks_that_are_not_its_own_a_node_is_told_the_first() -> None:
+    """A node with two blocks that are not its own is refused with the first of them, and each is named as left out."""
+    blocks = (Block("10.244.3.192/26", "main"), Block("10.244.3.128/26", "main"))
+    mine = copy_of(FIRST, "node1")
+    found = both(FIRST, {**copies(FIRST), "node1": dataclasses.replace(mine, blocks=(*mine.blocks, *blocks))})
+    assert [notice.partition(" is left out")[0] for notice in found.notices] == [
+        f"node1: block {block.cidr}" for block in blocks
+    ]
+    assert str(found.refused["node1"]).startswith(f"node1 has block {blocks[0].cidr} open, which is not its own")
 
 
 def test_one_node_does_not_make_the_lockfile_look_old() -> None:
@@ -412,7 +424,10 @@ def newer_copies(*claims: str) -> dict[str, NodeIpam]:
 
 
 def test_a_node_alone_does_not_say_that_others_gave_up_their_blocks() -> None:
-    """While the lockfile looks old, that matters if the others have no copy or have left the inventory."""
+    """While the lockfile looks old, a node's claim to another's block is left out.
+
+    That holds also if the block's owner has no copy or has left the inventory.
+    """
     claims = newer_copies(HOLD)
     for kept in (claims, {"node3": claims["node3"]}):
         for names in ((*NAMES, "node4"), NAMES):
@@ -432,7 +447,10 @@ def test_a_lone_copy_takes_nothing_that_is_free_and_stops_nobody() -> None:
 
 
 def test_a_second_witness_lets_a_node_have_the_block_of_another() -> None:
-    """The witness is the former owner's copy, or a route of a third node. The claimant's own routes do not count."""
+    """A claim to another node's block is accepted if there is a witness.
+
+    The witness is the former owner's copy, or a route of a third node. The claimant's own routes do not count.
+    """
     claims = newer_copies(HOLD)
     granted = BlockGrant(HOLD, "main")
     routes = {"node1": [(HOLD, "node3"), ("x", "node3")]}
@@ -464,7 +482,10 @@ def test_two_claims_to_a_free_block_stop_nobody_while_there_is_a_lockfile() -> N
 
 
 def test_a_rebuild_stops_where_a_node_claims_what_another_routes_elsewhere() -> None:
-    """Without a lockfile, a claim to the block of a node without a copy stops the run, unless people decided."""
+    """Without a lockfile, a claim to a block that another node routes to a node without a copy stops the run.
+
+    It does not with `accept_missing`, nor if the node without a copy has left the inventory.
+    """
     claims = newer_copies(HOLD)
     routes = {"node1": [(HOLD, "node4")], "node3": [(HOLD, "node3")]}
     names = [*NAMES, "node4"]
@@ -516,14 +537,16 @@ def test_copies_of_hosts_outside_the_inventory_do_not_count() -> None:
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.booleans())
 def test_a_lost_or_reverted_lockfile_never_moves_a_live_block(data: st.DataObject, revenants: bool) -> None:
-    """Whenever the lockfile is lost or an older one is restored, open blocks stay with their nodes.
+    """Whenever the lockfile is lost or an older one is restored, each node keeps its open blocks.
 
-    Revenants are nodes that were removed and come back as they were. If all hosts are replaced while the file is lost,
-    generations begin again at 1, and a file of the former fleet looks as new as those of this one. A node that was
-    removed and comes back empty is still in older files, and a run with one of those accepts that. In these cases a run
-    may stop, or give a node more than it had. But an open block never moves unless a notice names it, because the
-    lockfile does not give it to the node. The same holds for a block that the lockfile gives to a node that left, if no
-    other node has a route for it.
+    A node assigns addresses from its open blocks. One is left out only with a notice that names it, and then nothing is
+    changed on the node: it is in `refused`. No open block is left out if at least two nodes answer and all copies have
+    the same generation, except in three cases. In these a run may also stop, or give a node more than it had.
+
+    - `revenants`: removed nodes come back with the copies that they had.
+    - All hosts were replaced while the file was lost. Then generations began again at 1, and a file of the former fleet
+      looks new.
+    - A removed node came back without its copy, and an older file, which still has its blocks, was restored.
     """
     inventory: list[str] = ["node1", "node2"]
     found = run(inventory)

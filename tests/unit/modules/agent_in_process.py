@@ -23,7 +23,7 @@ class AgentInProcess:
     """A running agent, as a context manager.
 
     `engine` and `settings` are the digests that it reports. `asked` lists the requests that plan or change, in order.
-    With `silent` it accepts requests and never answers.
+    With `silent` it answers `version` only after a minute.
     """
 
     def __init__(self, host, engine="", settings="", silent=False):

@@ -12,9 +12,15 @@ from tests.fakes.kernel import FakeKernel
 from tests.unit.modules.harness import Host
 
 
+@pytest.fixture(params=["archive", "engine"])
+def start(request):
+    """The way by which a test's modules are started: each test runs once with "archive" and once with "engine"."""
+    return request.param
+
+
 @pytest.fixture
-def host(tmp_path, monkeypatch, capsys):
-    made = Host(tmp_path, FakeKernel())
+def host(tmp_path, monkeypatch, capsys, start):
+    made = Host(tmp_path, FakeKernel(), start)
     made.stdout = capsys.readouterr
     monkeypatch.setattr(machine, "here", lambda agent=None: made.using(agent))
     return made

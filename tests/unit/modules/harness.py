@@ -19,6 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module, registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
@@ -26,14 +27,16 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import Uptime
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import module_answer
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import engine_call, module_answer
 
 
 class Host:
     """A node: a kernel with an underlay, paths in a folder of the test, and a BIRD that accepts any configuration."""
 
-    def __init__(self, folder, kernel):
+    def __init__(self, folder, kernel, start="archive"):
         self.folder = folder
+        #: How `run` starts a module: "archive", as Ansible's archive does, or "engine", as the engine on a node.
+        self.start = start
         self.folder.mkdir(exist_ok=True)
         self.kernel = kernel
         self.kernel.link_add(NewLink("eth0", "bridge", 1500))
@@ -66,8 +69,9 @@ class Host:
             start_detached=lambda command: self.detached.append(list(command)),
         )
         self.stdout = None
-        #: SSH sessions, the module's first; and the boot with its seconds, for changes that wait for a confirmation.
+        #: The host's SSH sessions, the module's own first, for changes that wait for a confirmation.
         self.sessions = ()
+        #: The boot's id and the seconds since the boot, for the same changes.
         self.uptime = Uptime("boot-1", 1000.0)
         self.detached = []
 
@@ -79,12 +83,16 @@ class Host:
         (engine / "current").symlink_to("0123456789abcdef")
 
     def using(self, agent):
-        """Return the machine for machine.here(); `agent` finds the node's agent."""
+        """Set `agent`, which finds the node's agent, and return the machine: a substitute for machine.here()."""
         self.machine.agent = agent
         return self.machine
 
     def attach(self, name, **wanted):
-        """Attach a workload as an agent does between runs, in kernel, journal and record. Return it."""
+        """Attach a workload as an agent does between runs, in kernel, journal and record. Return it.
+
+        `wanted` are keyword arguments of LocalIpam.assign. Raise AllocationError if no such address is free, and
+        AttachError if the kernel cannot attach it. The node must have a stored state.
+        """
         here = self.machine
         state = Store(here.store).load().state
         ipam = LocalIpam(here.ipam)
@@ -108,30 +116,52 @@ class Host:
         return made
 
     def run(self, module, check=False, diff=False, **params):
-        """Run the imported `module` and return its JSON answer."""
+        """Run the imported `module` and return its JSON answer without `invocation`, also if it failed.
+
+        Raise AssertionError if the answer has a key that RETURN does not document.
+        """
+        name = module.__name__.rpartition(".")[2]
+        ran = self._by_engine(name, check, diff, params) if self.start == "engine" else None
+        answer = ran or self._by_archive(module, check, diff, params)
+        answer.pop("invocation", None)
+        undocumented = set(answer) - module_answer.OF_ANSIBLE - module_answer.DOCUMENTED[name]
+        assert not undocumented, "the action would leave these out: describe them in RETURN"
+        return answer
+
+    def _by_engine(self, name, check, diff, params):
+        """Return a module's answer by what both ends of engine_call do, without the connection between them.
+
+        For invalid parameters, the answer has `failed` and `msg`.
+        """
+        arguments = engine_call.validated(registry.load(name).SPEC, f"{name}.py", params)
+        if arguments.error:
+            return {"failed": True, "msg": arguments.error}
+        request = {"params": arguments.params, "check": check, "diff": diff, "traceback": False}
+        answer = engine_module.answer_to(name, json.loads(json.dumps(request)))
+        output = engine_call.read(f"\n{engine_module.STARTED}\n{engine_module.line_of(answer)}\n")
+        return engine_call.scrubbed(json.loads(output.text), arguments.secrets)
+
+    def _by_archive(self, module, check, diff, params):
         arguments = {**params, "_ansible_check_mode": check, "_ansible_diff": diff}
         self.stdout()  # earlier output is not part of the answer
         with pytest.MonkeyPatch.context() as patch, patch_module_args(arguments), pytest.raises(SystemExit):
-            # Other tests of this process may have loaded the controller's half, which would print warnings elsewhere.
+            # Other tests of this process may have loaded Ansible's controller code, which prints warnings elsewhere.
             patch.setattr(_internal, "is_controller", False)
             # A module is a process of its own: its answer has no warnings of others.
             patch.setattr(ansible_warnings, "_global_warnings", {})
             module.main()
         answer = json.loads(self.stdout().out)
-        answer.pop("invocation", None)
-        undocumented = (
-            set(answer) - module_answer.OF_ANSIBLE - module_answer.DOCUMENTED[module.__name__.rpartition(".")[2]]
-        )
-        assert not undocumented, "the action would leave these out: describe them in RETURN"
+        if "warnings" in answer:
+            answer["warnings"] = [entry["event"]["msg"] for entry in answer["warnings"]]
         return answer
 
     def needs(self, kind):
-        """Skip the test if the kernel cannot make devices of this kind. The emulated machine's can."""
+        """Skip the test if the kernel cannot make devices of this kind. The emulated machine's kernel can."""
         if kind not in self.kernel.kinds:
             pytest.skip(f"this kernel has no {kind}")
 
     def snapshot(self):
-        """Return everything that a run could change."""
+        """Return what a run could change: (kernel, {path in the test's folder: content}), without the lock files."""
         files = {
             str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()
         }
@@ -140,7 +170,11 @@ class Host:
         return self.kernel.snapshot(), files
 
     def four_times(self, module, **params):
-        """Check, do, check again, do again, as each module must support. Return the answers of the first two."""
+        """Run the module in check mode, then for real, then both again, and return the answers of the first two runs.
+
+        Raise AssertionError unless check mode changes nothing and tells what is then done, the second run changes
+        something, and the others find nothing to change.
+        """
         before = self.snapshot()
         planned = self.run(module, check=True, diff=True, **params)
         assert self.snapshot() == before, "check mode changed something"

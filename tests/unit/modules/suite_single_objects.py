@@ -157,7 +157,7 @@ class TestTunnelDevice:
             ("10.10.1.12", "10.10.1.12"),
             ("10.10.1.13", "10.10.1.13"),
         ]
-        assert host.run(tunnel_device, **params)["changed"] is False  # without the option, remotes stay
+        assert host.run(tunnel_device, **params)["changed"] is False  # without `remotes`, the device's remotes stay
         host.four_times(tunnel_device, remotes=remotes[:1], **params)
         assert len(host.run(tunnel_device_info)["devices"][0]["remotes"]) == 1
 
@@ -177,7 +177,7 @@ class TestTunnelDevice:
             ("fd00:10:10::12", naming.vtep_link_local("node2")),
             ("fd00:10:10::13", "fe80::3"),
         ]
-        # The device for IPv4 has the same port.
+        # A VXLAN device for IPv4 with the same port changes nothing for the one for IPv6.
         host.run(tunnel_device, kind="vxlan", local="10.10.1.11", node="node1")
         assert host.run(tunnel_device, remotes=remotes, **params)["changed"] is False
         host.four_times(tunnel_device, kind="vxlan6", state="absent")

@@ -60,7 +60,7 @@ def test_plan_changes_nothing_and_apply_does_what_it_says(host):
 
 
 def test_the_nodes_address_may_come_late(host, monkeypatch):
-    """The node's address appears when it is looked for the third time."""
+    """`apply` waits for the node's address, which appears here when it is looked for the third time, and succeeds."""
     store(host)
     address, addresses, looks = InterfaceAddress("eth0", "10.10.1.11", 24), host.kernel.addresses, []
     host.machine.boot_wait = 600.0
@@ -117,7 +117,7 @@ def test_misunderstood(host):
 
 
 def firewall_state():
-    """Return a state whose firewall has a set and two tables, and which needs more than a firewall."""
+    """Return a state with a set, a table and a route, whose node address the host does not have."""
     table = IptablesTable("filter", {"cali-INPUT": ("-p 4 -j DROP",)}, (Hook("INPUT", "-j cali-INPUT"),))
     sets = (IpSet("cali40all-hosts-net", "hash:net", ("10.10.1.11",)),)
     return dataclasses.replace(STATE, address="10.10.1.99/24", iptables=(table,), ipsets=sets)

@@ -44,7 +44,10 @@ ROUTED = ("10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.1", p
 
 
 def protocols(**states):
-    """Return BIRD's answer to `show protocols all`, with the BGP state of each session."""
+    """Return BIRD's answer to `show protocols all`, with the BGP state of each session.
+
+    A session is named Mesh_10_10_1_12 after its neighbour, here 10.10.1.12.
+    """
     lines = ["2002-Name       Proto      Table      State  Since         Info"]
     for name, state in states.items():
         up = "up   " if state == "Established" else "start"
@@ -56,7 +59,7 @@ def protocols(**states):
 
 @pytest.fixture
 def node(host):
-    """The host with tunl0, and a BIRD with both sessions Established."""
+    """The host with tunl0, and a BIRD with both sessions Established, which is closed at the end."""
     host.run(tunnel_device, kind="ipip")
     host.bird = FakeBird(host.machine.bird_socket)
     host.bird.answers = {
@@ -117,7 +120,7 @@ def test_what_is_missing_is_named(node):
         TUNNEL[1]._replace(device="eth0", onlink=False),  # direct instead of through the tunnel
         TUNNEL[1]._replace(gateway="10.10.1.13"),
         TUNNEL[1]._replace(mtu=1400),
-        TUNNEL[1]._replace(protocol=4),  # not BIRD's
+        TUNNEL[1]._replace(protocol=4),  # a static route, not BIRD's
     ],
 )
 def test_almost_right_is_wrong(node, wrong):

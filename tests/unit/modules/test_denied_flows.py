@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
@@ -42,14 +43,14 @@ def connection(port, address="10.244.3.1"):
 
 @pytest.fixture
 def connected(host):
-    """A node whose workload has three connections; policy allows one of them."""
+    """A node without policy whose workload has connections to its ports 80, 21 and 23."""
     host.run(node, **params())
     host.kernel.machine.tracked = [connection(80), connection(21), connection(23)]
     return host
 
 
 def cut(host):
-    """Return the connections that have the mark, without it."""
+    """Return a list of the connections that are marked as cut, each with its mark reset to 0."""
     return [one._replace(mark=0) for one in host.kernel.machine.tracked if one.mark]
 
 
@@ -68,6 +69,19 @@ def test_without_an_agent(connected):
     assert planned(connected, GUARDED) == []
     assert connected.run(node, **params(GUARDED))["changed"] is False
     assert cut(connected) == []
+
+
+def test_a_kernel_that_does_not_cut_them_fails_the_run_and_the_next_one_tries_again(connected):
+    connected.kernel.fail_next("connections_mark", errno.ENOBUFS)
+    answer = connected.run(node, **params(GUARDED))
+    assert answer["msg"] == (
+        "Connections that policy denies go on, because the kernel refused to cut them: mark 2 tracked connections: No"
+        " buffer space available. calico_policy_cut_denied_flows wants them cut. Run again. If it stays, look at dmesg"
+        " and at the connections (conntrack -L), and end the programs that hold them."
+    )
+    assert cut(connected) == []
+    connected.run(node, **params(GUARDED))
+    assert cut(connected) == [connection(21), connection(23)]
 
 
 def test_with_an_agent(connected):

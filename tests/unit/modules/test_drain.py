@@ -18,7 +18,7 @@ from tests.unit.modules.node.test_node import PARAMS
 
 
 def test_until_the_next_run(host):
-    """The mark survives check mode, a repetition and a reboot; a run removes it and says so."""
+    """The mark that drain sets survives check mode, a repetition and a reboot; a run removes it and says so."""
     assert host.run(drain_module)["changed"] is False, "a host that has nothing of ours takes nothing anyway"
     host.run(node, **PARAMS)
     Endpoints(host.machine.workloads).save(AttachedWorkload("default/web", "web", addresses=("10.244.3.2",)))

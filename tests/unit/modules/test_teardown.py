@@ -13,6 +13,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import teardown as tear_down
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import TunnelDevice
 from ansible_collections.baremetal.host_routing.plugins.modules import node, teardown
 
@@ -34,7 +35,10 @@ def systemctl(host):
 
 @pytest.fixture
 def foreign(host):
-    """The routes of other software on this host, which also has a network namespace of others."""
+    """A list of the destinations of other software's routes on this host, which also has a namespace of others.
+
+    The fixture makes them, and raises AssertionError if the kernel refuses a route.
+    """
     routes = [("10.99.0.0/16", 4, "eth0"), ("10.98.0.0/16", 12, "eth0")]
     for destination, protocol, device in routes:
         attributes = RouteAttributes(device=device, gateway="10.10.1.1", protocol=protocol)
@@ -126,14 +130,14 @@ def test_a_host_with_ipv6_alone_and_a_state_that_cannot_be_read(host, systemctl)
 def test_the_agent_is_stopped_before_anything_of_its_goes(host, systemctl, monkeypatch):
     with AgentInProcess(host) as agent:
         host.run(node, units=UNITS, **PARAMS)
-        original = teardown.teardown.units.apply
+        original = tear_down.units.apply
 
         def stopped(changes, *rest):
             assert len(list(host.kernel.routes(protocol=179))) == 2 or not changes
             original(changes, *rest)
             agent.stop()
 
-        monkeypatch.setattr(teardown.teardown.units, "apply", stopped)
+        monkeypatch.setattr(tear_down.units, "apply", stopped)
         assert host.run(teardown)["changed"] is True
     assert list(host.kernel.routes(protocol=179)) == []
 

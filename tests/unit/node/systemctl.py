@@ -57,7 +57,7 @@ class Systemctl:
     def have(self, *marks: str) -> None:
         """Set marks of units: `bird.service.started` means that the unit runs.
 
-        Others end in .enabled, .masked, .stale or .broken; every command for a broken unit fails.
+        Others end in .enabled, .masked, .stale or .broken; every command but show fails for a broken unit.
         """
         for mark in marks:
             (self.folder / mark).touch()

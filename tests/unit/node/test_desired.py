@@ -58,7 +58,11 @@ def machine(tmp_path):
 
 
 def attach(machine, count):
-    """Attach workloads in journal and records, as an agent does that stopped afterwards. Return them."""
+    """Write `count` workloads into the journal and the records, and return them.
+
+    An agent that stopped leaves them like this. The kernel is not changed. Raise AllocationError if the node's blocks
+    have fewer free addresses.
+    """
     ipam, endpoints = LocalIpam(machine.ipam), Endpoints(machine.workloads)
     ipam.load()
     ipam.grant(STATE)
@@ -111,7 +115,7 @@ def test_allocations_that_cannot_be_read_stop_everything(machine, tmp_path):
 
 
 def test_interfaces_of_the_host_are_looked_up_where_policy_depends_on_them():
-    """The addresses of both IP versions are read from all devices, except the host ends of workloads."""
+    """If policy depends on them, addresses of both IP versions are read from all devices but workloads' host ends."""
     kernel = FakeKernel()
     for device in ("eth0", "cali0"):
         kernel.link_add(NewLink(device, "bridge"))

@@ -68,7 +68,7 @@ def test_from_any_state_once_is_enough(tmp_path: pathlib.Path, bgp: bool) -> Non
         assert systemctl.marks == have, "planning changed something"
         units.apply(changes, False, str(systemctl.program))
         ours = {f"{BIRD}.enabled", f"{BIRD}.started"} if bgp else set()
-        boot = {f"{BOOT}.started"} & have  # whether it runs was not asked for
+        boot = {f"{BOOT}.started"} & have  # BOOT stays started or stopped: WantedUnit does not ask for either
         assert systemctl.marks == {f"{DEBIAN}.masked", f"{BOOT}.enabled", *ours, *boot}
         assert bool(changes) is (systemctl.marks != have)
         assert planned(systemctl, *wanted) == []

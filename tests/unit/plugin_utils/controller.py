@@ -22,7 +22,7 @@ import typing as t
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run of an action on the first of its hosts; `registered` is {host: its registered variables}."""
+    """One run of an action on the first host in `registered`, which is {host: its registered variables}."""
 
     action: str
     args: t.Mapping[str, t.Any]
@@ -34,13 +34,14 @@ class Run:
 def run(runs: t.Sequence[Run]) -> list[dict[str, t.Any]]:
     """Return the actions' results, in order.
 
-    A result has `exception` if the action connects to a host or fails with a traceback.
+    A result has `exception` if the action connects to a host or fails with a traceback. Raise AssertionError if the
+    process fails, and subprocess.TimeoutExpired after 600 seconds.
     """
     return printed(runs)[1]
 
 
 def printed(runs: t.Sequence[Run]) -> tuple[str, list[dict[str, t.Any]]]:
-    """Return all that the actions print, and their results as `run` does."""
+    """Return all that the actions print (stderr first), and their results. Raise what `run` raises."""
     environment = {**os.environ, "ANSIBLE_LOCALHOST_WARNING": "false", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
         [sys.executable, __file__],
@@ -52,15 +53,15 @@ def printed(runs: t.Sequence[Run]) -> tuple[str, list[dict[str, t.Any]]]:
         env=environment,
     )
     assert done.returncode == 0, done.stderr
-    # The output of actions comes before it.
+    # The results are the last line of stdout, after the output of the actions.
     output, dummy, results = done.stdout.rpartition("\n")
     return done.stderr + output, json.loads(results)
 
 
 class _NoConnection:
-    """A connection that fails when it is used.
+    """A connection that raises AssertionError when it is used.
 
-    ActionBase.run asks for the folder in it without making it.
+    The exception is the name of a temporary folder: ActionBase.run reads it without making the folder.
     """
 
     _shell = types.SimpleNamespace(tmpdir="/nonexistent")
@@ -124,6 +125,6 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    # Not this folder: Ansible's importer finds the collection by ANSIBLE_COLLECTIONS_PATH.
+    # Python put this folder into sys.path. Ansible's importer finds the collection by ANSIBLE_COLLECTIONS_PATH.
     sys.path = [entry for entry in sys.path if pathlib.Path(entry or ".").resolve() != pathlib.Path(__file__).parent]
     _main()

@@ -7,9 +7,10 @@
     world = random_world(rng)
     for endpoint in world.local_workloads: flow = random_flow(rng, world, endpoint, "Ingress")
 
-`worlds()` returns such worlds for hypothesis. There are few values (three labels, four ports, overlapping ranges), so
-that flows match rules and sets often. Everything is valid as a resource: only protocols with ports have ports, and only
-ICMP has ICMP types. No flow has a protocol or port of an encapsulation. ICMP messages are of types that begin a flow.
+`worlds()` returns a hypothesis strategy for such worlds. There are few values (three labels, four ports, overlapping
+ranges), so that flows match rules and sets often. Everything is valid as a resource: only protocols with ports have
+ports, and only ICMP has ICMP types. No flow has the protocol or the port of an encapsulation. ICMP messages have types
+that begin a flow.
 """
 
 from __future__ import annotations
@@ -109,8 +110,9 @@ def random_world(
 ) -> World:
     """Return a random world.
 
-    It has at most `local` workloads on NODE, `remote` workloads on the other node, and `policies` policies. Rules and
-    flows use only `families` and `protocols`.
+    It has 1 to `local` workloads on NODE, up to `remote` workloads on the other node, and up to `policies` policies.
+    Addresses and networks are of `families`, and rules have only `protocols`. Without `host_endpoints` it has no
+    HostEndpoints and no policy for hosts alone, without `staged` no staged policies. Raise ValueError if `local` is 0.
     """
     makers = _Makers(rng, families, protocols)
     tiers = makers.tiers()
@@ -332,7 +334,8 @@ def random_flow(
 ) -> t.Optional[Flow]:
     """Return a flow to ("Ingress") or from ("Egress") one of the endpoint's addresses; None if it has none.
 
-    Half of the flows match a rule that applies there, and half of these are then changed in one property.
+    Three of four flows are made to match a rule that applies at `hook`, if there is one. A third of all flows is then
+    changed in one property.
     """
     if not endpoint.addresses:
         return None
@@ -390,7 +393,7 @@ def _with_numbers(rng: random.Random, world: World, flow: Flow, rule: PolicyRule
 def _port(rng: random.Random, world: World, entity: Entity, address: str) -> int:
     ports = entity.ports or (entity.not_ports if rng.random() < 0.5 else ())
     if not ports:
-        return rng.choice((*PORTS, rng.randint(1024, 65535)))
+        return _but_vxlan(rng.choice((*PORTS, rng.randint(1024, 65535))))
     port = rng.choice(ports)
     if isinstance(port, NamedPort):
         numbers = [
@@ -400,7 +403,12 @@ def _port(rng: random.Random, world: World, entity: Entity, address: str) -> int
         return rng.choice(numbers or PORTS)
     # The ends of the range, the ports just beyond them, or any port in between.
     candidates = (port.first, port.last, max(port.first - 1, 1), min(port.last + 1, 65535))
-    return rng.choice((*candidates[:2], *candidates, rng.randint(port.first, port.last)))
+    return _but_vxlan(rng.choice((*candidates[:2], *candidates, rng.randint(port.first, port.last))))
+
+
+def _but_vxlan(port: int) -> int:
+    """Return the port, or the next one instead of VXLAN's, which workloads may not use whatever policy says."""
+    return port + 1 if port == 4789 else port
 
 
 def _address(rng: random.Random, world: World, entity: Entity, family: int) -> str:
@@ -427,7 +435,8 @@ def _spoiled(rng: random.Random, world: World, flow: Flow, family: int, directio
         other = _address(rng, world, Entity(), family)
         return dataclasses.replace(flow, **{"source" if direction == INGRESS else "destination": other})
     if what == "port" and flow.destination_port:
-        return dataclasses.replace(flow, destination_port=rng.choice((*PORTS, flow.destination_port % 65535 + 1)))
+        port = _but_vxlan(rng.choice((*PORTS, flow.destination_port % 65535 + 1)))
+        return dataclasses.replace(flow, destination_port=port)
     foreign = {4: "icmpv6", 6: "icmp"}[family]
     possible = [one for one in world.protocols if one != foreign]
     number = protocol_number(rng.choice(possible or [PROTOCOL_NUMBERS["tcp"]]))

@@ -116,7 +116,10 @@ def test_all_fields_of_a_policy() -> None:
     ],
 )
 def test_10_types_follow_from_the_rules(ingress: list, egress: list, types: tuple) -> None:
-    """Types follow from the rules (policy_semantics.md 10)."""
+    """A policy without types has Egress if it has egress rules, and Ingress unless these are its only rules.
+
+    This is LINES[10] of tests/integration/policy/semantics.py.
+    """
     assert policy(parse("NetworkPolicy", "p", {"ingress": ingress, "egress": egress})).types == types
 
 
@@ -152,7 +155,8 @@ def test_a_global_policys_selector(spec: dict, selector: str) -> None:
         ({"nets": ["10.0.0.0/8"]}, "", ""),
         ({"selector": "has(a)"}, f'({NAMESPACE} == "default" && has(a))', "has(a)"),
         ({"selector": "all()"}, f'{NAMESPACE} == "default"', "all()"),
-        # A notSelector also limits the match to the namespace, but is not part of the selector.
+        # A notSelector also limits a namespaced policy's match to its namespace, but is not part of the selector.
+        # `of_global` is "" then, because a global policy has no namespace.
         ({"notSelector": "has(a)"}, f'{NAMESPACE} == "default"', ""),
         ({"namespaceSelector": "env == 'x'"}, 'pcns.env == "x"', 'pcns.env == "x"'),
         ({"namespaceSelector": "all()"}, f"has({NAMESPACE})", f"has({NAMESPACE})"),
@@ -315,7 +319,7 @@ def test_what_is_not_supported_is_refused_in_words() -> None:
 
 
 def test_from_documents_to_a_verdict() -> None:
-    """Documents lead to the right verdict: only the policy's namespace reaches its web servers."""
+    """Documents lead to the right verdicts: only the policy's namespace and those of prod reach its web servers."""
     made = policy_set(
         [
             parse("Profile", "kns.prod", {"labelsToApply": {"pcns.env": "prod"}}),

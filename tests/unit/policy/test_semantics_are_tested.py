@@ -16,7 +16,7 @@ _NUMBERED = re.compile(r"test_((?:\d\d_)+)")
 
 
 def lines_of_tests() -> set[int]:
-    """Return the numbers of the lines that names of integration tests contain."""
+    """Return the numbers of LINES that names of integration tests about policy contain."""
     found: set[int] = set()
     for path in (
         *(INTEGRATION / "policy").glob("test_*.py"),

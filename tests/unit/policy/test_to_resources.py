@@ -67,7 +67,10 @@ def test_a_policy_comes_back(resource: t.Any) -> None:
 
 
 def test_what_a_reader_sees() -> None:
-    """A reader sees no namespace in the selectors of a namespaced policy, and no labels that stand for namespaces."""
+    """A namespaced policy as a resource does not name its own namespace in selectors.
+
+    Other namespaces are in namespaceSelector, not labels in `selector`.
+    """
     document = to_resources.policy(
         from_resources.policy(read("NetworkPolicy", "web", RULES, namespace="n"))
     ).to_document()
@@ -91,7 +94,7 @@ def test_service_accounts_stay_labels_and_mean_the_same_namespace() -> None:
     value = from_resources.policy(read("NetworkPolicy", "web", {"ingress": [{"action": "Allow", **accounts}]}))
     back = to_resources.policy(value).to_document()["spec"]["ingress"][0]["source"]
     assert back == {"selector": '(pcsa.team == "x" && projectcalico.org/serviceaccount in {"a", "b"})'}
-    # This selects by labels of service accounts in any namespace, which no namespaceSelector can express.
+    # This selector takes service accounts by their labels in any namespace, so the namespaceSelector excludes none.
     selector = 'pcsa.team == "x"'
     rule = dataclasses.replace(value.ingress[0], source=dataclasses.replace(value.ingress[0].source, selector=selector))
     anywhere = dataclasses.replace(value, ingress=(rule,))
@@ -128,7 +131,8 @@ def test_all_else_comes_back() -> None:
 def back_and_forth(value: Policy) -> Policy:
     """Return a policy after conversion to a resource and back, or unchanged if no resource can express it.
 
-    Rules of one IP version with ranges of the other, and egress before DNAT, cannot be expressed.
+    Rules of one IP version with ranges of the other, and egress before DNAT, cannot be expressed. Raise AssertionError
+    if a resource is refused for another reason.
     """
     try:
         resource = to_resources.policy(value)

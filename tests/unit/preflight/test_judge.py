@@ -67,7 +67,7 @@ GOOD = {
 
 
 def facts(**changes):
-    """Return GOOD with facts["a"]["b"] set to the value of `a__b`."""
+    """Return a copy of GOOD with facts["a"]["b"] set to the value of `a__b`. Raise KeyError if GOOD has no "a"."""
     result = copy.deepcopy(GOOD)
     for path, value in changes.items():
         *folders, last = path.split("__")
@@ -122,7 +122,7 @@ def test_a_converged_node_has_no_findings():
     converged = facts(
         stored_node="node7",
         ports={"tcp": {"179": [process(unit="calico-bird.service", own_bird=True)]}, "udp": {"4789": []}},
-        features=dict.fromkeys(GOOD["features"]),  # a container sees nothing of its kernel
+        features=dict.fromkeys(GOOD["features"]),  # None is unknown: a container cannot see its kernel
     )
     converged["links"]["tunl0"] = link(kind="ipip", alias="calico: tunl0", mtu=1480, local="10.10.1.17")
     converged["links"]["vxlan.calico"] = link(kind="vxlan", alias="calico: vxlan", mtu=1450, vni=4096, port=4789)

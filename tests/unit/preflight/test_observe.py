@@ -29,7 +29,10 @@ def listener(port, inode, state="0A"):
 
 
 class Host:
-    """A root folder, programs by name, and the kernel facts that the preflight needs."""
+    """A host: a root folder with files such as /proc, and the kernel facts that the preflight needs.
+
+    `programs` is {command line: its output}; other programs are not found.
+    """
 
     def __init__(self, root):
         self.root = root
@@ -86,7 +89,7 @@ def test_a_host_without_anything_can_be_observed(host):
     assert facts["daemons"] == {} and facts["ports"] == {"tcp": {}, "udp": {}}
     assert facts["link_local_route"] is None and facts["stored_node"] is None
     assert facts["features"] == dict.fromkeys(features.FEATURES)
-    assert json.loads(json.dumps(facts)) == facts  # it travels as JSON
+    assert json.loads(json.dumps(facts)) == facts  # the module returns the facts as JSON
 
 
 def test_processes_of_other_network_namespaces_are_left_out(host):
@@ -182,7 +185,7 @@ def test_what_is_forwarded_of_ipv6_may_be_dropped_elsewhere(host):
     host.write("proc/net/ip6_tables_names", "filter\n")
     firewall = host.observe()["firewall"]
     assert firewall["forward_drop"]["ipv6"][0] == "chain FORWARD of ip6tables table filter (legacy)"
-    assert firewall["rules"] == {"nft": 0}  # those of iptables say where the host's rules are
+    assert firewall["rules"] == {"nft": 0}  # rules of ip6tables are not counted
 
 
 STATUS = """Package: xbird2
@@ -222,8 +225,8 @@ def test_an_installed_bird_of_either_name_is_enough(host):
     ("lines", "device"),
     [
         ("eth0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\n", "eth0"),
-        ("cali1\t00000000\t00000000\t0001\t0\t0\t0\t00000000\n", None),  # a workload's interface cannot answer itself
-        ("*\t00000000\t00000000\t0201\t0\t0\t0\t00000000\n", None),  # unreachable default
+        ("cali1\t00000000\t00000000\t0001\t0\t0\t0\t00000000\n", None),  # None: a workload's interface does not count
+        ("*\t00000000\t00000000\t0201\t0\t0\t0\t00000000\n", None),  # None: an unreachable default route has no device
         (
             "eth1\t0000FEA9\t00000000\t0001\t0\t0\t0\t0000FFFF\neth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n",
             "eth1",

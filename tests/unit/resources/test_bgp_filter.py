@@ -131,7 +131,7 @@ def test_all_of_a_rule() -> None:
             "importV4[0].interface not a device cannot match a device's name. Use at most 15 letters, digits, '-', "
             "'_', '.' and '*'.",
         ),
-        # What Calico takes, and BIRD cannot read or never finds true.
+        # Rules that Calico accepts, and that BIRD cannot read or that never match.
         (
             {"cidr": "10.0.0.0/8", "matchOperator": "Equal", "prefixLength": {"max": 16}},
             "importV4[0].prefixLength stands beside matchOperator Equal, which compares the whole prefix. Write "
@@ -160,3 +160,27 @@ def test_rules_of_ipv6_have_prefixes_of_ipv6() -> None:
         of({**RULE, "cidr": "10.0.0.0/8", "matchOperator": "In"}, "exportV6")
     with pytest.raises(resources.ResourceError, match=r"importV4\[0\].prefixLength.min 33 is out of range"):
         of({**RULE, "cidr": "10.0.0.0/8", "matchOperator": "In", "prefixLength": {"min": 33}})
+
+
+@pytest.mark.parametrize(("list_name", "longest"), [("importV4", 32), ("exportV4", 32), ("importV6", 128)])
+@pytest.mark.parametrize("bound", ["min", "max"])
+def test_a_prefix_length_is_at_most_that_of_an_address(list_name: str, longest: int, bound: str) -> None:
+    """A least or greatest prefix length goes from 0 to the number of bits of an address."""
+    cidr = "0.0.0.0/0" if longest == 32 else "::/0"
+    for length in (0, longest):
+        made = of({**RULE, "cidr": cidr, "matchOperator": "In", "prefixLength": {bound: length}}, list_name)
+        (rule,) = getattr(made, list_name)
+        assert getattr(rule.prefixLength, bound) == length
+    for length in (-1, longest + 1):
+        with pytest.raises(resources.ResourceError):
+            of({**RULE, "cidr": cidr, "matchOperator": "In", "prefixLength": {bound: length}}, list_name)
+
+
+def test_each_rule_of_a_filter_is_checked() -> None:
+    """A rule without a prefixLength hides nothing of the rules after it."""
+    wrong = {**RULE, "cidr": "10.0.0.0/16", "matchOperator": "In", "prefixLength": {"max": 15}}
+    made = t.cast(
+        resources.BGPFilter, resources.parse_flat("BGPFilter", {"name": "tor", "importV4": [RULE, wrong, wrong]})
+    )
+    with pytest.raises(resources.ResourceError, match=r"importV4\[1\].prefixLength.max 15 is less than 16"):
+        resources.check_supported(made, flat=True)

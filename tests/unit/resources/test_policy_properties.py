@@ -36,9 +36,9 @@ rule_ports = st.one_of(
 
 
 def networks(version: int) -> st.SearchStrategy[str]:
-    """Return ranges without bits beyond their prefix length."""
+    """Return a strategy for CIDRs of one IP version without bits beyond their prefix length."""
     bits = 32 if version == 4 else 128
-    # The first address of the upper half: no IPv4-mapped ones.
+    # Only the upper half of the numbers: IPv4-mapped addresses are in the lower half of IPv6.
     numbers = st.integers(1 << (bits - 1), (1 << bits) - 1)
     return st.builds(
         lambda number, length: str(ipaddress.ip_network((number, length), strict=False)), numbers, st.integers(0, bits)
@@ -46,7 +46,7 @@ def networks(version: int) -> st.SearchStrategy[str]:
 
 
 def some(**fields: st.SearchStrategy) -> st.SearchStrategy[dict]:
-    """Return any subset of these fields."""
+    """Return a strategy for dictionaries with any subset of these fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
@@ -192,7 +192,7 @@ def test_all_ranges_of_a_rule_are_of_one_version(version: object, nets: list[lis
 
 
 def expected_port(text: str) -> object:
-    """Return the port that a text means, by trying all forms."""
+    """Return the PortRange or the name (as a text) that `text` stands for, None if it is neither."""
     numbers = text.split(":")
     if all(number and set(number) <= set("0123456789") for number in numbers) and len(numbers) <= 2:
         first, last = int(numbers[0]), int(numbers[-1])

@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.resources i
 
 
 def written(kind: str, **flat: object) -> dict:
-    """Return the document of a flat resource, without its envelope."""
+    """Return the document of a flat resource x, without apiVersion and kind; raise ResourceError if it is invalid."""
     document = parse_flat(kind, {"name": "x", **flat}).to_document()
     assert document.pop("apiVersion") == resources.API_VERSION
     assert document.pop("kind") == kind

@@ -133,7 +133,7 @@ RULES = [
     (policy(selector="a =="), False),
     (policy(serviceAccountSelector="a =="), False),
     (policy(namespaceSelector="a =="), False),
-    # Calico 3.22 reads it as all(); later releases refuse it, as here
+    # Calico 3.22 reads global( ) as all(); later releases refuse it, as this collection does
     (policy(selector="global( )"), False),
     # services
     (ingress(source={"services": {}}), False),

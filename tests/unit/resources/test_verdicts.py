@@ -68,7 +68,7 @@ def schema_of(kind: str) -> jsonschema.Draft202012Validator:
 
 
 def check_refusal(case: dict) -> None:
-    """Check that the error names the place and the remedy."""
+    """Assert that the case is refused, with an error of one line that names the place and the remedy."""
     with pytest.raises(resources.ResourceError) as caught:
         resources.parse(document_of(case))
     error = caught.value
@@ -82,7 +82,7 @@ def check_refusal(case: dict) -> None:
 
 
 def check_acceptance(case: dict) -> None:
-    """Check that the resource reads back, and fits the schema."""
+    """Assert that the case is accepted, is read back from its written form, and fits the schema."""
     resource = resources.parse(document_of(case))
     written = resource.to_document()
     assert resources.parse(json.loads(json.dumps(written))) == resource
@@ -122,7 +122,7 @@ def named(**metadata: object) -> dict:
     return {"kind": "Node", "metadata": {"name": "n", **metadata}}
 
 
-# What follows from the rules and has no vector here; the verdicts are those of the validator's source.
+# Documents without a vector, and whether they are valid by the source of Calico's validator.
 RULES = [
     # addresses as Go reads them
     (pool(cidr="10.0.0.0/024"), True),
@@ -150,7 +150,7 @@ RULES = [
     (pool(cidr="fd00::/128", blockSize=128), True),
     (pool(cidr="fd00::/64", blockSize=129), False),
     (pool(cidr="10.0.0.0/28", blockSize=33, disabled=True), False),
-    # types: JSON's, none converted
+    # types: a value of another JSON type is not converted
     (pool(blockSize="26"), False),
     (pool(blockSize=26.0), False),
     (pool(blockSize=True), False),
@@ -164,13 +164,13 @@ RULES = [
     (pool(allowedUses=[""]), False),
     (pool(allowedUses=[]), True),
     (pool(allowedUses=["Tunnel", "Tunnel"]), True),
-    # null is absent
+    # null counts as an absent field
     (pool(blockSize=None, ipipMode=None, disabled=None, allowedUses=None, nodeSelector=None), True),
     (pool(cidr=None), False),
     (pool(ipip=None), True),
     (pool(ipip={"enabled": False}), False),
     (pool(**{"nat-outgoing": False}), True),
-    # younger fields
+    # fields that later releases of Calico added
     (pool(assignmentMode="Manual"), True),
     (pool(assignmentMode="manual"), False),
     (pool(namespaceSelector="has(a)"), True),

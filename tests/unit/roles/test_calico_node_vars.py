@@ -14,7 +14,7 @@ from ansible.template import Templar
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.settings import AgentSettings
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
-from ansible_collections.baremetal.host_routing.plugins.modules import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import node
 
 from tests.conftest import ROOT
 
@@ -106,7 +106,7 @@ def test_with_chained_plugins_a_version_is_asked_for_that_all_know():
 
 
 def test_the_agents_unit_lets_it_do_its_work():
-    """The sandbox of the agent's unit permits its work, and its state survives a stop."""
+    """The sandbox of the agent's unit permits the agent's work, and its runtime directory survives a stop."""
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str
     unit.read(ROLE / "files" / "systemd" / "calico-agent.service")
@@ -114,7 +114,7 @@ def test_the_agents_unit_lets_it_do_its_work():
     assert service["Type"] == "notify" and service["Restart"] == "always" and service["KillMode"] == "process"
     assert service["RuntimeDirectoryPreserve"] == "yes" and service["RuntimeDirectory"] == "calico"
     assert unit["Unit"]["StartLimitIntervalSec"] == "0"
-    assert "ProtectKernelTunables" not in service  # it writes /proc/sys/net
+    assert "ProtectKernelTunables" not in service  # the agent writes /proc/sys/net
     assert "PrivateNetwork" not in service and "MountFlags" not in service
     assert service["RestrictNamespaces"].split() == ["net", "mnt"]
     assert service["ExecStart"].endswith("agent --mounts /proc/1/ns/mnt")

@@ -82,7 +82,7 @@ def test_tasks_say_what_is_their_own():
 
 @pytest.mark.parametrize("name", ["return.yml", "return_phase.yml"])
 def test_the_return_does_not_get_the_parameters_of_the_change(name):
-    """The return does not get the parameters of the change, whose fleet differs and which has no observations."""
+    """The return gets no parameters of the change: its fleet is another one, and it has no observations."""
     block, back = load("change.yml")
     assert "ansible.builtin.include_tasks" in back
     assert "module_defaults" not in back

@@ -43,7 +43,7 @@ def reporting(cases: str, status: int, **more: object) -> Suite:
 
 
 def closing(suites: list[Suite], capsys: pytest.CaptureFixture[str], budget: float = 60) -> tuple[bool, str]:
-    """Return whether all suites passed, and the last line of the closing table."""
+    """Run `suites` within `budget` seconds; return whether all passed, and the last line of the closing table."""
     run = run_suites.Run(suites, budget)
     well = run_suites.summary(run.all(), suites, 0)
     return well, capsys.readouterr().out.splitlines()[-1]
@@ -97,7 +97,7 @@ def test_a_hung_suite_is_killed_with_its_children_and_failed(
     assert time.monotonic() - started < 15
     assert (tmp_path / "cleaned").exists()
     child = int((tmp_path / "child").read_text())
-    while running(child):  # a killed process still needs a processor to die
+    while running(child):  # a killed process ends only when it is next scheduled
         assert time.monotonic() - started < 30
         time.sleep(0.05)
 
@@ -108,7 +108,7 @@ def test_suites_for_which_no_time_is_left_are_failed(capsys: pytest.CaptureFixtu
 
 
 def test_lanes_run_beside_each_other(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each waits for the other's file: in turn they would both fail."""
+    """Suites of two lanes run at once: each waits for the other's file, so both would fail one after the other."""
     script = f"touch {tmp_path}/$0; for i in $(seq 100); do [ -e {tmp_path}/$1 ] && exit 0; sleep 0.1; done; exit 1"
     one = Suite("one", "", ("bash", "-c", script, "one", "other"), limit=30)
     other = Suite("other", "", ("bash", "-c", script, "other", "one"), limit=30, lane=SECOND)
@@ -116,7 +116,7 @@ def test_lanes_run_beside_each_other(tmp_path: pathlib.Path, capsys: pytest.Capt
 
 
 def test_a_lane_that_is_done_takes_suites_of_either(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first lane waits for both of them: the second one runs them, in their order."""
+    """While the first lane waits for both suites of EITHER, the second lane runs them in their order."""
     done = tmp_path / "done"
     wait = f'for i in $(seq 100); do [ "$(cat {done})" = "one two " ] && exit 0; sleep 0.1; done; exit 1'
     waiting = Suite("waiting", "", ("bash", "-c", wait), limit=30)

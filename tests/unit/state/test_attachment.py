@@ -132,7 +132,7 @@ def test_pools_are_found_by_name_first_and_then_by_address() -> None:
 
 @pytest.mark.parametrize("bgp", [True, False])
 def test_a_workload_gets_all_that_one_of_the_inventory_gets(bgp: bool) -> None:
-    """A workload added to the state equals one of the inventory, except for the namespace's owner."""
+    """A workload that is added to the state, with a namespace of its own, is like one of the inventory."""
     extra = workload("d1", "node1")
     before = build(pool("vxlan"), bgp_enabled=bgp)
     after = build(pool("vxlan"), bgp_enabled=bgp, previous=before.allocation, workloads=[
@@ -204,7 +204,7 @@ def test_a_workload_of_both_families_has_a_way_for_each() -> None:
         "net/ipv6/conf/calid1/forwarding",
         "net/ipv6/conf/calid1/disable_ipv6",
     ]
-    # If the inventory has one of its addresses, the workload is left out as a whole.
+    # If a workload of the inventory has one of an attached workload's addresses, the attached one is left out.
     planned = dataclasses.replace(found, workloads=found.workloads[-1:])
     other = dataclasses.replace(both, id="default/d2", name="d2", interface="calid2", addresses=("10.9.9.9", "fd00::2"))
     assert attachment.with_workloads(planned, [other], ()) == planned
@@ -223,6 +223,24 @@ def test_a_workload_whose_pool_is_gone_is_kept(name: str, cidr: str, mtu: int) -
     assert [(endpoint.name, endpoint.mtu) for endpoint in found.workloads] == [("d1", mtu)]
 
 
+@pytest.mark.parametrize(
+    ("addresses", "wanted"),
+    [
+        ((), [("gone", 1450)]),
+        (("10.9.0.1",), [("gone", 1450)]),
+        (("fd09::1",), [("gone", 1430)]),
+        (("fd09::1", "10.9.0.1"), [("gone", 1450), ("", 1430)]),
+    ],
+    ids=["no address", "IPv4", "IPv6", "both"],
+)
+def test_a_substitute_for_a_pool_that_is_gone(addresses: tuple[str, ...], wanted: list[tuple[str, int]]) -> None:
+    """The substitute has the room of the largest tunnel header of its IP version, and the pool's name once."""
+    before = NodeState("node1", "10.10.1.11/24", pools=(POOL, POOL6), underlay_mtu=1500)
+    found = attachment.pools_of(before, dataclasses.replace(CONTAINER, pool="gone", addresses=addresses))
+    assert [(one.name, one.workload_mtu) for one in found] == wanted
+    assert {(one.cidr, one.block_size, one.encapsulation) for one in found} == {("", 0, "None")}
+
+
 @settings(max_examples=25)
 @given(st.lists(st.integers(1, 60), unique=True), st.randoms(use_true_random=False))
 def test_the_order_of_the_workloads_makes_no_difference(numbers: list[int], order: random.Random) -> None:
@@ -231,7 +249,7 @@ def test_the_order_of_the_workloads_makes_no_difference(numbers: list[int], orde
     before = BEFORE
     found = attachment.with_workloads(before, workloads, ())
     assert attachment.with_workloads(before, shuffled, ()) == found
-    # Each address has one endpoint, one route to it, and three sysctls.
+    # Each added address has one endpoint and one route to it; its interface has proxy ARP.
     taken = {endpoint.address for endpoint in before.workloads}
     wanted = [entry for entry in workloads if entry.addresses[0] not in taken]
     assert {endpoint.address for endpoint in found.workloads} == taken | {entry.addresses[0] for entry in wanted}
@@ -256,7 +274,7 @@ def test_going_back_keeps_the_blocks_that_were_granted_since_and_are_in_use() ->
     found = attachment.with_blocks_in_use(before, now, [address, "10.99.0.1", "fd00::1"])
     assert found.ipam.blocks == (*before.ipam.blocks, Block(used, "default"))
     assert set(found.routes) - set(before.routes) == {Route(used, "blackhole")}
-    # No other workload may send from it; see state/local_blocks.py.
+    # The kept block is in the set of local blocks: no other workload may send from it (state/local_blocks.py).
     assert used in next(one.members for one in found.ipsets if one.name == "cali40local-blocks")
     assert found.bird is not None and before.bird is not None
     assert found.bird.blocks == (*before.bird.blocks, used)
@@ -313,3 +331,48 @@ def test_labels_that_are_given_again_yield_to_those_that_changed_meanwhile():
     settled = one.with_labels({"a": "1", "b": "1"})
     assert settled.labels == {"a": "1", "b": "2"}
     assert settled.with_labels({"a": "1", "b": "1"}) is settled
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels", "relabelled"),
+    [
+        ({"b": "2"}, {"a": "1", "b": "2"}, {"b": "2"}),
+        ({"a": "1"}, {"a": "1", "b": "1"}, {"a": "1"}),  # no label changes, but a later ADD must not change it
+        ({"a": None}, {"b": "1"}, {"a": None}),
+        ({"c": None}, {"a": "1", "b": "1"}, {"c": None}),
+    ],
+)
+def test_labels_that_are_changed_after_the_attachment(changes, labels, relabelled):
+    """A change of labels is kept apart from them, and the same change again returns the same object."""
+    one = AttachedWorkload("default/w", "w", labels={"a": "1", "b": "1"})
+    changed = one.labelled(changes)
+    assert (changed.labels, changed.relabelled) == (labels, relabelled)
+    assert changed.labelled(changes) is changed
+    assert one.labelled({}) is one
+
+
+def test_changed_labels_survive_the_record_of_a_workload():
+    """The record of a workload keeps which labels were changed and removed, and other values in it are refused."""
+    one = CONTAINER.labelled({"app": None, "tier": "front"})
+    assert AttachedWorkload.from_dict(json.loads(json.dumps(one.to_record()))) == one
+    assert "relabelled" not in CONTAINER.to_record()
+    for wrong in ({"app": 1}, {1: None}, {"app": []}, [], "app"):
+        with pytest.raises(ValueError, match=r"^a workload's relabelled cannot be "):
+            AttachedWorkload.from_dict({**CONTAINER.to_dict(), "relabelled": wrong})
+
+
+def test_a_cached_endpoint_is_that_of_the_same_workload_pools_and_node():
+    """The same workload object has the same endpoint object until its pool, its node's settings or itself changes."""
+    own, compiled = attachment.OwnEndpoints(), state(pool("ipip"))
+    one = attached(1, "10.244.0.9")
+    found = own.of(compiled, one)
+    assert own.of(compiled, one) is found
+    assert own.of(dataclasses.replace(compiled, plan="x"), one) is found
+    larger = dataclasses.replace(compiled, pools=(dataclasses.replace(compiled.pools[0], workload_mtu=1400),))
+    assert (found.mtu, own.of(larger, one).mtu, own.of(compiled, one).mtu) == (1480, 1400, 1480)
+    spoofing = dataclasses.replace(compiled, workload_source_spoofing=True)
+    assert [own.of(each, one).source_spoofing for each in (compiled, spoofing, compiled)] == [False, True, False]
+    kept = own.of(compiled, one)
+    other = dataclasses.replace(one, labels={"app": "web"})
+    assert own.of(compiled, other).labels == {"app": "web"}
+    assert own.of(compiled, one) is not kept

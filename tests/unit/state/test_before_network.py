@@ -46,12 +46,12 @@ def test_a_node_whose_interfaces_are_named_or_that_has_no_policy_is_as_it_is() -
 
 
 def test_interfaces_that_nobody_names_are_closed_and_named_ones_are_as_they_are() -> None:
-    # "!" sorts before "0", so a HostEndpoint "*" of any name does not apply.
+    # closed() adds a HostEndpoint for "*", whose name begins with "!". It sorts before "0", so "0" has no effect.
     found = closed(state(host_endpoint("by-address"), host_endpoint("0", "*"), host_endpoint("a", "eth0")))
     dispatch = chain(found, "cali-from-host-endpoint")
     assert dispatch[:2] == ["-i eth0 -g cali-fh-eth0", "-i lo -j RETURN"]
     [everybody] = [rule[3:] for rule in dispatch[2:]]
-    # Its own policy comes before the one that allows everything, and after failsafes.
+    # The policy that closed() adds comes after failsafes and before the policy `open`, which allows everything.
     jumps = [rule[3:] for rule in chain(found, everybody) if rule.startswith("-j cali-")]
     assert jumps == ["cali-failsafe-in", policy_chain(NAME, model.INGRESS), "cali-pi-open"]
     assert "-j DROP" in chain(found, jumps[1])
@@ -65,6 +65,8 @@ def test_what_gives_an_interface_ipv6_passes() -> None:
     kinds = [rule.split("--icmpv6-type ")[1].split()[0] for rule in rules if "--icmpv6-type" in rule]
     assert kinds == [str(kind) for kind in range(130, 137)]
     assert [rule for rule in rules if "-p udp" in rule and "546" in rule]
+    sent = chain(found, policy_chain(NAME, model.EGRESS), family=6)
+    assert [rule for rule in sent if "-p udp" in rule and "547" in rule]  # to the server of DHCPv6, RFC 8415
 
 
 def test_the_host_endpoint_stays_in_sets_that_mean_it() -> None:
@@ -80,3 +82,10 @@ def test_a_node_that_only_audits_is_not_closed() -> None:
             rules = chain(found, policy_chain(NAME, direction), family=family)
             assert not [rule for rule in rules if "-j DROP" in rule]
             assert rules[-1] == "-g cali-allow"
+
+
+def test_forwarded_packets_are_denied_as_well() -> None:
+    found = closed(state(host_endpoint("by-address")))
+    for way, direction in (("from", model.INGRESS), ("to", model.EGRESS)):
+        [everybody] = [rule[3:] for rule in chain(found, f"cali-{way}-hep-forward") if rule.startswith("-g ")]
+        assert f"-j {policy_chain(NAME, direction)}" in chain(found, everybody)

@@ -30,7 +30,10 @@ def text(name: str) -> str:
 
 
 def stored_again(tmp_path: pathlib.Path, name: str) -> str:
-    """Read a state.json as the node does, write it, and return the text of the new file."""
+    """Read a state.json as the node does, write it, and return the text of the new file.
+
+    `name` is a file in GOLDEN. Raise StoreError if it cannot be read.
+    """
     shutil.copy(GOLDEN / name, tmp_path / "state.json")
     store = Store(str(tmp_path))
     stored = store.load()

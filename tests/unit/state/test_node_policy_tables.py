@@ -51,7 +51,10 @@ def tables(state: NodeState) -> dict[tuple[int, str], IptablesTable]:
 
 
 def state_of(world: World) -> NodeState:
-    """Return the state of NODE with the world's policy and workloads. Their IPv6 addresses are left out."""
+    """Return the state of NODE with the world's policy and workloads. Their IPv6 addresses are left out.
+
+    Raise StopIteration for a workload without an IPv4 address.
+    """
     workloads = tuple(
         VethEndpoint(
             one.name.partition("/")[2],
@@ -95,7 +98,7 @@ def test_no_workload_leaves_by_ipv6() -> None:
     state = with_policy(fleet_state())
     chains = tables(state)[6, "filter"].chains
     assert chains["cali-from-wl-dispatch"][-1] == "-j DROP"
-    # They have no IPv6 address, so there are no IPv6 chains of their policies, which would double the tables.
+    # These workloads have no IPv6 address. IPv6 chains of their policies would only double the tables.
     assert not any("--match-set cali60w" in rule for rules in chains.values() for rule in rules)
     assert not any(name.startswith(("cali-pi-", "cali-fw-", "cali-tw-")) for name in chains)
     assert [one for one in state.ipsets if one.name.startswith("cali60w")] == []
@@ -139,7 +142,7 @@ def test_a_host_endpoint_by_address_needs_to_know_the_interfaces() -> None:
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
 def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
-    """The result does not depend on earlier ones, and unchanged parts are the same objects."""
+    """NodePolicyTables gives what with_policy() gives from nothing. For an unchanged state, chains are the same."""
     kept = NodePolicyTables()
     worlds = [random_world(random.Random(seed)) for seed in (one, other, one)]
     for world in worlds:
@@ -154,7 +157,10 @@ def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
 @given(st.integers(0, 10**9))
 @settings(max_examples=12, deadline=None)
 def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
-    """The result does not depend on what came and went: workloads, colliding endpoints of others, interfaces, plans."""
+    """NodePolicyTables gives the same result after any changes as with_policy() does from nothing.
+
+    Workloads, labels, endpoints of other nodes, interfaces, HostEndpoints and whole states change.
+    """
     chance = random.Random(seed)
     kept = NodePolicyTables()
     worlds = [state_of(random_world(random.Random(seed + number))) for number in range(2)]
@@ -180,7 +186,7 @@ def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
             )
         elif what == 4:
             interfaces = {"eth0": chance.sample(["10.0.0.1", "10.0.0.2"], chance.randrange(3))}
-        else:  # HostEndpoints of the host, selected by the same policies
+        else:  # other HostEndpoints of the node, with the same policies
             hosts = [Endpoint("HostEndpoint", "h", NODE, chance.choice(["eth0", "*"]), ("10.0.0.1",))]
             endpoints = [one for one in state.policy.endpoints if one.kind != "HostEndpoint"]
             more = tuple(chance.sample(hosts, chance.randrange(2)))
@@ -214,7 +220,7 @@ def other(name: str, node: str, *addresses: str, app: str = "app") -> Endpoint:
 
 
 def meant(state: NodeState, *others: Endpoint) -> set[str]:
-    """Return the members of the IP sets of selectors."""
+    """Return, as one set, the members of the IPv4 sets of all selectors if other nodes reported `others`."""
     ipsets = with_policy(state, others=others).ipsets
     return {member for one in ipsets if one.name.startswith("cali40s:") for member in one.members}
 
@@ -252,3 +258,14 @@ def test_workloads_of_one_name_on_several_nodes_are_several() -> None:
 def test_a_workload_of_this_node_is_never_taken_from_what_others_tell() -> None:
     state = fleet_state()
     assert meant(state, other("ghost", "node1", "10.244.9.1")) == meant(state)
+
+
+def test_a_workload_whose_labels_change_is_selected_anew() -> None:
+    """If a workload's labels change, NodePolicyTables gives what with_policy() gives from nothing, each time."""
+    kept = NodePolicyTables()
+    state = fleet_state()
+    (web,) = state.workloads
+    for labels in ({"app": "web"}, {"app": "db"}, {"app": "app"}, {"app": "app"}, {"app": "web"}):
+        now = dataclasses.replace(state, workloads=(dataclasses.replace(web, labels=labels),))
+        assert kept.with_policy(now) == with_policy(now)
+        assert kept.with_policy(now) == with_policy(now)

@@ -13,10 +13,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp import 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import BirdRoute
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import errors, node_state
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    UNDERLAY,
+    UNDERLAY_GATEWAY,
     Block,
     NodeIpam,
     NodeState,
     Route,
+    Sysctl,
     overhead,
 )
 
@@ -75,7 +78,7 @@ DEFAULTS = [
 
 @pytest.mark.parametrize(("kind", "defaults"), DEFAULTS, ids=lambda one: getattr(one, "__name__", ""))
 def test_what_a_state_means_that_does_not_say(kind: type, defaults: dict[str, t.Any]) -> None:
-    """A state without newer fields, which an earlier release stored, is read with their former meaning."""
+    """Fields that an earlier release did not store have defaults that mean what that release did."""
     found = {field.name: field.default for field in dataclasses.fields(kind)}
     assert {name: found[name] for name in defaults} == defaults
 
@@ -110,3 +113,49 @@ def test_bytes_that_an_encapsulation_adds(encapsulation: str, four: int, six: t.
 )
 def test_errors_show_values_short(value: t.Any, shown: str) -> None:
     assert errors.shown(value) == shown
+
+
+def test_placeholders_of_the_underlay_are_replaced_route_by_route() -> None:
+    """Placeholders in routes and sysctls are replaced by the device of their IP version and the given gateways.
+
+    A route whose gateway is not given is left out, and no other route.
+    """
+    state = dataclasses.replace(
+        STATE,
+        routes=(
+            Route("10.1.0.0/26", "blackhole"),
+            Route("10.2.0.0/26", device=UNDERLAY, gateway=UNDERLAY_GATEWAY.format("10.10.2.13")),
+            Route("10.3.0.0/26", device=UNDERLAY, gateway=UNDERLAY_GATEWAY.format("10.10.2.14")),
+            Route("10.4.0.0/26", device=UNDERLAY, gateway="10.10.1.12"),
+            Route("10.5.0.0/26", device="tunl0", gateway=UNDERLAY_GATEWAY.format("10.10.2.14")),
+            Route("fd00:1::/122", device=UNDERLAY, gateway="fe80::1"),
+            Route("10.6.0.0/26", device="tunl0", gateway="10.10.1.12"),
+        ),
+        sysctls=(
+            Sysctl("net/ipv4/ip_forward", "1"),
+            Sysctl(f"net/ipv4/conf/{UNDERLAY}/rp_filter", "2"),
+            Sysctl(f"net/ipv6/conf/{UNDERLAY}/forwarding", "1"),
+        ),
+    )
+    assert state.underlay_gateways == ("10.10.2.13", "10.10.2.14")
+    for device6 in ("", "eth6"):
+        found = state.resolve_underlay("eth0", {"10.10.2.14": "10.10.1.1"}, device6)
+        assert [(route.destination, route.device, route.gateway) for route in found.routes] == [
+            ("10.1.0.0/26", state.routes[0].device, state.routes[0].gateway),
+            ("10.3.0.0/26", "eth0", "10.10.1.1"),
+            ("10.4.0.0/26", "eth0", "10.10.1.12"),
+            ("10.5.0.0/26", "tunl0", "10.10.1.1"),
+            ("fd00:1::/122", device6 or "eth0", "fe80::1"),
+            ("10.6.0.0/26", "tunl0", "10.10.1.12"),
+        ]
+        assert [sysctl.key for sysctl in found.sysctls] == [
+            "net/ipv4/ip_forward",
+            "net/ipv4/conf/eth0/rp_filter",
+            f"net/ipv6/conf/{device6 or 'eth0'}/forwarding",
+        ]
+    assert [route.destination for route in state.resolve_underlay("eth0").routes] == [
+        "10.1.0.0/26",
+        "10.4.0.0/26",
+        "fd00:1::/122",
+        "10.6.0.0/26",
+    ]

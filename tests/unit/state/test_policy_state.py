@@ -136,7 +136,13 @@ def test_policy_is_part_of_what_a_node_has_to_have() -> None:
         ({"policies": [{"name": "a", "ingress": [{}]}]}, "PolicyRule: __init__() missing 1 required positional"),
         ({"policies": [{"name": "a", "tier": "x"}]}, "policy a is in tier x, which does not exist"),
         ({"policies": [[]]}, "Policy is made of list"),
-        ({"endpoints": None}, "PolicyState: 'NoneType' object is not iterable"),
+        ({"endpoints": None}, "PolicyState: endpoints None is no list"),
+        ({"policies": [{"name": "a", "selector": ["all()"]}]}, "['all()'] is no str"),
+        ({"policies": [{"name": "a", "selector": 7}]}, "7 is no str"),
+        ({"policies": [{"name": "a", "order": True}]}, "true is no float"),
+        ({"policies": [{"name": "a", "types": "Ingress"}]}, "Ingress is no list"),
+        ({"policies": [{"name": "a", "order": float("nan")}]}, "nan is no float"),
+        ({"profiles": [{"name": "a", "labels": {"a": 1}}]}, "{'a': 1} is no object of texts"),
     ],
 )
 def test_what_another_release_wrote_is_refused(change: t.Mapping[str, t.Any], message: str) -> None:

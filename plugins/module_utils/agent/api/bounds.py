@@ -18,20 +18,20 @@ from .protocol import AgentError
 class ApiLimits(t.NamedTuple):
     """The limits of the API. "Others" are all callers except root, which has a share of its own."""
 
-    line: int = protocol.LINE_LIMIT  # bytes of one request of root
-    line_others: int = protocol.READER_LINE_LIMIT  # bytes of one request of another caller
-    deadline: float = protocol.DEADLINE  # seconds for the answer to a request
-    idle: float = protocol.IDLE  # seconds until the next request is complete, or an answer is read
-    connections: int = 512  # connections of root
-    others: int = 128  # connections of all others
-    each: int = 32  # connections of one other uid
+    line: int = protocol.LINE_LIMIT  # the most bytes of one request of root
+    line_others: int = protocol.READER_LINE_LIMIT  # the most bytes of one request of another caller
+    deadline: float = protocol.DEADLINE  # the most seconds that a request is worked on, from its call to its result
+    idle: float = protocol.IDLE  # the most seconds until a client's next request is complete, or its answers are read
+    connections: int = 512  # the most connections of root
+    others: int = 128  # the most connections of all callers except root together
+    each: int = 32  # the most connections of one uid except root
     refused: int = 64  # refused connections that stay open to receive the reason; any more are closed at once
-    waiting: int = 16 << 20  # bytes of incomplete requests on all connections of root
-    waiting_others: int = 4 << 20  # bytes of incomplete requests on all connections of others
-    unread: int = 16 << 20  # bytes of answers that all others have not read; above it they receive no more
-    unread_each: int = 4 << 20  # the same for one other uid
-    streams: int = 16  # streams that all others watch
-    streams_each: int = 4  # streams that one other uid watches
+    waiting: int = 16 << 20  # the most bytes of incomplete requests on all connections of root
+    waiting_others: int = 4 << 20  # the most bytes of incomplete requests on all connections of callers except root
+    unread: int = 16 << 20  # bytes of answers unread by callers except root; above it, their requests are refused
+    unread_each: int = 4 << 20  # bytes of answers unread by one uid except root; above it, its requests are refused
+    streams: int = 16  # the most streams that all callers except root watch together
+    streams_each: int = 4  # the most streams that one uid except root watches
 
 
 class BoundedConnection(t.Protocol):

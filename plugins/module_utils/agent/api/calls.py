@@ -35,7 +35,7 @@ class Method(t.NamedTuple):
     changes: bool = False  # only root may call it
     stream: bool = False
     reserved: tuple[str, ...] = ()  # parameters that only root may give; others may call the method without them
-    slow: bool = False  # occupies a thread: equal requests of callers other than root share one answer
+    slow: bool = False  # occupies a thread: equal waiting requests of callers other than root share one answer
 
 
 class Calls:
@@ -43,7 +43,7 @@ class Calls:
 
     `methods` is a mapping from name to Method and may be filled until the first call. `root` is the uid that may call
     every method. Members of the group `group` may call the methods that change nothing. `readers` is the gid of that
-    group, None if there is no such group. `observed(method, outcome, seconds)` is called for every answer; `outcome` is
+    group, None if there is no such group. `observed(method, outcome, seconds)` is called by `observe`; `outcome` is
     "ok" or the code of the error.
     """
 
@@ -100,7 +100,7 @@ class Calls:
         """Call the method of `request`, which `method` has checked for `peer`, and return its result, a JSON object.
 
         Raise AgentError, and nothing else: the handler's own refusal, timeout at the deadline, unavailable if the task
-        is cancelled because the agent stops, or internal for any other error, which is logged.
+        is cancelled otherwise, or internal for any other error, which is logged.
         """
         deadline = _Deadline(self._deadline)
         method = self._methods[request.method]

@@ -24,7 +24,7 @@ from ...sockets.line_socket import Hangup, LineSocket, LineTooLong
 from . import protocol
 from .protocol import AgentError
 
-#: Bytes of the longest answer that is accepted; the agent sends no longer one. Requests have protocol.LINE_LIMIT.
+#: Bytes of the longest answer that the client accepts. The limit of a request is protocol.LINE_LIMIT.
 ANSWER_LIMIT = 256 << 20
 
 
@@ -43,8 +43,9 @@ class NotRunning(AgentError):
 class AgentClient:
     """A connection to the agent, opened by the first call, and a context manager that closes it.
 
-    `timeout` is in seconds and limits each request with its whole answer; to open a connection may take as long again.
-    An error that the agent answers leaves the connection open. After any other error the next call opens a new one.
+    `timeout` is in seconds and limits each request: opening a connection if there is none, sending, and the whole
+    answer. An error that the agent answers leaves the connection open. After any other error the next call opens a new
+    one.
     """
 
     def __init__(self, path: str = protocol.SOCKET, timeout: float = protocol.DEADLINE) -> None:
@@ -71,10 +72,10 @@ class AgentClient:
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
         """Call a method with `params`, block until its answer is complete, and return its result, a JSON object.
 
-        Raise AgentError if the agent refuses (with the agent's code), does not answer within `timeout` seconds
-        (timeout), or its socket may not be opened (forbidden). Raise NotRunning, which is an AgentError as well, if no
-        agent answers or its answer is not the protocol's. Raise TypeError, ValueError or RecursionError if JSON cannot
-        express `params`.
+        Raise AgentError if the agent refuses (with the agent's code), does not accept a connection or answer within
+        `timeout` seconds (timeout), or its socket may not be opened (forbidden). Raise NotRunning, which is an
+        AgentError as well, if no agent answers or its answer is not the protocol's. Raise TypeError, ValueError or
+        RecursionError if JSON cannot express `params`.
         """
         end = time.monotonic() + self.timeout
         self._send(method, params, end)
@@ -113,13 +114,13 @@ class AgentClient:
         except socket.timeout:
             raise self._late() from None
         except (BrokenPipeError, ConnectionResetError):
-            pass  # The agent refused the request before it had read all of it; the refusal can be read.
+            pass  # The agent may have refused the request before it had read all of it; its refusal is read next.
         except OSError as error:
             raise self._broken(error.strerror or str(error)) from error
 
     def _connect(self, end: float) -> None:
         if os.geteuid() == 0:
-            # Only root can connect to this socket, so no other user can fill its queue. Earlier releases lack it.
+            # No other user can connect to root's own socket and fill its queue. Agents of earlier releases lack it.
             with contextlib.suppress(OSError):
                 self._lines.connect(protocol.root_socket(self.path), end)
                 return
@@ -131,6 +132,12 @@ class AgentClient:
                     protocol.FORBIDDEN,
                     f"{self.path} may not be opened: {error.strerror}. Become root, or a member of its group, "
                     f"`{protocol.GROUP}` by default, which may read.",
+                ) from error
+            if isinstance(error, (socket.timeout, BlockingIOError)):  # an agent listens, and its queue is full
+                raise AgentError(
+                    protocol.TIMEOUT,
+                    f"the agent does not accept a connection: {error.strerror or error}. Its socket is {self.path}. "
+                    "Nothing was asked for; ask again in a moment. `journalctl -u calico-agent` says what keeps it.",
                 ) from error
             reason = "nobody listens" if error.errno == errno.ECONNREFUSED else error.strerror or str(error)
             raise NotRunning(self.path, reason) from error

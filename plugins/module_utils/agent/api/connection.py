@@ -30,12 +30,12 @@ from .protocol import AgentError
 
 _log = logging.getLogger("calico.api")
 
-_LINGER = 2.0  # seconds for which a refused connection is still read
-_CHUNK = 64 << 10  # bytes that are read at once from root
-_CHUNK_OTHERS = 16 << 10  # bytes that are read at once from other callers
+_LINGER = 2.0  # the most seconds for which a refused connection is still read
+_CHUNK = 64 << 10  # the most bytes that are read at once from root
+_CHUNK_OTHERS = 16 << 10  # the most bytes that are read at once from other callers
 
-#: The bytes read last, until they are in a connection's own buffer. All connections share it: the loop reads one at a
-#: time.
+#: The bytes read last, until they are in a connection's own buffer. All connections share it, because the loop reads
+#: from one connection at a time.
 _scratch = bytearray(_CHUNK)
 
 
@@ -47,22 +47,24 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._bounds = bounds
         self._share = share
         self.peer = Peer(0, -1, -1)
-        self.busy = False  # a request is being answered
+        self.busy = False  # True while a request is being answered
         self.lost = False
         self.streaming = False
         self.task: t.Optional[asyncio.Task[None]] = None
         self._transport: asyncio.Transport
         self._buffer = bytearray()
         self._seen = 0  # bytes at the beginning of the buffer that contain no end of a line
-        self._cni: t.Optional[bool] = None  # whether it has the CNI framing; None until the first bytes show it
-        self._deaf = False  # further bytes are discarded
-        self._ended = False  # the client sends no more
-        self._stuck = False  # the client does not read its answers
+        self._cni: t.Optional[bool] = None  # whether the connection has the CNI framing; None: not known yet
+        self._deaf = False  # True: bytes that the client still sends are discarded
+        self._ended = False  # True: the client sends no more, or the agent stops
+        self._stuck = False  # True: the client does not read its answers, and the buffer for them is full
         self._root = False
-        self._urgent = False  # callers other than root wait for the request that is being answered
+        # This is True while a request of root is answered. Meanwhile each turn of other callers is delayed by up to
+        # 0.1 s, for slow methods by up to 1 s.
+        self._urgent = False
         self._writable: t.Optional[asyncio.Future[None]] = None
         self._timer: t.Optional[asyncio.TimerHandle] = None
-        self._refusal: t.Optional[AgentError] = None  # why this connection is one too many
+        self._refusal: t.Optional[AgentError] = None  # why requests are refused (too many connections), or None
         self._to_tell: t.Optional[AgentError] = None  # the refusal to send after the answer under way
 
     # --- callbacks of asyncio
@@ -101,7 +103,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         if self._deaf and not self.busy:
             self._transport.close()
         self._serve()
-        return True  # A request may be left to answer; _serve() closes the connection if none is.
+        return True  # keeps the connection open: a request may be left to answer; if none was, _serve() has closed it
 
     def pause_writing(self) -> None:
         self._stuck = True
@@ -123,9 +125,9 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._drop(len(self._buffer))
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
+        # A request of root that is no stream runs to its end once it has begun: half of its work would be of no use.
         if self.task is not None and (self.streaming or not self._root):
             self.task.cancel()
-        # A request of root that has begun runs to its end: half of its work would be of no use.
         if not self.busy:
             self._bounds.gone(self)
 
@@ -185,7 +187,8 @@ class ApiConnection(asyncio.BufferedProtocol):
     def _serve_in_turn(self) -> None:
         """Do for a client other than root what `_serve` does, with each step in a turn of its own."""
         if self.busy and not self._ended:
-            # Reading on shows when the client disconnects. The limit is the size of the next request.
+            # More is read while a request is answered, because that shows when the client disconnects. These bytes
+            # belong to the next request, whose maximum size is `_limit`.
             if len(self._buffer) <= self._limit:
                 self._read_on()
             elif self.streaming:
@@ -255,7 +258,7 @@ class ApiConnection(asyncio.BufferedProtocol):
             if not self._ended:
                 self._seen = len(self._buffer)
                 return None
-            end = len(self._buffer)  # JSON shows where it ends, so the last line needs no newline.
+            end = len(self._buffer)  # The client sends no more: the last line needs no newline.
             if not end:
                 return None
         line = bytes(self._buffer[:end])
@@ -311,7 +314,7 @@ class ApiConnection(asyncio.BufferedProtocol):
                 await self._stream(found[0], found[1].handler)
             elif found is not None:
                 await self._answer(found[0], in_turn=True)
-        except asyncio.CancelledError:  # cancelled while it waited for its turn
+        except asyncio.CancelledError:  # The task was cancelled while it waited for a turn.
             self._write(protocol.failure(None if found is None else found[0].id, stopping()))
             raise
 
@@ -381,7 +384,7 @@ class ApiConnection(asyncio.BufferedProtocol):
                     self._writable = asyncio.get_running_loop().create_future()
                     await self._writable
             last = protocol.result(request.id, {})
-        except asyncio.CancelledError:  # the client has disconnected, or the agent stops
+        except asyncio.CancelledError:  # the client sends no more or has disconnected, or the agent stops
             last = protocol.failure(request.id, stopping())
         except AgentError as error:
             outcome = error.code

@@ -31,10 +31,10 @@ Key = t.Hashable
 _Begin = t.Callable[[], bool]  # begins a turn; returns False if the turn is over already
 
 _OVERHEAD = 0.0001  # seconds that the loop spends around each turn and the turn cannot measure
-_REMEMBERED = 512  # the most callers whose used time is kept
+_REMEMBERED = 512  # If the used times of more callers are kept, those of callers that do not wait are forgotten.
 _LONG = 0.002  # seconds after which a turn with more to do pauses
 
-#: The turn that the running task holds.
+#: The turn that the running task holds, or None.
 _current: contextvars.ContextVar[t.Optional[Turn]] = contextvars.ContextVar("turn", default=None)
 
 
@@ -58,9 +58,11 @@ class FairShare:
         self._pause = pause
         self._clock = clock
         self._lines: dict[Key, collections.deque[_Begin]] = {}  # the waiting steps of each caller
-        self._spent: dict[Key, float] = {}  # seconds used; a new caller begins with those of the last one served
+        # The seconds used by each caller. When a caller begins to wait, its seconds are raised to those that the caller
+        # served last had used before its turn.
+        self._spent: dict[Key, float] = {}
         self._floor = 0.0
-        self._key: Key = None  # the caller that has the turn
+        self._key: Key = None  # the caller that has the turn, or had the last one
         self._urgent = 0
         self._held = False
         self._began = 0.0
@@ -124,8 +126,8 @@ class FairShare:
     async def rest(self) -> None:
         """Pause until the next turn may begin, and keep the turn meanwhile.
 
-        Another caller cannot have it, because two half-finished requests would then hold their resources at the same
-        time.
+        Another caller cannot have the turn, because two half-finished requests would then hold their resources at the
+        same time.
         """
         self._charge()
         while True:
@@ -258,7 +260,7 @@ class Coalesced:
         """Return the result of `work`, or of equal work of another caller that has not begun.
 
         Work is equal if `method` and `params`, which has to be JSON, are equal. It runs in a turn of the caller `key`
-        that asked first. Raise what the work raises.
+        that asked first. Raise what the work raises, or TypeError if `params` is not JSON.
         """
         asked = f"{method} {json.dumps(params, sort_keys=True)}"
         piece = self._waiting.get(asked)

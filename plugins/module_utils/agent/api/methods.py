@@ -184,7 +184,10 @@ class Methods:
 
 
 def planned(plan: NodePlan, in_sync: bool) -> Data:
-    """Return a plan in JSON-ready form. It is in sync if `in_sync` is True, the agent's view, and it has no changes."""
+    """Return a plan in JSON-ready form: `changes`, `expected`, `kept`, `problems`, `underlay` and `in_sync`.
+
+    The last is True if the parameter `in_sync`, the agent's view, is True and the plan has no changes.
+    """
     return {
         "changes": [plain(change) for change in plan.changes],
         "expected": [plain(change) for change in plan.expected],
@@ -196,7 +199,10 @@ def planned(plan: NodePlan, in_sync: bool) -> Data:
 
 
 def done(outcome: PassOutcome) -> Data:
-    """Return the outcome of a pass of the reconciler in JSON-ready form."""
+    """Return the outcome of a pass of the reconciler in JSON-ready form.
+
+    It has `changes`, a list of objects, the lists of texts `problems` and `waiting`, and the boolean `in_sync`.
+    """
     return {
         "changes": [plain(change) for change in outcome.changes],
         "problems": list(outcome.problems),

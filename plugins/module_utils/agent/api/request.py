@@ -31,7 +31,7 @@ def is_mac(text: str) -> bool:
 
 def is_mtu(value: t.Any) -> bool:
     """Return whether `value` is an integer that an MTU may be, 68 to 65535 bytes."""
-    # bool is a subclass of int.
+    # True and False are not MTUs, but bool is a subclass of int.
     return isinstance(value, int) and not isinstance(value, bool) and MTU[0] <= value <= MTU[1]
 
 
@@ -142,11 +142,17 @@ class AddRequest:
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The requested addresses: a mapping from IP version, 4 or 6, to the address in its canonical form."""
+        """The requested addresses: a mapping from IP version, 4 or 6, to the address in its canonical form.
+
+        Raise ValueError for a text that is no address, which `checked` refuses.
+        """
         asked = {4: self.address, 6: self.address6}
         return {version: str(ipaddress.ip_address(text)) for version, text in asked.items() if text is not None}
 
     def _check_addresses(self) -> None:
+        known = isinstance(self.families, tuple) and all(family in (4, 6) for family in self.families)
+        if not known or len(set(self.families)) != len(self.families):
+            raise _invalid("families", self.families, "must be a list of IP versions, 4 and 6.")
         for field, version, example in (("address", 4, "10.244.0.7"), ("address6", 6, "fd00:10:244::7")):
             address = getattr(self, field)
             if address is None:
@@ -162,9 +168,6 @@ class AddRequest:
                 raise _invalid(field, address, f"must be an IPv{version} address: {other}.")
             if self.families and version not in self.families:
                 raise _invalid("families", self.families, f"lacks {version}, the IP version of {field} {address}.")
-        known = isinstance(self.families, tuple) and all(family in (4, 6) for family in self.families)
-        if not known or len(set(self.families)) != len(self.families):
-            raise _invalid("families", self.families, "must be a list of IP versions, 4 and 6.")
 
     def workload(self, since: str) -> AttachedWorkload:
         """Return the workload that this request makes, without addresses and pool, which are assigned later.
@@ -189,7 +192,7 @@ class AddRequest:
         return dataclasses.replace(workload, interface=naming.interface_name(known.namespace, known.name))
 
     def differs_from(self, workload: AttachedWorkload) -> str:
-        """Return in words how this request differs from `workload`, which has its id: the first difference, or "".
+        """Return in words how this request differs from `workload`, which has the same id: the first difference, or "".
 
         Addresses, families and pools that are not requested are not compared. Nor are labels in a request of CNI (with
         `container`): a runtime may add its container again with other labels.

@@ -11,7 +11,7 @@ other users cannot fill. A socket that an earlier process left is replaced if no
 is one step, and the new socket has its access rights before.
 
 Callers other than root share a bounded part of the loop (fair_share.py). Their connections are accepted and their
-requests read, parsed and answered in turns, and only while no request of root is under way.
+requests read, parsed and answered in turns. A request of root that is under way delays each turn by up to 0.1 seconds.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from .peer import Peer
 _log = logging.getLogger("calico.api")
 
 _FRESH = ".new"  # suffix of a socket's path until the socket is ready
-_PATH_LIMIT = 107 - len(protocol.ROOT_SUFFIX) - len(_FRESH)  # bytes; unix(7)
-_BACKLOG = 1024  # the kernel's net.core.somaxconn may be lower
+_PATH_LIMIT = 107 - len(protocol.ROOT_SUFFIX) - len(_FRESH)  # bytes of `path`: a socket's path has 107 at most, unix(7)
+_BACKLOG = 1024  # the most connections that wait to be accepted; the kernel lowers it to net.core.somaxconn
 _NO_MORE_FILES = 1.0  # seconds until the next attempt after a connection could not be accepted
-_AT_ONCE = 16  # connections that are accepted in a turn, besides the first one
-_ACCEPTING = "accepting"  # the caller of the turns in which connections are accepted
+_AT_ONCE = 16  # the most connections that are accepted in a turn, besides the first one
+_ACCEPTING = "accepting"  # the key of the turns in which connections are accepted, in place of a uid
 _LIMITS = ApiLimits()
 
 
@@ -52,8 +52,9 @@ class Server:
     """The agent's API at the socket `path`, and for root alone at a second socket beside it.
 
     `methods` is a mapping from name to Method and may be filled until start(). `root` is the uid that may do
-    everything; members of the group `group` may read. `observed(method, outcome, seconds)` is called for every answer;
-    `outcome` is "ok" or the code of the error. `share` is the part of the loop for callers other than root.
+    everything; members of the group `group` may read. `observed(method, outcome, seconds)` is called for each answer of
+    a method, but not for CNI requests and for requests that are refused before their method is called. `outcome` is
+    "ok" or the code of the error. `share` is the part of the loop for callers other than root.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Server:
         self.calls = Calls(methods, cni, group=group, root=root, deadline=limits.deadline, observed=observed)
         self._group = group
         self._listening: t.Optional[asyncio.AbstractServer] = None  # the server of root's socket
-        self._accepting: t.Optional[asyncio.Task[None]] = None  # accepts connections to the common socket
+        self._accepting: t.Optional[asyncio.Task[None]] = None  # accepts connections at the socket `path`
         self._inodes: dict[str, int] = {}
 
     async def start(self) -> None:
@@ -118,7 +119,7 @@ class Server:
                             connection, dummy = listener.accept()
                         await self._welcome(connection)
                 except OSError:
-                    continue  # No more connections wait.
+                    continue  # No more connections wait, or the last one failed.
                 except BaseException:
                     connection.close()
                     raise
@@ -137,7 +138,7 @@ class Server:
             serve = refusal is None and not _gone(connection)
             if refusal is not None:
                 connection.send(protocol.failure(None, refusal))
-        except OSError:  # the client has disconnected meanwhile
+        except OSError:  # the client has disconnected, or does not read its refusal
             serve = False
         if not serve:
             connection.close()
@@ -154,7 +155,7 @@ class Server:
         if self._listening is not None:
             for path, inode in self._inodes.items():
                 with contextlib.suppress(OSError):
-                    if os.stat(path).st_ino == inode:  # not the socket of another agent that came later
+                    if os.stat(path).st_ino == inode:  # else it is the socket of another agent that came later
                         os.unlink(path)
             self._listening.close()
             self._listening = None
@@ -179,7 +180,7 @@ class Server:
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(fresh)
-            # A client cannot connect before it listens, and it has its access rights before it has its name.
+            # Clients find the socket once it is renamed to `path`. It has its access rights and listens before.
             listener.bind(fresh)
             os.chmod(fresh, mode)
             if group is not None and os.geteuid() == 0:
@@ -213,8 +214,8 @@ class Server:
                 probe.connect(path)
             except OSError as error:
                 if error.errno in (errno.ECONNREFUSED, errno.ENOENT):
-                    return  # An agent that ended has left it; the rename replaces it.
-                if error.errno != errno.EAGAIN:  # A full backlog: another agent listens.
+                    return  # No process listens: an agent that ended left the socket, and the new one replaces it.
+                if error.errno != errno.EAGAIN:  # EAGAIN: a process listens, and its backlog is full.
                     raise
         raise SocketInUse(
             f"another agent answers at {path}. Only one may run on a node: stop it with "

@@ -32,7 +32,7 @@ async def add(
     network, previous, dns = configuration.name, configuration.previous, configuration.dns
     add_params = configuration.add_params(arguments)
     if previous is not None:
-        # Checked before the container is attached, not when the result is made
+        # The previous result is checked before the container is attached, so that a bad one leaves nothing attached.
         before = result.checked(previous)
         if result.interface_index(before, attachment.ifname, attachment.netns) is not None:
             raise CniError(
@@ -50,7 +50,7 @@ async def add(
     except AgentError as error:
         if error.code != protocol.CONFLICT or error.data.get("field") != "netns":
             raise
-        # The container was restarted, and the same path leads to another namespace.
+        # The container was restarted, and the path of its namespace leads to another namespace.
         await agent.delete(request.id)
         workload = await agent.add(request)
     try:
@@ -104,5 +104,5 @@ def _readable(text: str) -> str:
 
 
 _NAME_LIMIT = 100
-#: A container's id whose first digits identify it, as in lists of containers.
+#: A random id of a container, whose first digits identify it as in lists of containers.
 _RANDOM = re.compile(r"[0-9a-f]{32,}")

@@ -28,7 +28,7 @@ NAME_LIMIT = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _DIGITS = 20  # digits of the longest integer that is converted; no field needs longer ones, which are slow to convert
 
-#: A mapping from field to values that request an unsupported feature
+#: A mapping from a field to its values that are refused, because they request an unsupported feature.
 _REFUSED: dict[str, tuple[t.Any, ...]] = {"device_type": ("netkit",)}
 _IPAM_TYPES = (None, "", "calico-ipam")
 

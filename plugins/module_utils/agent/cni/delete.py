@@ -20,7 +20,7 @@ async def delete(agent: CniBackend, network: str, attachment: Attachment) -> boo
     if agent.get(id) is not None and identity.find(agent, network, attachment) is None:
         return False
     try:
-        # Also without a workload: after a reboot its address may be all that is left.
+        # Called also if there is no workload: after a reboot only its address may be left.
         return await agent.delete(id)
     except AgentError as error:
         if error.code == NOT_FOUND:

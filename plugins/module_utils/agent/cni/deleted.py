@@ -4,8 +4,8 @@
 """The DELs that the shim accepted while the agent was down: it stored the request, and reported success to the runtime.
 
 Each is a file in the shim's framing (agent/api/cni_framing.py) below /var/lib/calico/cni/deleted. The file exists
-before the runtime can send the next ADD of the same container, and the dispatcher completes all files before each ADD.
-An old DEL therefore never deletes a newer workload, even if clocks are wrong.
+before the runtime can send the next ADD of the same container, and the dispatcher tries to complete all files before
+each ADD. An old DEL that succeeds then cannot delete a newer workload, even if clocks are wrong.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DeletedWhileDown:
         self._folder = folder
         self._log = log
         self._turn = asyncio.Lock()
-        self._completed: set[str] = set()  # names of completed files that could not be removed
+        self._completed: set[str] = set()  # names of files whose DEL was completed, and that could not be removed
 
     async def complete(self) -> int:
         """Complete the stored DELs, remove their files, and return the number of files removed.
@@ -90,7 +90,7 @@ class DeletedWhileDown:
         try:
             network, attachment = _read(path)
         except (CniError, cni_framing.CniRefusal) as error:
-            # A running agent would have refused it as well, so a retry cannot succeed.
+            # A running agent would have refused this DEL as well, so a retry cannot succeed.
             self._log.warning("%s, a DEL from when the agent was down, says nothing and is dropped: %s", path, error)
             return True
         except OSError as error:

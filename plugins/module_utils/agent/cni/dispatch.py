@@ -47,8 +47,8 @@ class Dispatcher:
     async def run(self) -> None:
         """Complete stored DELs every 10 seconds, until cancelled.
 
-        The shim may store one just before the socket exists, and no other request may follow. Raise OSError if the file
-        of a completed DEL cannot be removed.
+        The shim may store one just before the socket exists, and no other request may follow. What fails is logged and
+        retried by the next round; no error is raised.
         """
         while True:
             await asyncio.sleep(_INTERVAL)

@@ -11,7 +11,7 @@ import typing as t
 from ..api import protocol
 from ..api.protocol import AgentError
 
-# Codes of the specification
+# Error codes of the CNI specification
 INCOMPATIBLE_VERSION = 1
 UNSUPPORTED_FIELD = 2
 INVALID_ENVIRONMENT = 4
@@ -21,7 +21,7 @@ INVALID_CONFIGURATION = 7
 TRY_AGAIN = 11
 UNAVAILABLE = 50
 LIMITED = 51
-# Codes of this plugin, from 100
+# This plugin's own error codes: the CNI specification leaves codes from 100 to plugins. libcni uses 999 too.
 FORBIDDEN = 100
 KERNEL = 101
 IN_THE_WAY = 102
@@ -47,7 +47,10 @@ _OF_AGENT = {
 
 
 class CniError(Exception):
-    """A CNI error: `code` is one of the above, `message` says what is wrong and where, `details` gives the remedy."""
+    """A CNI error: `message` says what is wrong and where, `details` gives the remedy or is empty.
+
+    `code` is an error code of the CNI specification, or from 100 one of this plugin's own.
+    """
 
     def __init__(self, code: int, message: str, details: str = "") -> None:
         super().__init__(message)

@@ -24,7 +24,7 @@ async def collect(agent: CniBackend, configuration: Configuration) -> list[str]:
     stale = {
         workload.id for workload in agent.list() if workload.network == network and identity.key(workload) not in valid
     }
-    # Workloads that did not come back after a reboot have left only their addresses.
+    # Only the addresses are left of workloads that did not come back after a reboot.
     stale |= {
         allocation.handle
         for allocation in agent.ipam.allocations()

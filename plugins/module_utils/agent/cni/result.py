@@ -28,8 +28,8 @@ _LISTS = ("interfaces", "ips", "routes")
 def added(workload: AttachedWorkload, version: str, previous: t.Optional[Document], dns: Document) -> dict[str, t.Any]:
     """Return the CNI result of ADD, a JSON object: `previous` with the workload's interfaces, addresses and routes.
 
-    `dns` is added if `previous` has none. Raise CniError if `previous` is malformed, or before 0.3.0 has an address of
-    the same IP version.
+    `dns` is added if `previous` has none. From version 0.3.0 on, raise CniError if `previous` is malformed; in older
+    versions, if it has an address of the same IP version already.
     """
     if not versions.with_interfaces(version):
         return _before_interfaces(workload, version, previous, dns)
@@ -172,7 +172,7 @@ def _before_interfaces(
 ) -> dict[str, t.Any]:
     """Return the result of ADD in version 0.1.0 or 0.2.0, which has one address of each IP version.
 
-    Raise CniError if `previous` has an address of the same version.
+    Raise CniError if `previous` has an address of the same IP version. Nothing else of it is checked.
     """
     result: dict[str, t.Any] = {**(previous or {}), "cniVersion": version}
     for text in workload.addresses:

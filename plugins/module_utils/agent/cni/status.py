@@ -13,7 +13,7 @@ from ...bird.errors import BirdError
 from .errors import LIMITED, UNAVAILABLE, CniError
 from .port import CniBackend
 
-_BIRD_PATIENCE = 2.0  # seconds
+_BIRD_PATIENCE = 2.0  # the most seconds to wait for BIRD's answer
 
 
 async def status(agent: CniBackend) -> None:

@@ -9,9 +9,9 @@ import typing as t
 
 from .errors import INCOMPATIBLE_VERSION, CniError
 
-#: The version of answers to a caller whose version is not known.
+#: The newest supported CNI version, also that of answers to a caller whose version is not known.
 NEWEST = "1.1.0"
-#: The version of a configuration that names none, as in Calico.
+#: The CNI version of a network configuration that names none, as in Calico.
 UNNAMED = "0.2.0"
 SUPPORTED = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 
@@ -44,15 +44,24 @@ def checked(version: t.Any, command: str = "") -> str:
 
 
 def with_interfaces(version: str) -> bool:
-    """Return whether results have interfaces (from 0.3.0); before, they have just one address of each IP version."""
+    """Return whether results have interfaces (from 0.3.0); before, they have just one address of each IP version.
+
+    Raise ValueError for an unsupported version.
+    """
     return SUPPORTED.index(version) >= SUPPORTED.index("0.3.0")
 
 
 def with_family(version: str) -> bool:
-    """Return whether an address names its IP version, which it does before 1.0.0."""
+    """Return whether an address names its IP version, which it does before 1.0.0.
+
+    Raise ValueError for an unsupported version.
+    """
     return SUPPORTED.index(version) < SUPPORTED.index("1.0.0")
 
 
 def with_mtu(version: str) -> bool:
-    """Return whether results have the MTU of an interface and the scope and priority of a route (from 1.1.0)."""
+    """Return whether results have the MTU of an interface and the scope and priority of a route (from 1.1.0).
+
+    Raise ValueError for an unsupported version.
+    """
     return SUPPORTED.index(version) >= SUPPORTED.index("1.1.0")

@@ -13,7 +13,7 @@ from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
 
 def watch_agent(instruments: Instruments, agent: Agent) -> None:
     """Refresh the agent's metrics from `agent` before each reading of the registry."""
-    # The engine that this process runs, even if another one is installed later
+    # Read once: it is the digest of the engine that this process runs, even if another one is installed later.
     engine = bundle.running_digest(agent.machine.engine) or ""
 
     def refresh() -> None:

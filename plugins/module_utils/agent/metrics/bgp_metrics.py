@@ -12,7 +12,7 @@ from ...bird import client, status
 from ...bird.errors import BirdError
 from .instruments import Instruments
 
-INTERVAL = 15.0  # seconds; usual scrapes come every 15 to 60 s
+INTERVAL = 15.0  # seconds between two readings of BIRD; metrics are usually scraped every 15 to 60 s
 
 
 async def watch(
@@ -23,7 +23,8 @@ async def watch(
 ) -> t.NoReturn:
     """Refresh the metrics of BIRD's sessions every `interval` seconds until cancelled; never return.
 
-    While `wanted()` is False, this node needs no BIRD: the metrics then have no values, so that no alert fires.
+    While `wanted()` is False, this node needs no BIRD: `bird_up` and the numbers of sessions then have no values, so
+    that no alert fires.
     """
     refused = RefusedAnnouncements()
     while True:

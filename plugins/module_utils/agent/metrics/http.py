@@ -24,16 +24,16 @@ from . import metrics
 from .metrics import Registry
 
 ADDRESS = "127.0.0.1"
-PORT = 9091  # Felix's own default
+PORT = 9091  # the default port of Felix's metrics
 
 _log = logging.getLogger("calico.http")
 
-_HEAD_LIMIT = 8 << 10  # bytes of request line and header
+_HEAD_LIMIT = 8 << 10  # the most bytes of a request's first line and header
 _END = b"\r\n\r\n"
-_CONNECTIONS = 64  # clients at a time
-_BACKLOG = 1024  # the kernel's net.core.somaxconn may be lower
+_CONNECTIONS = 64  # the most clients at a time
+_BACKLOG = 1024  # the most connections that wait to be accepted; the kernel lowers it to net.core.somaxconn
 _NO_MORE_FILES = 1.0  # seconds until the next attempt after a connection could not be accepted
-_KEY = "http"  # the caller of the turns
+_KEY = "http"  # the key of the server's turns, which all its clients share
 _VERSIONS = (b"HTTP/1.0", b"HTTP/1.1")
 
 Check = t.Callable[[], t.Optional[str]]
@@ -98,7 +98,10 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on, which the kernel has chosen if 0 was given."""
+        """The TCP port on which this server listens. The kernel has chosen it if the settings say 0.
+
+        Raise AssertionError before `start`.
+        """
         return int(self.listens_at[1])
 
     @property
@@ -141,7 +144,7 @@ class MetricsServer:
                 async with self.share.turn(_KEY):
                     await loop.connect_accepted_socket(lambda: _Client(self), connection)
             except OSError:
-                connection.close()  # The connection failed meanwhile; the others do not.
+                connection.close()  # This connection failed meanwhile; the server goes on to accept others.
             except BaseException:
                 connection.close()
                 raise
@@ -223,10 +226,10 @@ class MetricsServer:
 
 
 class _Stage(enum.Enum):
-    HEAD = "head"  # the request is not complete
-    ASKED = "asked"  # the client waits for the answer
-    READING = "reading"  # a part of the answer waits in the agent
-    ANSWERED = "answered"  # the kernel has the whole answer
+    HEAD = "head"  # the client's request is not complete
+    ASKED = "asked"  # the request is complete, too long or cut short, and the answer is not made yet
+    READING = "reading"  # the answer is made, and a part of it waits in the agent until the client reads
+    ANSWERED = "answered"  # the kernel has taken the whole answer
 
 
 class _Client(asyncio.Protocol):
@@ -291,7 +294,8 @@ class _Client(asyncio.Protocol):
         if self._ended:
             self._transport.close()
             return
-        # Closing with bytes unread would reset the connection, and the client would lose the answer.
+        # Only the sending side is shut down. To close with bytes of the client unread would reset the connection, and
+        # the client would lose the answer.
         try:
             self._transport.write_eof()
         except OSError:  # The client has disconnected, and asyncio has not noticed yet.

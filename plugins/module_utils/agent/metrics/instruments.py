@@ -22,17 +22,18 @@ from ...dataplane.registry import REGISTRY
 from ...ipam.allocations import Usage
 from .metrics import Counter, Gauge, Histogram, Registry
 
-#: The free part of a pool's addresses on a node, from 0 to 1, below which there is a warning
+#: The free fraction of a pool's addresses on a node, from 0 to 1, below which there is a warning
 FREE_RATIO_WARNING = 0.2
 
-_SHORT = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)  # seconds
+#: Bucket bounds in seconds for short times
+_SHORT = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
-#: Label values: changes and drift are counted by kind (Change.kind), errors and times by the drivers' names.
+#: Values of labels: changes and drift are counted by the kind of object (Change.kind), errors by the driver's name.
 OBJECTS = REGISTRY.kinds
 DRIVERS = REGISTRY.names
 
 RESYNC_REASONS = ("start", "timer", "request", "lost")
-#: The states by which workloads are counted
+#: Values of the label `state` by which workloads are counted
 RUN_TIME, INVENTORY, DELETING = "run_time", "inventory", "deleting"
 
 #: Verbs of CNI 1.1; any other verb counts as `other`.
@@ -50,7 +51,7 @@ class Instruments:
         self.registry = registry
         self.felix: dict[str, str] = {}
 
-        # the agent itself
+        # metrics of the agent itself
         self.build_info = self._gauge(
             "calico_agent_build_info",
             "1, labelled with the release, the digest of the engine and the node's name.",
@@ -83,7 +84,7 @@ class Instruments:
             ["method", "outcome"],
         )
 
-        # the node's state
+        # metrics of the node's state
         self.in_sync = self._gauge(
             "calico_agent_in_sync",
             "1 while the node is as it shall be; 0 while something is missing or cannot be done.",
@@ -139,7 +140,7 @@ class Instruments:
             "How often the kernel had more events than the agent could take (ENOBUFS); each time all is looked at.",
         )
 
-        # workloads
+        # metrics of workloads
         self.workloads = self._gauge(
             "calico_agent_workloads",
             "Workloads by state: run_time, inventory, or deleting (gone for callers, their links not yet).",
@@ -152,7 +153,7 @@ class Instruments:
             ["verb", "result"],
         )
 
-        # addresses
+        # metrics of addresses
         self.block_addresses = self._gauge(
             "calico_ipam_block_addresses",
             "Addresses of the node's blocks, by state: in_use, reserved, cooling (released, resting) or free.",
@@ -177,7 +178,7 @@ class Instruments:
             "calico_ipam_flush_seconds", "Writing allocations to the disk; one write may serve many requests."
         )
 
-        # BGP
+        # metrics of BGP
         self.bird_up = self._gauge("calico_bird_up", "1 while BIRD answers at its control socket.")
         self.bgp_sessions = self._gauge("calico_bgp_sessions", "BGP sessions that this node is to have.")
         self.bgp_established = self._gauge("calico_bgp_sessions_established", "BGP sessions that are Established.")
@@ -186,7 +187,7 @@ class Instruments:
             "What nodes of the fleet announced and this node refused: its own blocks, and what is no block of a pool.",
         )
 
-        # policy
+        # metrics of policy
         self.policy_packets = self._counter(
             "calico_policy_packets",
             "Packets that policy dropped, would drop (staged, audit mode) or logged, by verdict and by who decided.",
@@ -202,7 +203,7 @@ class Instruments:
             "Connections that a new policy denied and that were cut (calico_policy_cut_denied_flows).",
         )
 
-        # They begin at 0, because increase() does not see the first event of a counter that appears with it.
+        # These series begin at 0: PromQL's increase() misses the first event of a series that appears with the value 1.
         for reason in RESYNC_REASONS:
             self.resyncs.declare(reason)
         for kind in OBJECTS:

@@ -24,7 +24,7 @@ import typing as t
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-#: Default bucket bounds in seconds, from the time of one netlink message to the time when callers stop waiting
+#: Default bucket bounds in seconds, from 1 ms, which one netlink message takes, to 30 s, when callers stop waiting
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -45,8 +45,8 @@ class Sample(t.NamedTuple):
 class Metric:
     """The base of all kinds of metrics. `labels` are the names of its labels.
 
-    Making one raises ValueError for names that Prometheus does not accept (data model, v2). Methods that take label
-    values raise ValueError if their number is wrong.
+    Making one raises ValueError for a name or label that Prometheus does not accept (data model, v2), and for a label
+    that is given twice. Methods that take label values raise ValueError if their number is wrong.
     """
 
     kind = ""
@@ -64,7 +64,10 @@ class Metric:
         self.labels = tuple(labels)
 
     def samples(self) -> t.Iterator[Sample]:
-        """Yield the lines of the metric's present values, sorted by label values."""
+        """Yield the lines of the metric's present values, sorted by label values.
+
+        Subclasses implement this; in `Metric` itself it raises NotImplementedError.
+        """
         raise NotImplementedError
 
     def _key(self, values: t.Sequence[str]) -> Labels:
@@ -96,11 +99,17 @@ class Counter(Metric):
         self._values[key] = self._values.get(key, 0.0) + amount
 
     def declare(self, *values: str) -> None:
-        """Set the counter of these label values to 0 if it has no value, so that its first event is seen as a rise."""
+        """Set the counter of these label values to 0 if it has no value, so that its first event is seen as a rise.
+
+        Raise ValueError if the number of label values is wrong.
+        """
         self._values.setdefault(self._key(values), 0.0)
 
     def value(self, *values: str) -> float:
-        """Return the counter of these label values, 0 if it has no value."""
+        """Return the counter of these label values, 0 if it has no value.
+
+        Raise ValueError if the number of label values is wrong.
+        """
         return self._values.get(self._key(values), 0.0)
 
     def samples(self) -> t.Iterator[Sample]:
@@ -128,7 +137,10 @@ class Gauge(Metric):
         self._values = {self._key(key): value for key, value in values.items()}
 
     def value(self, *values: str) -> t.Optional[float]:
-        """Return the gauge of these label values, or None if it has no value."""
+        """Return the gauge of these label values, or None if it has no value.
+
+        Raise ValueError if the number of label values is wrong.
+        """
         return self._values.get(self._key(values))
 
     def samples(self) -> t.Iterator[Sample]:
@@ -156,7 +168,10 @@ class Histogram(Metric):
         self._sums: dict[Labels, float] = {}
 
     def observe(self, *values: str, value: float) -> None:
-        """Count `value` in the histogram of these label values."""
+        """Count `value` in the histogram of these label values.
+
+        Raise ValueError if the number of label values is wrong.
+        """
         key = self._key(values)
         counts = self._counts.get(key)
         if counts is None:
@@ -165,7 +180,10 @@ class Histogram(Metric):
         self._sums[key] = self._sums.get(key, 0.0) + value
 
     def count(self, *values: str) -> int:
-        """Return the number of observed values for these label values."""
+        """Return the number of observed values for these label values, 0 if there are none.
+
+        Raise ValueError if the number of label values is wrong.
+        """
         return sum(self._counts.get(self._key(values), ()))
 
     def samples(self) -> t.Iterator[Sample]:
@@ -183,7 +201,10 @@ _M = t.TypeVar("_M", bound=Metric)
 
 
 class Registry:
-    """A collection of metrics, in the order of their making. Making one raises ValueError if its name is taken."""
+    """A collection of metrics, in the order of their making. Making one raises ValueError if its name is taken.
+
+    It also raises ValueError for a name, labels or buckets that are not valid.
+    """
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}
@@ -226,7 +247,7 @@ def text(registry: Registry) -> str:
 
 
 def _lines(metric: Metric) -> t.Iterator[str]:
-    # In this format the description of a counter has the name of its samples.
+    # In the text format 0.0.4 the HELP and TYPE of a counter have the name of its samples, which ends in _total.
     name = metric.name + ("_total" if metric.kind == "counter" else "")
     yield f"# HELP {name} {_escaped(metric.help)}\n"
     yield f"# TYPE {name} {metric.kind}\n"
@@ -244,7 +265,7 @@ def _escaped(help: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    # Half of a surrogate pair cannot be encoded, and one would make the whole page fail.
+    # A lone half of a surrogate pair becomes "?": it cannot be encoded, and would make the whole page fail.
     value = value.encode("utf-8", "replace").decode("utf-8")
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 

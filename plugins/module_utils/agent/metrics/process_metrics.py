@@ -27,7 +27,7 @@ def watch_process(instruments: Instruments, proc: str = PROC) -> None:
     def refresh() -> None:
         nonlocal counted
         stat = _stat(os.path.join(proc, "self", "stat"))
-        # Fields 14 and 15 of proc(5): the first one after the name is number 3.
+        # User and system time, fields 14 and 15 in proc(5). `stat` begins with field 3, the first one after the name.
         used = (int(stat[11]) + int(stat[12])) / ticks
         instruments.cpu.add(amount=max(0.0, used - counted))
         counted = max(counted, used)

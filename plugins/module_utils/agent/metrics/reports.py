@@ -48,7 +48,7 @@ class Reports:
         A workload whose namespace is just gone is not logged: that is the ordinary end of a container.
         """
         if change.note == GONE:
-            return  # This is the ordinary end of a container; a DEL follows.
+            return  # The namespace is gone, which is the ordinary end of a container; the runtime sends a DEL.
         _log.warning(
             "Workload %s is looked after no more: %s. Nothing was changed there. Delete the workload, and add it again"
             " if it is still wanted.",

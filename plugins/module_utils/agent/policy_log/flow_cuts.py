@@ -41,7 +41,7 @@ class FlowCuts:
     async def cut(self) -> None:
         """Cut denied connections if policy wants that, is in force, and has not judged the present connections yet.
 
-        A failure of the kernel is logged, not raised; the next call retries.
+        A failure of the kernel is logged and becomes the `problem`; the next call retries.
         """
         remote, labels = self._persisted.remote, self._table.relabellings
         if self._due():
@@ -51,6 +51,11 @@ class FlowCuts:
         """Start `cut` in the background unless it is running, and return at once."""
         if (self._task is None or self._task.done()) and self._due():
             self._task = asyncio.ensure_future(self.cut())
+
+    @property
+    def problem(self) -> str:
+        """Why connections that policy denies were not cut, with the remedy; "" if they were or need not be."""
+        return self._cutter.problem if self._cutter.problem and self._due() else ""
 
     def _due(self) -> bool:
         return self._cutter.due(self._desired.cached, self._persisted.remote, self._table.relabellings)

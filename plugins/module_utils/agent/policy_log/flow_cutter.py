@@ -27,6 +27,7 @@ class FlowCutter:
     """The cutter of connections that policy denies.
 
     `run` runs work in a thread. `on_cut` is called with the number of connections that were cut, if there were any.
+    `problem` says why the last cut failed, with the remedy; it is "" if it did not fail.
     """
 
     def __init__(self, kernel: Kernel, run: Worker, on_cut: t.Callable[[int], None] = lambda count: None) -> None:
@@ -35,6 +36,7 @@ class FlowCutter:
         self._on_cut = on_cut
         self._turn = asyncio.Lock()
         self._done_for: t.Optional[_DoneFor] = None
+        self.problem = ""
 
     def due(self, state: t.Optional[NodeState], remote: RemoteEndpoints, labels: int = 0) -> bool:
         """Return whether connections have to be judged by the policy of `state`, `remote` and `labels`.
@@ -52,11 +54,13 @@ class FlowCutter:
     async def cut(
         self, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints, labels: int = 0
     ) -> int:
-        """Cut the connections that policy denies, and return their number; 0 if it is not due, not in force, or fails.
+        """Cut the connections that policy denies, and return their number.
+
+        Return 0 if no run is due, the policy is not in force, the run fails, or the policy changes during it.
 
         `present` is called on the event loop and returns the state with all workloads that can be reached: the same
-        object until it changes, and None while its policy is not in force. A KernelError is logged, not raised. A
-        failed run is repeated by the next call, and so is one during which the policy changed.
+        object until it changes, and None while its policy is not in force. A KernelError is logged and becomes the
+        `problem`. A failed run is repeated by the next call, and so is one during which the policy changed.
         """
         async with self._turn:
             state = present()
@@ -65,10 +69,12 @@ class FlowCutter:
             try:
                 count = await self._cut(state, present, remote)
             except KernelError as error:
-                _log.warning("Connections that policy denies were not cut: %s", error)
+                self.problem = str(denied_flows.NotCut(error, "The agent tries again every ten seconds at least."))
+                _log.warning("%s", self.problem)
                 return 0
             if count is None:
                 return 0
+            self.problem = ""
             if state.policy is not None:
                 self._done_for = _DoneFor(state.policy, remote, labels)
             if count:

@@ -24,16 +24,17 @@ from .policy_log import PolicyLog
 
 _log = logging.getLogger("calico.policy")
 
-_AT_ONCE = 10  # datagrams that one callback reads: 3 ms
-_GATHER = 0.05  # seconds between two callbacks
-_RETRY = 10.0  # seconds until the next attempt to listen to a group
+_AT_ONCE = 10  # the most datagrams that one callback reads, in about 3 ms
+_GATHER = 0.05  # seconds between two callbacks that read the socket
+_RETRY = 10.0  # seconds until the next attempt to listen to an NFLOG group
 
 
 class LogListener:
     """A listener whose `run` has to be a task of the event loop for as long as the agent lives.
 
     `group` returns the number of the wanted NFLOG group, 0 for none. `opener` opens the socket in the right network
-    namespace. `on_problem` is called with the reason in words why it cannot listen, and with None when it can again.
+    namespace. `on_problem` is called each time that it cannot listen, with the reason in words, and with None each time
+    that it begins to listen or no group is wanted.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class LogListener:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno != errno.ENOBUFS:  # The numbers of records show how many were lost.
+                if error.errno != errno.ENOBUFS:  # ENOBUFS: records were lost; the next record's number shows how many.
                     raise
 
 

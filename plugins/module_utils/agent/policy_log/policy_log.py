@@ -23,19 +23,20 @@ from ...policy.chains.rules import log_prefix
 from ...policy.model import PROTOCOL_NAMES, Flow
 from .policy_names import Decider, PolicyNames
 
-#: Number of entries that are kept
+#: The most entries that are kept. An entry is about one flow that one rule decided.
 ROOM = 1000
-#: New flows that become entries in a turn; packets of further ones are only counted.
+#: The most flows that are looked up in one call of `take`: new ones, and known ones after a change of names. Packets
+#: of further such flows are only counted.
 NEWCOMERS = 50
 #: The most prefixes of rules that are counted separately: above it, the counts since the last `counted` are dropped.
 #: Rules of other programs may have any number of prefixes.
 _PREFIXES = 20_000
 
-#: Verdicts in entries and counts
+#: The verdicts of policy in entries and counts
 DENIED, WOULD_DENY, LOGGED = "deny", "would deny", "log"
 _VERDICTS = {log_prefix.DENY: DENIED, log_prefix.AUDIT: WOULD_DENY, log_prefix.LOG: LOGGED}
 _WITH_PORTS = frozenset({6, 17, 132, 136})
-_PLAIN_IPV4 = 0x45  # no options
+_PLAIN_IPV4 = 0x45  # the first byte of an IPv4 header without options
 _FRAGMENT = struct.Struct("!H")
 
 #: The key of a count: (verdict, direction, kind, tier, policy)
@@ -60,7 +61,7 @@ class PolicyLogEntry:
         self.verdict, self.direction, self.decider = verdict, direction, decider
         self.flow, self.indev, self.outdev = flow, indev, outdev
         self.first = self.last = now
-        self.source: tuple[str, str] = ("", "")  # (workload, node)
+        self.source: tuple[str, str] = ("", "")  # (id of the workload, its node), "" where not known
         self.destination: tuple[str, str] = ("", "")
         self.generation = self.order = self.packets = 0
 
@@ -107,15 +108,15 @@ class PolicyLog:
         self.names = names
         self.group = 0  # the NFLOG group that is listened to, 0 for none
         self.lost = 0  # packets whose records the kernel could not deliver, or whose counts were dropped
-        self.unlisted = 0  # packets that were counted and have no entry
+        self.unlisted = 0  # packets that were counted and added to no entry, because too many flows were new
         self._clock = clock
         self._room = room
         self._entries: collections.OrderedDict[t.Any, PolicyLogEntry] = (
             collections.OrderedDict()
-        )  # the entry with the last packet is last
+        )  # the log's entries; the one with the latest packet is last
         self._order = 0
         self._due: collections.Counter[bytes] = collections.Counter()  # packets by prefix since the last `counted`
-        self._next: t.Optional[int] = None  # the expected number of the next record
+        self._next: t.Optional[int] = None  # the expected number of the next record; None: any
 
     # --- records from the kernel
 
@@ -126,8 +127,9 @@ class PolicyLog:
     def take(self, records: t.Iterable[Record], device: t.Callable[[int], str]) -> None:
         """Add the records of one turn to the log; `device` returns the name of an interface by its number.
 
-        Gaps in the numbers of records count as lost packets. At most 50 new flows become entries; further ones are only
-        counted. Above 20,000 prefixes all counts that `counted` has not returned yet are dropped, and policy's packets
+        Gaps in the numbers of records count as lost packets. Names are looked up for at most 50 flows: new ones, and
+        known ones after a change of policy or workloads. Packets of further such flows are only counted, in `unlisted`
+        too. Above 20,000 prefixes all counts that `counted` has not returned yet are dropped, and policy's packets
         among them count as lost.
         """
         now = self._clock()
@@ -175,7 +177,7 @@ class PolicyLog:
             if (known.decider, known.source, known.destination) == (decider, source, destination):
                 known.flow = flow
                 return known
-            self._entries[key, known.order] = self._entries.pop(key)  # The entry with the former meaning stays.
+            self._entries[key, known.order] = self._entries.pop(key)  # The entry stays, with its former decider.
         indev, outdev = (device(index) if index else "" for index in (record.indev, record.outdev))
         entry = PolicyLogEntry(_VERDICTS[reason.verdict], reason.direction, decider, flow, indev, outdev, now)
         entry.source, entry.destination, entry.generation = source, destination, self.names.generation

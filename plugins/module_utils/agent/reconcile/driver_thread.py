@@ -38,8 +38,8 @@ class DriverThread:
     """A Worker with one thread, which starts at the first call.
 
     Cancelling a task that awaits a piece of work takes effect when that piece is done. So no thread writes the kernel
-    while nothing waits for it, and a lock held meanwhile is not released too early. The end of the process waits
-    likewise.
+    while nothing waits for it, and a lock held meanwhile is not released too early. At its end, the process waits for
+    all submitted work.
 
     Each add passes here several times. A concurrent.futures executor, whose futures are chained to the loop's, would
     cost 0.1 ms each time.
@@ -61,7 +61,10 @@ class DriverThread:
         return t.cast(_T, await piece)
 
     def close(self) -> None:
-        """Run all work submitted so far, then end the thread. It blocks until that is done."""
+        """Run all work submitted so far, then end the thread. It blocks until that is done.
+
+        Work submitted later is never run, and awaiting it never ends.
+        """
         if self._end is not None:
             self._end()
 
@@ -76,13 +79,13 @@ def _work(queue: _Queue) -> None:
         failure: t.Optional[BaseException] = None
         try:
             result = work()
-        except StopIteration as error:  # a future cannot hold that
+        except StopIteration as error:  # A future refuses a StopIteration as its error.
             failure = RuntimeError(f"work in a thread raised {error!r}")
         except BaseException as error:  # noqa: BLE001  the waiter gets it
             failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and no task waits
+        with contextlib.suppress(RuntimeError):  # RuntimeError: the loop is closed, and no task waits.
             loop.call_soon_threadsafe(_settle, piece, result, failure)
-        del asked, loop, piece, work, result, failure  # else they would live until the next piece of work
+        del asked, loop, piece, work, result, failure  # without this, they would live until the next piece of work
 
 
 def _settle(piece: _Piece, result: t.Any, failure: t.Optional[BaseException]) -> None:

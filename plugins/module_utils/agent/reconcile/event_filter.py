@@ -4,7 +4,7 @@
 """The filter for rtnetlink notifications: which ones call for a look, and at which kinds of objects.
 
 A notification is never taken for the kernel's content: it only says where to look. The filter remembers only what the
-last notification said of each device of ours, to tell changes from repetitions. A device that gets its carrier, or that
+last notification said of each device, to tell changes from repetitions. A device that gets its carrier, or that
 is just being attached, is announced several times.
 
 Message layouts: rtnetlink(7), linux/netconf.h. Each function takes microseconds, because tens of thousands of routes of
@@ -26,7 +26,7 @@ from ...state.node_state import PROBE_PRIORITY, ROUTE_PROTOCOL, TABLE_MAIN, TABL
 
 RTM_NEWNETCONF, RTM_DELNETCONF = 80, 81
 
-#: Seconds that a host end may be unfinished after its first notification: it is probably being attached.
+#: Seconds from its first notification for which an unfinished host end causes no look: an add is probably making it.
 YOUNG = 0.3
 
 _TABLES = (TABLE_MAIN, TABLE_PROBE)
@@ -38,7 +38,7 @@ _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _RTA_DST, _RTA_TABLE = 1, 15
 _FRA_PRIORITY, _FRA_PROTOCOL = 6, 21
 _NETCONFA_IFINDEX, _NETCONFA_FORWARDING, _NETCONFA_RP_FILTER, _NETCONFA_PROXY_NEIGH = 1, 2, 3, 5
-_ALL_DEVICES = -1  # NETCONFA_IFINDEX_ALL
+_ALL_DEVICES = -1  # NETCONFA_IFINDEX_ALL: the sysctls of `conf/all`
 
 _HOST_END = "cali"
 
@@ -91,13 +91,13 @@ class EventFilter:
         self._wanted = wanted
         self._known: t.Optional[NodeState] = None
         self._pools: tuple[Network, ...] = ()
-        self._own: frozenset[bytes] = frozenset()  # the node's addresses
+        self._own: frozenset[bytes] = frozenset()  # the node's own addresses on the underlay, packed
         self._gateways: t.Optional[list[Network]] = None
         self._marks: set[str] = set()
         self.addresses_changed = False
         self._ends: dict[int, _End] = {}
-        self._young: dict[int, float] = {}  # unfinished host ends and when they should be finished
-        self._devices: dict[int, tuple[str, bool]] = {}  # other devices: (name, whether up)
+        self._young: dict[int, float] = {}  # {index of an unfinished host end: loop time from which it causes a look}
+        self._devices: dict[int, tuple[str, bool]] = {}  # {index: (name, whether up)} of devices but host ends
         self._changed: set[int] = set()
 
     # ---- interface of the monitor
@@ -138,6 +138,7 @@ class EventFilter:
         """Read one datagram of notifications; `now` is in seconds of the loop's clock.
 
         Unknown types are ignored. A message that is too short marks tunnels, workloads and routes; no error is raised.
+        After a header with an impossible length the rest is ignored.
         """
         offset, end = 0, len(data)
         while offset + 16 <= end:
@@ -149,7 +150,7 @@ class EventFilter:
                 message = data if length == end else data[offset : offset + length]
                 try:
                     handler(self, message, now)
-                except (struct.error, IndexError):  # the message is too short: look rather than guess
+                except (struct.error, IndexError):  # The message is too short: have the reconciler look.
                     self._marks.update(("tunnel", "workload", "route"))
             offset += (length + 3) & ~3
 
@@ -187,7 +188,7 @@ class EventFilter:
         bits = 8 * size
         route = Network(bits, destination >> (bits - length), length)
         self._refresh()
-        # It may replace a route of ours, or be preferred to it.
+        # The announced route may replace a route of ours, or be preferred to it.
         if any(pool.holds(route) for pool in self._pools) or self._leads_to_a_gateway(route):
             self._marks.add("route")
 
@@ -199,7 +200,7 @@ class EventFilter:
         return any(route.holds(gateway) for gateway in self._gateways)
 
     def _link(self, message: bytes, now: float) -> None:
-        if message[16] != socket.AF_UNSPEC:  # a bridge reports its port
+        if message[16] != socket.AF_UNSPEC:  # not about a device itself: a bridge reports one of its ports
             return
         index, link = device(message)
         if index in self._ends and self._ends[index].link is None and not link[0].startswith(_HOST_END):
@@ -212,7 +213,7 @@ class EventFilter:
         if link[0] in tunnel.NAMES or (before is not None and before[0] in tunnel.NAMES):
             self._marks.update(("tunnel", "neighbor", "route"))
         elif before != link[:2] and not {link[0], before[0] if before else ""}.isdisjoint(self._routed()):
-            # The kernel announces no route that disappears because its device goes down.
+            # The kernel sends no notification for an IPv4 route that disappears because its device goes down.
             self._marks.add("route")
 
     def _host_end(self, end: _End, index: int, link: Link) -> None:
@@ -260,7 +261,7 @@ class EventFilter:
         elif end.link is not None:
             self._marks.update(("workload", "sysctl"))
         else:
-            del self._ends[index]  # a foreign device: a host end would have been announced by RTM_NEWLINK
+            del self._ends[index]  # No RTM_NEWLINK has named it a host end: another program's device.
 
     def _address_changed(self, message: bytes, _now: float) -> None:
         if message[16] not in _DESTINATIONS:
@@ -271,7 +272,7 @@ class EventFilter:
             self._marks.update(_ALL_KINDS)
         index, scope = _U32.unpack_from(message, 20)[0], message[19]
         if message[16] == socket.AF_INET6 and scope == SCOPE_LINK:
-            return  # the kernel itself adds it to each host end
+            return  # an IPv6 link-local address, which the kernel itself adds to each host end
         name, _up = self._devices.get(index, ("", False))
         if name in tunnel.NAMES:
             self._marks.update(("tunnel", "route"))
@@ -306,7 +307,7 @@ class EventFilter:
             if index == _ALL_DEVICES or index in self._devices:
                 self._marks.add("sysctl")
             elif index > 0:
-                end = self._ends[index] = _End(now)  # its RTM_NEWLINK follows, or was caused by us and is filtered out
+                end = self._ends[index] = _End(now)  # perhaps a host end, whose RTM_NEWLINK follows or was filtered out
         if end is None:
             return
         was = end.missing

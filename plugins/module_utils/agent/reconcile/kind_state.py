@@ -19,16 +19,17 @@ class KindState:
     dirty: bool = True
     #: Whether another program may have written objects of this kind, so that what is cached of them is not valid.
     doubted: bool = False
-    #: The last desired state that was in the kernel with nothing missing; None before the first one.
+    #: The last desired state whose objects of this kind were in the kernel, except those that waited for their device;
+    #: None before the first one.
     complete: t.Optional[NodeState] = None
-    #: The last desired state beside which the kernel had nothing superfluous; None before the first one.
+    #: The last desired state beside which the kernel had nothing superfluous of this kind; None before the first one.
     lean: t.Optional[NodeState] = None
     #: (kind, subject) of superfluous objects that stay because they are in use. Their later removal is not drift.
     kept: frozenset[tuple[str, str]] = frozenset()
-    #: What failed at the last attempt, and why, a text for each.
-    problems: tuple[str, ...] = ()
-    #: Whether `problems` are about removals only.
-    only_removing_failed: bool = False
+    #: What could not be read, added or corrected at the last attempt, and why, a text for each.
+    additions_failed: tuple[str, ...] = ()
+    #: What could not be removed at the last attempt, and why, a text for each.
+    removals_failed: tuple[str, ...] = ()
     #: Objects that wait for their device, a text for each.
     waiting: tuple[str, ...] = ()
     #: Whether there are superfluous objects that stay because removing is not allowed yet.
@@ -41,9 +42,28 @@ class KindState:
     retry_at: t.Optional[float] = None
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """The texts of all that failed, each once."""
+        return tuple(dict.fromkeys((*self.additions_failed, *self.removals_failed)))
+
+    @property
     def hinders_removals(self) -> bool:
         """Whether objects of this kind may be missing that still need superfluous objects of another kind."""
-        return bool(self.problems) and not self.only_removing_failed
+        return bool(self.additions_failed)
+
+    def retry(self, at: float) -> None:
+        """Count a failure and set the next retry to `at`, in seconds of the loop's clock.
+
+        Do nothing if a retry is set already, so that several failures in one pass count once.
+        """
+        if self.retry_at is None:
+            self.attempts += 1
+            self.retry_at = at
+
+    def end_retries(self) -> None:
+        """Forget the failures in a row and the retry, unless something is still a problem."""
+        if not self.problems:
+            self.attempts, self.retry_at = 0, None
 
 
 class KindStates:
@@ -96,10 +116,11 @@ class KindStates:
             self._states[name].doubted = True
 
     def take_dirty(self) -> set[str]:
-        """Return the names of the dirty kinds, and mark them clean."""
+        """Return the names of the dirty kinds, and mark them clean. Their look is the retry that was due, if any."""
         taken = set(self.dirty)
         for name in taken:
             self._states[name].dirty = False
+            self._states[name].retry_at = None
         return taken
 
     def take_doubted(self, names: t.Iterable[str]) -> set[str]:
@@ -124,23 +145,43 @@ class KindStates:
         """Return whether every kind, except those in `but_for`, was once found with nothing missing."""
         return all(state.complete is not None for name, state in self._states.items() if name not in but_for)
 
-    def well(self, name: str) -> None:
-        """Note that nothing of a kind failed: clear its problems, its waiting objects and its retry.
+    def note_complete(self, name: str, whole: NodeState, waiting: t.Iterable[str] = ()) -> None:
+        """Note that nothing of `whole` is missing of a kind but objects that wait for their device, a text for each.
 
-        If it had problems, the kinds whose removals were blocked become dirty.
+        If additions had failed, the kinds whose removals were blocked become dirty. Failed removals stay problems.
+        Raise KeyError for an unknown kind.
         """
         state = self._states[name]
-        if state.problems:
-            # Removals that were blocked by these problems are possible again.
+        if state.additions_failed:
+            # Failed additions of this kind may have blocked removals of other kinds, which may be possible now.
             for other in self._states.values():
                 other.dirty = other.dirty or other.blocked
                 other.blocked = False
-        state.problems, state.waiting = (), ()
-        state.attempts, state.retry_at, state.only_removing_failed = 0, None, False
+        state.complete, state.waiting, state.additions_failed = whole, tuple(waiting), ()
+        state.end_retries()
 
-    def failed(self, name: str, texts: t.Iterable[str], retry_at: float) -> None:
-        """Note what failed of a kind, and when to retry: `retry_at` is in seconds of the loop's clock."""
+    def note_lean(self, name: str, whole: NodeState) -> None:
+        """Note that nothing of a kind is superfluous beside `whole`. Failed additions stay problems.
+
+        Raise KeyError for an unknown kind.
+        """
         state = self._states[name]
-        state.attempts += 1
-        state.problems = tuple(texts)
-        state.retry_at = retry_at
+        state.lean, state.removals_failed = whole, ()
+        state.withheld = state.blocked = False
+        state.end_retries()
+
+    def note_not_added(self, name: str, texts: t.Iterable[str], retry_at: float) -> None:
+        """Note what of a kind could not be read or added, and when to retry, in seconds of the loop's clock.
+
+        Failed removals stay problems. Raise KeyError for an unknown kind.
+        """
+        self._states[name].additions_failed = tuple(texts)
+        self._states[name].retry(retry_at)
+
+    def note_not_removed(self, name: str, texts: t.Iterable[str], retry_at: float) -> None:
+        """Note what of a kind could not be removed, and when to retry, in seconds of the loop's clock.
+
+        Failed additions stay problems. Raise KeyError for an unknown kind.
+        """
+        self._states[name].removals_failed = tuple(texts)
+        self._states[name].retry(retry_at)

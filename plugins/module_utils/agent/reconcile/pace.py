@@ -10,9 +10,9 @@ import typing as t
 
 RESYNC = 90.0  # seconds between two resyncs, on average
 
-FIRST_RETRY, LAST_RETRY = 0.1, 10.0  # seconds
-_RATE = 10.0  # passes per second in the long run
-_WINDOW = 0.1  # the most seconds for which marks are gathered
+FIRST_RETRY, LAST_RETRY = 0.1, 10.0  # seconds before the first retry, and before each one after many failures
+_RATE = 10.0  # the passes that the bucket forgets per second, so the most passes per second in the long run
+_WINDOW = 0.1  # the most seconds that a pass is delayed, to gather more marks for it
 
 
 class Pace:

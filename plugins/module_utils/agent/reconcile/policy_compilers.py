@@ -20,8 +20,8 @@ from ...state.node_policy_tables import NodePolicyTables
 from ...state.node_state import NodeState, VethEndpoint
 from ...state.policy_state import PolicyState
 
-_KEPT = 2
-_MADE = 3  # cached states: the desired one, the one before, and a planned one
+_KEPT = 2  # compilers that are kept, the most recently used ones
+_MADE = 3  # results that are cached, such as the desired state, the one before, and a planned one
 
 
 class _Made(t.NamedTuple):
@@ -37,8 +37,8 @@ class PolicyCompilers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: list[tuple[PolicyState, NodePolicyTables]] = []  # the most recently used is last
-        self._made: list[_Made] = []  # the newest is last
+        self._kept: list[tuple[PolicyState, NodePolicyTables]] = []  # compilers, the most recently used last
+        self._made: list[_Made] = []  # cached results, the newest last
 
     def whole(
         self,
@@ -68,12 +68,12 @@ class PolicyCompilers:
             guard = self._of(state.policy)
             new = guard is None
             if guard is None:
-                gc.unfreeze()  # so that the objects of the policy that this one replaces can be collected
+                gc.unfreeze()  # so that the objects of compilers that are dropped can be collected
                 guard = NodePolicyTables()
             self._keep(state.policy, guard)
             guarded = guard.with_policy(everybody, interfaces, others)
             if new:
-                gc.freeze()  # hundreds of thousands of objects stay: collections would visit each of them in vain
+                gc.freeze()  # A compiler may hold 100,000s of objects: collections would visit them in vain.
             whole = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
             self._made = [*self._made[1 - _MADE :], _Made(state, given, whole)]
             return whole

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Polling, about once a second, for changes that the kernel does not announce. Polling marks; the reconciler looks.
 
-- Sysctls, a slice at a time, except those that the monitor hears of (rtnetlink calls them netconf). All sysctls that
-  are desired for the underlay's device are among these.
+- Sysctls, a slice at a time, except those that matter only at the start, and those that the monitor hears of (rtnetlink
+  calls them netconf). All sysctls that are desired for the underlay's device are among the latter.
 - iptables: on the nft backend, the generation number that every change of the ruleset increases. On the legacy backend,
   the sizes of the tables. Since a rule may be replaced by another, that is also marked unseen from time to time.
 - IP sets and our routes, by checksums of what the kernel sends. If a route of ours was replaced by one with BIRD's
@@ -30,13 +30,12 @@ from ...dataplane.kernel.port import Kernel
 from ...state.node_state import ROUTE_PROTOCOL, UNDERLAY, NodeState, Sysctl, VethEndpoint
 from . import timer_alignment
 
-INTERIORS = 25  # namespaces looked into per period
+INTERIORS = 25  # the most network namespaces of workloads that are looked into per period
 
-_VISITS = 5  # namespaces looked into in one call of the drivers' thread
-_SLICE = 200  # sysctls read in one call of the drivers' thread: a millisecond or two
+_VISITS = 5  # the most network namespaces that are looked into in one call of the drivers' thread
+_SLICE = 200  # the most sysctls that are read in one call of the drivers' thread, in a millisecond or two
 _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
-#: Sysctls that matter only while an interface gets its addresses. They are not polled: a forwarding interface accepts
-#: no router advertisements anyway.
+#: Sysctls that matter only while an interface gets its addresses. They are not polled.
 _FOR_THE_START = re.compile(r"net/ipv6/conf/.+/(?:accept_dad|accept_ra|addr_gen_mode)")
 
 _T = t.TypeVar("_T")
@@ -80,19 +79,20 @@ class Polling:
         self._interiors = interiors
         self._next = ""  # host end after which, in alphabetical order, the next poll of namespaces begins
         self._marks: dict[str, t.Any] = {}
-        # What differed from the desired state, and the number of changes that the reconciler had made by then.
-        self._wrong: tuple[dict[str, str], int] = ({}, 0)  # {key: value} of sysctls
-        self._troubled: dict[str, int] = {}  # workloads, by host end
+        # What differed from the desired state, each with the number of changes of its kind that the reconciler had made
+        # when the poll found it.
+        self._wrong: tuple[dict[str, str], int] = ({}, 0)  # ({key: value} of wrong sysctls, changes of sysctls by then)
+        self._troubled: dict[str, int] = {}  # {host end of a workload with a fault: changes of workloads by then}
         self._readers: dict[str, t.Callable[[Kernel, NodeState], t.Any]] = {
             "iptables": self._read_rules,
             "ipset": _read_sets,
             "route": _read_routes,
             "tunnel": _read_tunnels,
         }
-        # Derived from the state that was polled last, which seldom changes.
+        # The state that was polled last, and what is derived from it, because it seldom changes.
         self._state: t.Optional[NodeState] = None
         self._sysctls: tuple[Sysctl, ...] = ()
-        self._endpoints: list[VethEndpoint] = []  # sorted by interface
+        self._endpoints: list[VethEndpoint] = []  # the state's workloads, sorted by host end
         self._interfaces: list[str] = []
 
     async def run(self) -> None:
@@ -106,9 +106,10 @@ class Polling:
             await asyncio.sleep(timer_alignment.after(now, self._period) - now)
 
     async def poll(self, state: NodeState) -> None:
-        """Poll everything once, and mark the kinds that changed or are wrong.
+        """Poll once, and mark the kinds that changed or are wrong.
 
-        What cannot be read is left to the next poll and to the reconciler's own looks; no error is raised.
+        Everything that is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot
+        be read is left to the next poll and to the reconciler's own looks; no error is raised.
         """
         self._take(state)
         make, sysctls, turn = self._reconciler.whole(state), self._sysctls, self._turn()
@@ -127,7 +128,7 @@ class Polling:
         self._sysctls = tuple(sysctl for sysctl in state.sysctls if _polled(sysctl))
         self._endpoints = sorted(state.workloads, key=lambda endpoint: endpoint.interface)
         self._interfaces = [endpoint.interface for endpoint in self._endpoints]
-        for interface in self._troubled.keys() - set(self._interfaces):  # these are not polled again
+        for interface in self._troubled.keys() - set(self._interfaces):  # of workloads that are not desired any more
             del self._troubled[interface]
 
     def _look(
@@ -191,7 +192,7 @@ class Polling:
 
         Nothing is marked the first time, or if `mark` is None, which means that nothing was read.
         """
-        if mark is None:  # there are no such objects, or they cannot be read now
+        if mark is None:  # No objects of the kind are desired, or they cannot be read now.
             return
         found = mark, self._reconciler.changed[kind]
         if kind in self._marks and self._marks[kind] != found:
@@ -266,7 +267,10 @@ def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
 
 
 def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return (name, settings) of each tunnel device that accepts router advertisements: none if all is as desired."""
+    """Return (name, settings) of each tunnel device with a setting of hardening.SETTINGS above 0; () without any.
+
+    Raise OSError if the kernel cannot be read.
+    """
     links = [kernel.link(device.name) for device in state.devices]
     return tuple((link.name, link.open_settings) for link in links if link is not None and link.open_settings)
 

@@ -39,9 +39,9 @@ from .stages import Listener, Make, Refresh, Stages, Wanted
 
 _T = t.TypeVar("_T")
 
-_TICK = 10.0  # the most seconds between two calls of on_tick
-_INTERIORS = 50  # namespaces per pass when all of them are looked into
-_WITHHELD = 1.0  # seconds until the permission for removals is checked again
+_TICK = 10.0  # the most seconds between two calls of on_tick while no pass is under way
+_INTERIORS = 50  # network namespaces that one pass of a resync looks into
+_WITHHELD = 1.0  # seconds between two checks whether objects may be removed, or a desired state is known
 
 
 class PassOutcome(t.NamedTuple):
@@ -63,8 +63,8 @@ class Reconciler:
     It belongs to the running event loop; `run` must be a task for as long as the agent lives.
 
     `wanted` says what the node must have; `listener` is called with what is done. `turn` is the exclusive lock of all
-    writers of the kernel. The desired state is read while looking, and again under `turn`. A caller that changes both
-    it and the kernel holds `turn` over both changes. `run` is the Worker of the drivers' thread.
+    writers of the kernel. The desired state is read while looking, and again under `turn`. A caller that changes the
+    desired state and the kernel holds `turn` over both changes. `run` is the Worker of the drivers' thread.
     """
 
     def __init__(
@@ -147,9 +147,10 @@ class Reconciler:
         return self._in_sync_but_for(()) and not self._kinds.dirty
 
     def brought_to(self, kind: str) -> t.Optional[NodeState]:
-        """Return the last desired state whose objects of this kind were all in the kernel.
+        """Return the last desired state whose objects of this kind were in the kernel.
 
-        Return None if there was none, or if the kind has problems. Raise KeyError for an unknown kind.
+        Objects that waited for their device do not count. Return None if there was no such state, or if the kind has
+        problems. Raise KeyError for an unknown kind.
         """
         return None if self._kinds[kind].problems else self._kinds[kind].complete
 
@@ -175,7 +176,7 @@ class Reconciler:
 
     @property
     def waiting(self) -> dict[str, tuple[str, ...]]:
-        """A mapping from kind to texts about objects that wait for their device."""
+        """A mapping from kind to texts about objects that wait for their device, for kinds with any."""
         return self._kinds.waiting
 
     @property
@@ -213,7 +214,8 @@ class Reconciler:
     async def resync(self, kinds: t.Optional[t.Collection[str]] = None) -> PassOutcome:
         """Look at everything, or at these kinds, once now, and repair it.
 
-        Return the outcome; errors become its problems.
+        Return the outcome; errors become its problems, and so does a desired state that is not known. Raise KeyError
+        for an unknown kind.
 
         The namespaces of workloads are looked into in batches, so that an urgent repair need not wait for all of them.
         """
@@ -230,7 +232,7 @@ class Reconciler:
                 self._stages.look_inside(interfaces[start : start + _INTERIORS])
                 inside = await self._pass((workload.STEP.name,))
                 outcome = inside._replace(changes=outcome.changes + inside.changes)
-        self._wake.set()  # a retry may be due
+        self._wake.set()  # for `run`, because a retry may be due
         return outcome
 
     async def ask(self, question: t.Callable[[Kernel], _T]) -> _T:
@@ -240,11 +242,9 @@ class Reconciler:
     async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
         """Write the additions of sets and rules that `state` and the workloads being added need.
 
-        Return what was applied.
-
-        The caller holds `turn` or shares it. `stands` is called in the drivers' thread when nothing failed. A part that
-        the kernel refused is in the result's `failed`. Raise one of repair.ERRORS if the kernel cannot be read or
-        written at all.
+        Return what was applied: `failed` has sets or whole tables that the kernel refused, `aside` single chains that
+        it refused while all else was written. `stands` is called in the drivers' thread if `failed` is empty. The
+        caller holds `turn` or shares it. Raise one of repair.ERRORS if the kernel cannot be read or written at all.
         """
         return await self._stages.admit(state, stands)
 
@@ -276,7 +276,7 @@ class Reconciler:
         if self._kinds.dirty and self._wanted.state() is not None:
             return
         seconds = min(seconds, _WITHHELD if self._kinds.withheld or self._kinds.dirty else _TICK)
-        # Not wait_for: before Python 3.12 it loses a cancellation that coincides with the event.
+        # asyncio.wait_for() is not used: before Python 3.12 it may lose a cancellation that coincides with the event.
         alarm = asyncio.get_running_loop().call_later(seconds, self._wake.set)
         try:
             await self._wake.wait()
@@ -296,7 +296,7 @@ class Reconciler:
             except asyncio.CancelledError:
                 self._kinds.mark(taken)
                 raise
-            # The same reason may be a problem of several kinds.
+            # `problems` is a dict, because the same text may be a problem of several kinds and is reported once.
             known, waiting = self._failures, self._kinds.waiting
             problems = dict.fromkeys(text for kind in self._kinds.names for text in known.get(kind, ()))
             return PassOutcome(

@@ -22,7 +22,7 @@ from ...state.node_state import UNDERLAY, NodeState
 #: The errors of reading or writing the node; any other error is a mistake in the program.
 ERRORS = (ObserveError, MissingLibrary, OSError)
 
-_FEW = 50  # up to so many devices are read one by one
+_FEW = 50  # up to 50 devices are read one by one; for more, all devices are read at once
 _FORWARDING = "net/ipv4/ip_forward"
 
 
@@ -33,8 +33,8 @@ Same = tuple[str, str, str, t.Optional[str]]
 class Applied(t.NamedTuple):
     """The result of applying a plan: the changes that were done, and those that were not.
 
-    `failed` is a sequence of (change, reason). `waiting` are changes whose device is missing or down. `aside` are
-    (change, reason) of chains that the kernel refused; all others were written.
+    `failed` is a sequence of (change, reason). `waiting` are changes whose device is missing, or down although it must
+    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written.
     """
 
     done: tuple[Change, ...] = ()
@@ -53,7 +53,7 @@ def plan(
 ) -> NodePlan:
     """Return the part of the node's plan that belongs to these kinds; the arguments are those of plan_node.
 
-    Raise one of ERRORS if the kernel cannot be read.
+    Raise one of ERRORS if the kernel cannot be read, or ValueError for an unknown kind.
     """
     return plan_node(kernel, state, kinds, interiors, stale, registry)
 
@@ -67,7 +67,7 @@ def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Chang
     if not set(kinds) <= {workload.STEP.name, sysctl.STEP.name}:
         return state
     keys = {change.new[0].key for change in found if change.kind == "sysctl"}
-    if _FORWARDING in keys:  # writing it resets other sysctls, which have to be repaired after it
+    if _FORWARDING in keys:  # Writing ip_forward resets other sysctls, which have to be repaired after it.
         return state
     interfaces = {change.new.interface for change in found if change.kind == "workload"}
     return dataclasses.replace(
@@ -82,9 +82,10 @@ def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Chang
 
 
 def additions(kernel: Kernel, planned: NodePlan) -> Applied:
-    """Make the additions and changes of a plan, except those whose device is missing or down. Return what was applied.
+    """Make the additions and changes of a plan, except those that wait for their device. Return what was applied.
 
-    Failures are in the result. Raise one of ERRORS if the kernel cannot be read or written at all.
+    Such a device is missing, or down although it must be up. Failures are in the result. Raise one of ERRORS if the
+    kernel cannot be read or written at all.
     """
     waiting = _waiting(kernel, planned.parts)
     left_out = {id(change) for change in waiting}
@@ -92,7 +93,7 @@ def additions(kernel: Kernel, planned: NodePlan) -> Applied:
 
 
 def removals(kernel: Kernel, planned: NodePlan, chosen: t.Sequence[Change]) -> Applied:
-    """Remove the objects of the changes `chosen`, which belong to `planned`. Return what was applied.
+    """Remove the objects of the changes `chosen`, which are the very objects in `planned`. Return what was applied.
 
     Failures are in the result. Raise one of ERRORS if the kernel cannot be read or written at all.
     """
@@ -166,7 +167,7 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
     if isinstance(error, SetAside):
         done = tuple(change for change in planned.changes if id(change) not in failed)
         return Applied(done, (), tuple(waiting), tuple(error.failures))
-    # A guard's changes are written in one transaction: if one is refused, none of them is done.
+    # Except for a SetAside, handled above, a guard's changes are one transaction: if one is refused, none is done.
     guards = {kind for part in planned.parts if part.driver.STEP.guard for kind in part.driver.STEP.kinds}
     refused = {change.kind for change, _reason in error.failures} & guards
     done = tuple(change for change in planned.changes if id(change) not in failed and change.kind not in refused)
@@ -174,7 +175,7 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
 
 
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
-    """Return the additions whose device is missing or down.
+    """Return the additions and changes whose device is missing, or is down although it must be up.
 
     They wait, which is not a failure. Raise KernelError if the devices cannot be read.
     """

@@ -61,8 +61,8 @@ class Listener:
     it: the desired state before this one would need it as well. What the first look finds is not drift. `on_step(kinds,
     seconds)` gets the time for which the lock was held, and `on_failure(kind)` each failure. `on_ended(change)` is
     called once for each workload that is not repaired because its namespace is gone; the change has the reason.
-    `on_tick` is called after each pass, and every ten seconds at least. `on_resync(reason)` is called when everything
-    is to be looked at; the reason is start, timer or request.
+    `on_tick` is called after each pass, and at least every ten seconds while there is none. `on_resync(reason)` is
+    called when everything is to be looked at; the reason is start, timer or request.
     """
 
     on_change: t.Callable[[Change, bool], None]
@@ -77,9 +77,9 @@ class Refresh(enum.IntEnum):
     """What the next look at iptables does besides reading."""
 
     NONE = 0
-    #: Retry chains that were refused.
+    #: Retry chains that the kernel refused before.
     REFUSED = 1
-    #: Also read everything, ignoring caches.
+    #: Retry refused chains, and read all rules instead of what is cached.
     ALL = 2
 
 
@@ -122,10 +122,10 @@ class Stages:
         self._pace = pace
         self._refresh = Refresh.NONE
         self._interiors: set[str] = set()  # host ends of workloads whose namespaces the next look reads
-        self._ended: set[tuple[str, str]] = set()  # workloads that ended with their namespace, and why
+        self._ended: set[tuple[str, str]] = set()  # (subject, reason) of workloads that ended
         self.state: t.Optional[NodeState] = None
-        self.devices: t.Collection[str] = ()  # devices that its routes lead through
-        self.changed: collections.Counter[str] = collections.Counter()  # {kind: changes made}
+        self.devices: t.Collection[str] = ()  # devices that the desired routes lead through
+        self.changed: collections.Counter[str] = collections.Counter()  # {kind of object: number of changes made}
 
     @property
     def registry(self) -> DriverRegistry:
@@ -147,11 +147,9 @@ class Stages:
     async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
         """Write the additions of sets and rules that `state` and the workloads being added need.
 
-        Return what was applied.
-
-        The caller holds `turn` or shares it. `stands` is called in the drivers' thread when nothing failed. A part that
-        the kernel refused is in the result's `failed`. Raise one of repair.ERRORS if the kernel cannot be read or
-        written at all.
+        Return what was applied: `failed` has sets or whole tables that the kernel refused, `aside` single chains that
+        it refused while all else was written. `stands` is called in the drivers' thread if `failed` is empty. The
+        caller holds `turn` or shares it. Raise one of repair.ERRORS if the kernel cannot be read or written at all.
         """
         make, guards = self._wanted.whole(state), self.registry.guards
         before = {kind: self._kinds[kind].complete for kind in guards}
@@ -202,11 +200,11 @@ class Stages:
         except repair.ERRORS as error:
             self._interiors |= interiors
             if len(kinds) == 1:
-                self._failed(kinds, [str(error)])
+                self._not_added(kinds, [str(error)])
                 return None
             alone = [await self.look([kind]) for kind in kinds]
             return _together([found for found in alone if found is not None])
-        self._interiors.update(_interfaces(planned.additions))  # so that the repair finds them again
+        self._interiors.update(_interfaces(planned.additions))  # The repair plans again, and must look there too.
         if route.STEP.name in kinds:
             self.devices = {wanted.device for wanted in planned.state.routes if wanted.device}
         if workload.STEP.name in kinds:
@@ -230,27 +228,24 @@ class Stages:
             going = _subjects(planned.removals, kind, self.registry)
             state.kept = _subjects(planned.kept, kind, self.registry) | (state.kept & going)
             if kind not in removed:
-                state.lean = whole
-                state.withheld = state.blocked = False
+                self._kinds.note_lean(kind, whole)
             if kind not in added:
-                state.complete = whole
-                if kind not in removed:
-                    self._kinds.well(kind)
+                self._kinds.note_complete(kind, whole)
         return Found(added, removed, planned.additions)
 
     async def add(self, stage: t.Sequence[str], found: Found) -> list[Change]:
         """Add and correct objects of a stage, after planning its kinds again under `turn`. Return the changes made.
 
         `found` is the result of the look before. There may be thousands of workloads and sysctls: only those in `found`
-        are read again. Errors are noted as problems of their kinds, not raised. If a kind that guards one of these has
-        problems, nothing is made.
+        are read again. Errors are noted as problems of their kinds, not raised. If additions of a kind that guards
+        one of these failed, nothing is made.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]
         for kind in kinds:
-            blocking = [other for other in self.registry.step(kind).guarded_by if self._kinds[other].problems]
+            blocking = [other for other in self.registry.step(kind).guarded_by if self._kinds[other].additions_failed]
             if blocking:
-                self._failed([kind], [f"{kind}: not before {' and '.join(blocking)} stand, which guard it."])
+                self._not_added([kind], [f"{kind}: not before {' and '.join(blocking)} stand, which guard it."])
                 return []
         loop = asyncio.get_running_loop()
         async with self._turn:
@@ -273,11 +268,11 @@ class Stages:
                 whole, applied, drift = await self._run(work)
             except repair.ERRORS as error:
                 self._interiors |= interiors
-                self._failed(kinds, [str(error)])
+                self._not_added(kinds, [str(error)])
                 return []
             finally:
                 self._listener.on_step(tuple(kinds), loop.time() - began)
-        # A fault inside a namespace is not visible from outside: the retry has to look there again.
+        # A fault inside a network namespace is not visible from outside it. So the retry has to look into it again.
         self._interiors.update(_interfaces([change for change, _reason in applied.failed]))
         self._note_repair(kinds, found.added, applied, whole)
         return self._tell(applied.done, drift)
@@ -290,13 +285,13 @@ class Stages:
         for kind in _by_kind(applied.aside, self.registry):
             self._listener.on_failure(kind)
         for kind in kinds:
+            changes = [change for change in applied.waiting if self.registry.name_of(change) == kind]
+            waiting = tuple(f"{change.kind} {change.subject} waits for its device." for change in changes)
             if kind in failed:
-                self._failed([kind], failed[kind])
+                self._not_added([kind], failed[kind])
+                self._kinds[kind].waiting = waiting
             elif kind in looked_at:
-                self._kinds[kind].complete = whole
-                self._kinds.well(kind)
-                waiting = [change for change in applied.waiting if self.registry.name_of(change) == kind]
-                self._kinds[kind].waiting = tuple(f"{c.kind} {c.subject} waits for its device." for c in waiting)
+                self._kinds.note_complete(kind, whole, waiting)
 
     async def remove(self, kinds: t.Collection[str]) -> list[Change]:
         """Remove superfluous objects of these kinds, if that is allowed, after planning again under `turn`.
@@ -329,7 +324,7 @@ class Stages:
             try:
                 whole, applied, drift = await self._run(work)
             except repair.ERRORS as error:
-                self._failed(ready, [str(error)])
+                self._not_removed(ready, [str(error)])
                 return []
             finally:
                 self._listener.on_step(tuple(ready), loop.time() - began)
@@ -337,11 +332,9 @@ class Stages:
         for kind in ready:
             self._kinds[kind].withheld = False
             if kind in failed:
-                self._failed([kind], failed[kind])
-                self._kinds[kind].only_removing_failed = True
+                self._not_removed([kind], failed[kind])
             else:
-                self._kinds[kind].lean = whole
-                self._kinds.well(kind)
+                self._kinds.note_lean(kind, whole)
         return self._tell(applied.done, drift)
 
     def _removable(self, kind: str) -> bool:
@@ -388,12 +381,21 @@ class Stages:
             self._listener.on_change(change, repair.same(change) in drift)
         return list(done)
 
-    def _failed(self, kinds: t.Iterable[str], texts: t.Sequence[str]) -> None:
-        now = asyncio.get_running_loop().time()
+    def _not_added(self, kinds: t.Iterable[str], texts: t.Sequence[str]) -> None:
+        """Note that these kinds could not be read or added, and when to retry; report each failure."""
         for kind in kinds:
-            retry_at = now + self._pace.retry(self._kinds[kind].attempts)
-            self._kinds.failed(kind, texts, retry_at)
+            self._kinds.note_not_added(kind, texts, self._retry_at(kind))
             self._listener.on_failure(kind)
+
+    def _not_removed(self, kinds: t.Iterable[str], texts: t.Sequence[str]) -> None:
+        """Note that superfluous objects of these kinds could not be removed, and when to retry; report the failures."""
+        for kind in kinds:
+            self._kinds.note_not_removed(kind, texts, self._retry_at(kind))
+            self._listener.on_failure(kind)
+
+    def _retry_at(self, kind: str) -> float:
+        """Return when to retry a kind that fails now, in seconds of the loop's clock."""
+        return asyncio.get_running_loop().time() + self._pace.retry(self._kinds[kind].attempts)
 
 
 def _together(parts: t.Sequence[Found]) -> t.Optional[Found]:
@@ -422,7 +424,7 @@ def _interfaces(changes: t.Iterable[Change]) -> set[str]:
 
 
 def _by_kind(failed: t.Iterable[tuple[Change, str]], registry: DriverRegistry) -> dict[str, list[str]]:
-    """Return a mapping from kind to sentences that say what failed and why."""
+    """Return a mapping from kind to texts that say what failed and why, for kinds with failures only."""
     texts: dict[str, list[str]] = {}
     for change, reason in failed:
         texts.setdefault(registry.name_of(change), []).append(f"{change.kind} {change.subject}: {reason}")

@@ -9,7 +9,7 @@ each wake-up finds the processor's caches cold.
 
 from __future__ import annotations
 
-PERIOD = 1.0  # seconds
+PERIOD = 1.0  # seconds between two moments at which aligned timers fire, by default
 
 
 def after(now: float, period: float = PERIOD) -> float:

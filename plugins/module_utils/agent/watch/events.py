@@ -12,15 +12,15 @@ from ...node.store.store import now
 
 Event = dict[str, t.Any]
 
-#: The most events that are queued for a watcher. Instead of the next one it gets "overflow", and has to read everything
-#: again.
+#: The most events that are queued for a watcher. In place of the next event the watcher gets "overflow", and has to
+#: read everything again.
 BACKLOG = 1000
 
 
 class Events:
     """The events of a node.
 
-    `tell` never waits: a watcher that falls behind gets {"event": "overflow"} and nothing more.
+    `tell` never waits: a watcher that has 1000 events queued gets these, then an event `overflow`, and nothing more.
     """
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ _log = logging.getLogger("calico.agent")
 
 
 class HostInterfaces:
-    """The updater of DesiredState.interfaces. It reads the interfaces at least every `interval` seconds."""
+    """The updater of DesiredState.interfaces. It reads them at least every `interval` seconds if policy needs them."""
 
     def __init__(
         self,

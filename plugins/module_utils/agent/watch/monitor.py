@@ -30,7 +30,7 @@ _SOL_NETLINK, _ADD_MEMBERSHIP = 270, 1
 _SO_RCVBUFFORCE = 33
 _BUFFER = 8 * 1024 * 1024
 _READ = 64 * 1024
-_AT_ONCE = 256  # datagrams that one callback reads, in about a millisecond
+_AT_ONCE = 256  # the most datagrams that one callback reads, in about a millisecond
 _GATHER = 0.02  # seconds between two callbacks: an added workload causes some twenty datagrams, few of them with news
 _REOPEN = 1.0  # seconds until a lost socket is opened again
 
@@ -61,7 +61,7 @@ def open_socket(buffer: int = _BUFFER) -> socket.socket:
     try:
         try:
             netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer)
-        except OSError:  # without CAP_NET_ADMIN, rmem_max limits it
+        except OSError:  # without CAP_NET_ADMIN: net.core.rmem_max limits the buffer then
             netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         netlink.bind((0, 0))
     except OSError:
@@ -103,11 +103,11 @@ class Monitor:
         self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
         self._tunnels: t.Optional[frozenset[int]] = None  # indexes of the tunnel devices; None: to be read
         self._alarm: t.Optional[asyncio.TimerHandle] = None
-        self._pause: t.Optional[asyncio.TimerHandle] = None  # until the socket is read again
+        self._pause: t.Optional[asyncio.TimerHandle] = None  # the timer until the socket is read again; None: none
         self._learning: t.Optional[asyncio.Future[None]] = None
         self._broken: t.Optional[OSError] = None
         self._awake = asyncio.Event()
-        self.datagrams = 0  # received after the kernel's filter
+        self.datagrams = 0  # the number of datagrams received, those that the kernel's filter dropped not included
         self.lost = 0  # the number of times that notifications were lost
 
     async def run(self) -> None:
@@ -143,7 +143,7 @@ class Monitor:
         for group in GROUPS:
             netlink.setsockopt(_SOL_NETLINK, _ADD_MEMBERSHIP, group)
         loop.add_reader(netlink, self._read, loop, netlink)
-        # Changes before the socket joined its groups were not announced.
+        # All kinds are marked, because changes before the socket joined its groups were not announced.
         self._reconciler.mark()
         self._tunnels = None
         await self._learn()

@@ -25,13 +25,13 @@ import typing as t
 from ...dataplane.kernel import rtnetlink as rt
 from ...dataplane.kernel.port import PROTOCOL_BIRD, PROTOCOL_KERNEL, SCOPE_LINK
 
-# Offsets: linux/netlink.h (struct nlmsghdr), linux/rtnetlink.h (struct rtmsg), linux/neighbour.h (struct ndmsg),
-# linux/if_addr.h (struct ifaddrmsg).
+# Offsets in bytes of fields of a message: linux/netlink.h (struct nlmsghdr), linux/rtnetlink.h (struct rtmsg),
+# linux/neighbour.h (struct ndmsg), linux/if_addr.h (struct ifaddrmsg).
 _TYPE, _PORT, _FAMILY, _ROUTE_PROTOCOL, _NEIGHBOR_INDEX, _ADDRESS_SCOPE = 4, 12, 16, 16 + 5, 16 + 4, 16 + 3
 
 _SO_ATTACH_FILTER = 26
-_INSTRUCTION = struct.Struct("=HBBI")  # struct sock_filter: code, true, false, k
-_LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30  # BPF_LD|BPF_ABS, in network order
+_INSTRUCTION = struct.Struct("=HBBI")  # struct sock_filter: code, offset of the jump if true, if false, operand k
+_LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30  # BPF_LD|BPF_ABS: load 4, 2 or 1 bytes in network order
 _JUMP_IF_EQUAL, _RETURN = 0x15, 0x06
 _ALL, _NOTHING = 0xFFFFFFFF, 0
 
@@ -75,7 +75,7 @@ def program(ports: t.Collection[int], neighbors_of: t.Collection[int]) -> bytes:
     made = _Program()
     made.load(_LOAD_WORD, _PORT)
     for port in sorted(ports)[:_MAX]:
-        if port:  # 0 means the kernel itself
+        if port:  # Port 0 is the kernel, whose own messages must pass.
             made.jump_if(socket.htonl(port), "drop")
     made.load(_LOAD_HALF, _TYPE)
     for kind in (rt.RTM_NEWROUTE, rt.RTM_DELROUTE):
@@ -114,7 +114,7 @@ def program(ports: t.Collection[int], neighbors_of: t.Collection[int]) -> bytes:
 def attach(netlink: socket.socket, code: bytes) -> None:
     """Attach the filter `code` to a socket, in place of the one it has. Raise OSError if the kernel refuses."""
     buffer = ctypes.create_string_buffer(code, len(code))
-    # struct sock_fprog: the number of instructions and a pointer to them
+    # The option's value is a struct sock_fprog: the number of instructions, and a pointer to them.
     netlink.setsockopt(
         socket.SOL_SOCKET,
         _SO_ATTACH_FILTER,

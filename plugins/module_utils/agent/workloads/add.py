@@ -10,7 +10,7 @@ An add and a delete have one commit point each, the renaming of the workload's r
     delete  COMMIT ─► route removed, while the release goes to the disk ─► answer ─► link removed (cleanup.py)
             ─► record forgotten
 
-If the agent is killed, its next start removes whatever was begun and not committed. So an add that was never answered
+If the agent is killed, its next start removes whatever was begun and not committed. So an add that was not committed
 leaves nothing, and a delete that was begun is completed. No packet reaches an address that is not on the disk, or that
 policy does not contain.
 
@@ -52,8 +52,9 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
     If a workload of the same id is attached already and meets the request, repair it and return it.
 
     Raise AgentError if the request is invalid or conflicts with another workload, if no address is free, or if the
-    node, the kernel or the disk refuses. Nothing of the new workload stays then, apart from leftovers that the cleanup
-    still retries to remove.
+    node, the kernel or the disk refuses. Raise it with code `try_again` if a deleted workload with the same device or
+    address is not removed within 10 seconds. Nothing of the new workload stays then, apart from leftovers that the
+    cleanup still retries to remove.
     """
     request = request.checked()
     async with on.locks(request.id):
@@ -86,6 +87,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
     on.table.begin(workload)
     try:
         with on.persisted.writing("record"):
+            on.cleanup.supersede(workload.id)  # so that the cleanup does not remove the new record
             on.persisted.records.begin(workload)
         failpoints.point("add.begun")
         await _wait_for_addresses(on, workload)
@@ -100,7 +102,8 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
         def reachable() -> bool:
             return written.stands and (admission is None or admission.stands)
 
-        # The route is added too if `reachable` is true by then: a second hop to the thread costs as much as the route.
+        # `link` also adds the route if `reachable` returns true once the link is made. A second hop to the thread would
+        # take as long as adding the route.
         attached, routed = await on.wiring.link(endpoint, opened, reachable)
         workload = dataclasses.replace(workload, netns_identity=attached.netns_identity)
         with on.persisted.writing("record"):
@@ -122,7 +125,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
     except BaseException:
         on.table.abandon(workload)
         await asyncio.shield(asyncio.ensure_future(_undo(on, workload)))
-        on.policy.workloads_changed()  # removes the workload from policy's sets
+        on.policy.workloads_changed()  # so that the reconciler removes the workload from policy's sets
         raise
     on.table.attach(workload, endpoint)
     on.policy.workloads_changed()

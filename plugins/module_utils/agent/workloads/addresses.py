@@ -46,14 +46,15 @@ class WorkloadAddresses:
     def write(self) -> Write:
         """Start a write of everything assigned or released so far, and return it.
 
-        Awaiting the returned write raises IpamNotWritten if the disk refused.
+        Awaiting the returned write raises IpamNotWritten if the disk refused; what it should have written is undone in
+        memory then.
         """
         return self._commit.written()
 
     async def release(self, id: str) -> None:
         """Free the addresses of the workload `id` in memory and on the disk; do nothing if it has none.
 
-        Raise IpamNotWritten if the disk refuses, or if the journal could not be read.
+        Raise IpamNotWritten if the disk refuses, or if the journal could not be read; the workload keeps them then.
         """
         broken = self._persisted.broken.get("ipam")
         if broken is not None:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Updates of policy for workloads: changed ones go to the reconciler, new ones are admitted before their route.
 
-One write of sets and chains serves all adds that wait for it (group commit). If part of that write is refused, only the
-adds that this part concerns fail. A bad rule of another policy does not keep workloads from being added.
+One write of sets and chains serves all adds that wait for it (group commit). If a set or a whole table is refused, only
+the adds that it concerns fail. A single chain that is refused, such as one with a bad rule, makes no add fail.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from .commit import GroupCommit, Write
 
 
 class _NotAllWritten(Exception):
-    """The error for sets or whole tables that could not be written. `failed` is a sequence of (change, reason)."""
+    """The error for sets or whole tables that could not be written.
+
+    `failed` is a sequence of (change, reason), the reason a text.
+    """
 
     def __init__(self, failed: t.Sequence[tuple[Change, str]]) -> None:
         super().__init__(failed)
@@ -39,9 +42,9 @@ class PolicyUpdates:
         self._admissions = GroupCommit(self._write)
 
     def workloads_changed(self) -> None:
-        """Forget the cached desired state, and have the reconciler bring policy to the new one soon.
+        """Forget the cached desired state; if the node has policy, schedule an update of policy in the kernel.
 
-        Do not wait for it.
+        The reconciler makes the update later; do not wait for it.
         """
         self._desired.changed()
         if self._desired.has_policy:
@@ -57,8 +60,8 @@ class PolicyUpdates:
     async def admitted(self, write: Write, endpoint: VethEndpoint) -> None:
         """Wait until `write` has put policy for the workload `endpoint` in force.
 
-        Raise AgentError with code `kernel` if a part that concerns this workload was refused, or if the kernel could
-        not be read or written at all.
+        Raise AgentError with code `kernel` if a set or table that concerns this workload was refused, or if the kernel
+        could not be read or written at all. A single chain that was refused raises nothing.
         """
         refused = f"policy for workload {endpoint.namespace}/{endpoint.name} cannot be put in force"
         try:
@@ -71,9 +74,10 @@ class PolicyUpdates:
             raise AgentError(protocol.KERNEL, f"{refused}: {error}") from error
 
     async def _write(self, write: Write) -> None:
-        """Write sets and chains for all workloads, including those being added; set `write.stands` afterwards.
+        """Write sets and chains for all workloads, including those being added.
 
-        Raise _NotAllWritten if a part was refused, or one of repair.ERRORS. Without a node state, write nothing.
+        Set `write.stands` to True unless a set or a whole table was refused. Raise _NotAllWritten if one was, or one of
+        repair.ERRORS if the kernel cannot be read or written at all. Without a node state, write and set nothing.
         """
 
         def stands() -> None:

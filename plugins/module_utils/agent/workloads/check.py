@@ -73,6 +73,6 @@ async def check(on: WorkloadContext, id: str, need_desired: t.Callable[[], NodeS
             sysctls=tuple(item for item in desired.sysctls if own.interface in item.key.split("/")),
         )
         planned = await on.wiring.plan(alone, own)
-    # Planned removals are about objects of other workloads.
+    # Only additions are problems: `alone` lacks the other workloads, so removals in its plan may concern those.
     problems += [change.line().strip() for change in planned.additions]
     return problems + [change.note for change in planned.kept if change.subject == workload_driver.identity(own)]

@@ -29,7 +29,7 @@ _log = logging.getLogger("calico.deletion")
 
 #: The most links that are removed at once.
 BATCH = 64
-#: Seconds for which deletions are gathered, unless an add waits for one.
+#: Seconds for which removals are gathered into a batch. An add or a delete that waits for a removal shortens it.
 GATHER = 0.05
 #: Seconds between two attempts at a removal that failed.
 RETRY = 1.0
@@ -39,15 +39,19 @@ RETRY = 1.0
 class Leaving:
     """A workload that is being removed, and what is left of it.
 
-    `released` is true if its addresses are free on the disk, `linked` while its link may still exist. `problem` says
-    why it could not be removed at the last attempt, "" if nothing failed. `gone` is set when nothing is left.
+    `released` is true if its addresses are free on the disk, `linked` while its link may still exist, and `tracked`
+    while the kernel may still track its connections. `problem` says why it could not be removed at the last attempt, ""
+    if nothing failed. `removed` is set when nothing is left but perhaps tracked connections, `gone` when nothing is
+    left.
     """
 
     workload: AttachedWorkload
     endpoint: VethEndpoint
     released: bool = False
     linked: bool = True
+    tracked: bool = True
     problem: str = ""
+    removed: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
     gone: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
 
 
@@ -70,6 +74,9 @@ class Cleanup:
         self._release = release
         self._forget = forget
         self._leaving: dict[str, Leaving] = {}
+        #: {addresses of a removed workload: its removal} if a new workload has taken its id. Only its connections may
+        #: still be tracked.
+        self._superseded: dict[tuple[str, ...], Leaving] = {}
         self._asked = asyncio.Event()
         self._urgent = asyncio.Event()
 
@@ -82,8 +89,19 @@ class Cleanup:
         """Return the removal of the workload `id`, or None if it is not being removed."""
         return self._leaving.get(id)
 
+    def supersede(self, id: str) -> None:
+        """Leave the record of the workload `id` to a new workload with this id.
+
+        Do nothing unless the former one is `finished` and only its tracked connections are left. Their deletion is
+        still retried, and its addresses are not `forgotten` before.
+        """
+        leaving = self._leaving.get(id)
+        if leaving is not None and leaving.removed.is_set():
+            del self._leaving[id]
+            self._superseded.setdefault(tuple(leaving.endpoint.addresses), leaving)
+
     def __len__(self) -> int:
-        return len(self._leaving)
+        return len(self._leaving) + len(self._superseded)
 
     def subjects(self) -> set[str]:
         """Return the host ends and the names, <namespace>/<name>, of all workloads that are being removed."""
@@ -92,47 +110,50 @@ class Cleanup:
 
     @property
     def problems(self) -> list[str]:
-        """Why removals failed at their last attempt, a sentence for each; [] if none failed."""
-        return [leaving.problem for leaving in self._leaving.values() if leaving.problem]
+        """Why removals failed at their last attempt, a text for each; [] if none failed."""
+        return [leaving.problem for leaving in self._all() if leaving.problem]
+
+    def _all(self) -> list[Leaving]:
+        return [*self._leaving.values(), *self._superseded.values()]
 
     async def finished(self, interface: str, patience: float) -> bool:
-        """Wait at most `patience` seconds until nothing is left of the workload with the host end `interface`.
+        """Wait at most `patience` seconds until the workload with the host end `interface` is removed.
 
-        Return whether nothing is left; at once true if no such workload is being removed. The removal starts without
-        delay.
+        Return whether it is; at once true if no such workload is being removed. The removal starts without delay. Only
+        tracked connections may be left, and then its record too.
         """
-        return await self._gone(lambda leaving: leaving.endpoint.interface == interface, patience)
+        found = [one.removed for one in self._leaving.values() if one.endpoint.interface == interface]
+        return await self._set(found, patience)
 
     async def forgotten(self, address: str, patience: float) -> bool:
-        """Wait at most `patience` seconds until nothing is left of the workload that had this address.
+        """Wait at most `patience` seconds until nothing is left of workloads that had this address.
 
         Return whether nothing is left; at once true if no such workload is being removed. The removal starts without
-        delay. Its tracked connections are removed too, because the next workload with the address would inherit them;
-        if the kernel refuses that, it is only logged.
+        delay. Tracked connections count as left, because the next workload with the address would inherit them.
         """
-        return await self._gone(lambda leaving: address in leaving.endpoint.addresses, patience)
+        return await self._set([one.gone for one in self._all() if address in one.endpoint.addresses], patience)
 
-    async def _gone(self, meant: t.Callable[[Leaving], bool], patience: float) -> bool:
-        """Wait at most `patience` seconds until the first workload for which `meant` is true is removed.
+    async def _set(self, events: t.Sequence[asyncio.Event], patience: float) -> bool:
+        """Start a step without delay, and wait at most `patience` seconds for all `events`; return whether all are set.
 
-        Return whether it is; at once true if there is none.
+        Return True at once if all are set already.
         """
-        for leaving in list(self._leaving.values()):
-            if meant(leaving):
-                self._asked.set()
-                self._urgent.set()
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(leaving.gone.wait(), patience)
-                return leaving.gone.is_set()
-        return True
+        unset = [event for event in events if not event.is_set()]
+        if not unset:
+            return True
+        self._asked.set()
+        self._urgent.set()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*(event.wait() for event in unset)), patience)
+        return all(event.is_set() for event in unset)
 
     async def run(self) -> None:
         """Remove queued workloads until cancelled; retry failed ones every second."""
         while True:
-            # Retry failures after a while, and take new workloads at once.
+            # Wait for a new workload, at most RETRY seconds if removals have failed.
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._asked.wait(), RETRY if self._leaving else None)
-            # Removing links blocks every other change of links: better many at once than often.
+                await asyncio.wait_for(self._asked.wait(), RETRY if len(self) else None)
+            # While the kernel removes links, it changes no others. So links are removed many at once and seldom.
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._urgent.wait(), GATHER)
             self._asked.clear()
@@ -141,32 +162,37 @@ class Cleanup:
 
     async def step(self) -> None:
         """Try once to remove every workload in the queue, in batches of 64. Failures are kept as `problems`."""
-        tried: set[str] = set()
+        tried: set[int] = set()
         while True:
-            batch = [leaving for id, leaving in self._leaving.items() if id not in tried][:BATCH]
+            batch = [leaving for leaving in self._all() if id(leaving) not in tried][:BATCH]
             if not batch:
                 return
-            tried.update(leaving.workload.id for leaving in batch)
-            await self._unlink([leaving for leaving in batch if leaving.linked])
+            tried.update(id(leaving) for leaving in batch)
+            await self._unlink([leaving for leaving in batch if leaving.linked or leaving.tracked])
             for leaving in batch:
                 await self._finish(leaving)
 
     async def _unlink(self, batch: t.Sequence[Leaving]) -> None:
-        """Remove the links of a batch in the thread, and note the result in each Leaving."""
+        """Remove the links and tracked connections of a batch in the thread, and note the result in each Leaving."""
         if not batch:
             return
-        failed = await self._thread(lambda: _unlink(self._kernel, [leaving.endpoint for leaving in batch]))
+        linked = [leaving.endpoint for leaving in batch if leaving.linked]
+        others = [leaving.endpoint for leaving in batch if not leaving.linked]
+        linking, tracking = await self._thread(lambda: _unlink(self._kernel, linked, others))
         failpoints.point("delete.unlinked")
         for leaving in batch:
-            leaving.problem = failed.get(leaving.endpoint.interface, "")
-            leaving.linked = bool(leaving.problem)
+            interface = leaving.endpoint.interface
+            leaving.linked = interface in linking
+            leaving.tracked = leaving.linked or interface in tracking
+            leaving.problem = linking.get(interface) or tracking.get(interface, "")
             if leaving.problem:
                 _log.warning("%s", leaving.problem)
 
     async def _finish(self, leaving: Leaving) -> None:
-        """Release the addresses, if that is still to do, and remove the record once the link is gone too.
+        """Release the addresses, if that is still to do; remove the record once link and connections are gone too.
 
-        Then `gone` is set. What the disk refuses becomes the workload's problem and is retried by the next `step`.
+        Then `gone` is set. `removed` is set as soon as only connections are left. What the disk refuses becomes the
+        workload's problem and is retried by the next `step`.
         """
         if not leaving.released:
             try:
@@ -177,34 +203,56 @@ class Cleanup:
         if leaving.linked or not leaving.released:
             return
         id = leaving.workload.id
-        try:
-            self._forget(id)
-        except OSError as error:
-            leaving.problem = f"The record of workload {id} cannot be removed: {error}. It is tried again."
+        if leaving.tracked:
+            leaving.removed.set()
             return
         if self._leaving.get(id) is leaving:
+            try:
+                self._forget(id)
+            except OSError as error:
+                leaving.problem = f"The record of workload {id} cannot be removed: {error}. It is tried again."
+                return
             del self._leaving[id]
+        elif self._superseded.get(tuple(leaving.endpoint.addresses)) is leaving:
+            del self._superseded[tuple(leaving.endpoint.addresses)]
+        leaving.removed.set()
         leaving.gone.set()
         failpoints.point("delete.forgotten")
 
 
-def _unlink(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[str, str]:
-    """Remove the links of `endpoints` and their tracked connections. It blocks.
+def _unlink(
+    kernel: Kernel, linked: t.Sequence[VethEndpoint], others: t.Sequence[VethEndpoint]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Remove the links of `linked`, and the tracked connections of `linked` and `others`, which have no links any more.
 
-    Return a mapping from host end to a sentence that says why it is still there; {} if all are gone. Connections that
-    cannot be removed are logged only.
+    It blocks. Return two mappings from host end to a text: why the link is still there, and why connections may still
+    be tracked. They are {} if all are gone. Connections of a workload whose link is still there are not removed.
     """
-    failed = attach.detach_links(kernel, endpoints)
-    gone = [address for endpoint in endpoints if endpoint.interface not in failed for address in endpoint.addresses]
-    if gone:
+    failed = attach.detach_links(kernel, linked)
+    unlinked = [endpoint for endpoint in (*linked, *others) if endpoint.interface not in failed]
+    tracking: dict[str, str] = {}
+    if unlinked:
         try:
-            kernel.conntrack_flush(gone)
+            kernel.conntrack_flush([address for endpoint in unlinked for address in endpoint.addresses])
         except KernelError as error:
-            _log.warning("Connections of workloads that were deleted may still be tracked: %s", error)
-    return {
+            tracking = {endpoint.interface: _still_tracked(endpoint, error) for endpoint in unlinked}
+    linking = {
         endpoint.interface: f"{endpoint.interface}, the host end of {endpoint.namespace}/{endpoint.name}, which was"
         f" deleted, is still there: {failed[endpoint.interface]}. It is not reachable, and it is tried again every"
         f" {RETRY:g} seconds."
-        for endpoint in endpoints
+        for endpoint in linked
         if endpoint.interface in failed
     }
+    return linking, tracking
+
+
+def _still_tracked(endpoint: VethEndpoint, error: KernelError) -> str:
+    """Return a text about connections that the kernel did not delete, with the remedy."""
+    addresses = " or ".join(endpoint.addresses)
+    ends = (f"conntrack -D {end} {address}" for address in endpoint.addresses for end in ("-s", "-d"))
+    return (
+        f"Connections of {endpoint.namespace}/{endpoint.name}, which was deleted, may still be tracked, because the"
+        f" kernel refused: {error}. The next workload with {addresses} would inherit them, so none gets it until they"
+        f" are gone. That is tried again every {RETRY:g} seconds. If it stays, delete them ({'; '.join(ends)}) and look"
+        " at dmesg."
+    )

@@ -28,7 +28,8 @@ class Write:
     def __init__(self) -> None:
         self.stands = False
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # An add that failed for another reason does not await its write; without this, asyncio would log the error.
+        # An add that failed for another reason does not await its write. Without the callback, asyncio would log the
+        # error of that write.
         self._done.add_done_callback(lambda done: done.exception())
 
     def __await__(self) -> t.Generator[t.Any, None, None]:
@@ -91,8 +92,8 @@ def flushing(
 ) -> t.Callable[[Write], t.Awaitable[None]]:
     """Return the `work` of a GroupCommit: it calls `prepare` on the loop, and what that returned in `thread`.
 
-    `prepare` takes all queued data and returns a blocking function that writes it. `observed` is called with the
-    seconds that each successful write took.
+    `prepare` takes all queued data and returns a blocking function that writes it. Awaiting the Write raises the errors
+    of both. `observed` is called with the seconds that each successful write took.
     """
 
     async def work(write: Write) -> None:

@@ -19,8 +19,8 @@ async def delete(on: WorkloadContext, id: str) -> bool:
     """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
 
     Afterwards the workload is unreachable and its address is free, or the cleanup retries that. Its link is removed
-    soon after (cleanup.py). If only an address is left for the id, release it; raise AgentError with code `not_written`
-    if the disk refuses that.
+    soon after (cleanup.py). If only an address is left for the id, release it. Raise AgentError with code `not_written`
+    if the disk refuses that, or refuses the commit; the workload is still attached then.
     """
     async with on.locks(id):
         workload = on.table.get(id)
@@ -36,10 +36,12 @@ async def delete(on: WorkloadContext, id: str) -> bool:
 async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
     """Commit the delete, then remove the route while the release goes to the disk. Leave the link to the cleanup.
 
-    If the route could not be removed, wait at most 10 seconds for the link. Errors of disk and kernel are not
-    raised.
+    If the route could not be removed, wait at most 10 seconds for the link. Raise AgentError with code `not_written` if
+    the disk refuses the commit; nothing was changed then. Later errors of disk and kernel are not raised.
     """
-    with contextlib.suppress(OSError):  # the delete goes on, and only a crash of the agent would bring it back
+    # This comes first: if the agent ended before it, the next start would load the committed record as an attached
+    # workload, whose address may belong to another one by then.
+    with on.persisted.writing("record"):
         on.persisted.records.leave(workload.id)
     failpoints.point("delete.begun")
     on.table.remove(workload)
@@ -57,7 +59,7 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
         free = released.done() and not released.cancelled() and released.result()
         on.cleanup.add(workload, on.table.endpoint(workload), released=free)
         on.table.forget_endpoint(workload)
-    if not unreachable:  # the kernel removes its route with its link
+    if not unreachable:  # The route is still there; the kernel removes it together with the workload's link.
         await on.cleanup.finished(workload.interface, PATIENCE)
 
 

@@ -12,22 +12,22 @@ VARIABLE = "CALICO_AGENT_FAULT"
 
 #: The points of an add, in the order in which it passes them.
 ADD = (
-    "add.assigned",  # an address in memory, nothing anywhere else
-    "add.begun",  # the record says what is under way
-    "add.linked",  # the veth pair exists, the address may or may not be on the disk
+    "add.assigned",  # the workload has an address in memory, and nothing on the disk or in the kernel
+    "add.begun",  # the workload's record says that an add is under way
+    "add.linked",  # the veth pair exists; the address may or may not be on the disk
     "add.written",  # the address is on the disk
-    "add.guarded",  # policy includes the workload, on nodes with policy
-    "add.routed",  # reachable
-    "add.committed",  # the record says that the workload is attached; not answered yet
+    "add.guarded",  # policy in the kernel includes the workload, on nodes with policy
+    "add.routed",  # the workload's route exists
+    "add.committed",  # the record says that the workload is attached; the caller has no answer yet
 )
 #: The points of a delete, in the order in which it passes them.
 DELETE = (
     "delete.begun",  # the record says that the workload is being deleted
-    "delete.unrouted",  # not reachable any more
-    "delete.released",  # the address is free on the disk; not answered yet
-    "delete.answered",
-    "delete.unlinked",  # the veth pair is gone, the record is not
-    "delete.forgotten",  # nothing is left
+    "delete.unrouted",  # the workload's route is removed, or could not be
+    "delete.released",  # the address is free on the disk, or that failed; the caller has no answer yet
+    "delete.answered",  # only the link and the record are left to remove; the caller gets its answer next
+    "delete.unlinked",  # the removal of a batch of veth pairs was tried; the records still exist
+    "delete.forgotten",  # nothing is left of the workload, its record included
 )
 POINTS = (*ADD, *DELETE)
 
@@ -35,6 +35,9 @@ _armed = os.environ.get(VARIABLE, "")
 
 
 def point(name: str) -> None:
-    """Kill this process with SIGKILL if the environment variable CALICO_AGENT_FAULT is `name`; else do nothing."""
+    """Kill this process with SIGKILL if the environment variable CALICO_AGENT_FAULT is `name`; else do nothing.
+
+    The variable is read once, when this module is imported.
+    """
     if name == _armed:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -33,7 +33,7 @@ class RWLock:
 
     @property
     def _condition(self) -> asyncio.Condition:
-        if self._changed is None:  # Python 3.9 binds a Condition to the loop when it is constructed
+        if self._changed is None:  # made by the first use: Python 3.9 binds a Condition to the loop at once
             self._changed = asyncio.Condition()
         return self._changed
 

@@ -16,14 +16,14 @@ from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
 
-#: The identity recorded for a namespace that was not found: no real namespace has it.
+#: The identity that the table gets for a namespace that was not found. No real namespace has it.
 _UNKNOWN = "unknown"
 
 
 async def recover(
     on: WorkloadContext, attached: t.Sequence[AttachedWorkload], unfinished: t.Sequence[AttachedWorkload]
 ) -> None:
-    """Load the attached workloads into the table, and remove the unfinished ones, whether they were added or deleted.
+    """Load the attached workloads into the table, and remove the unfinished ones, whose add or delete was under way.
 
     One attempt at each removal is awaited; the cleanup retries failures. No error is raised for the disk or the kernel.
     """
@@ -39,9 +39,10 @@ async def recover(
 async def _identify(on: WorkloadContext) -> None:
     """Find the namespaces of workloads whose records, written by an earlier release, do not identify them.
 
-    A namespace is a workload's if the workload's link is in it. If it is not, the workload has ended: the table has
-    the identity "unknown" for it, which no namespace has. The same happens if the namespace cannot be read, which is
-    logged. An identity that was found is also written to the record.
+    A namespace is a workload's if the workload's link is in it. If it is not, the workload has ended: the table gets
+    the identity "unknown" for it, which no namespace has. A workload without addresses, or whose namespace cannot be
+    read, gets "unknown" too; a read error is logged. An identity that was found is also written to the record; errors
+    of that write are ignored.
     """
     for workload in on.table:
         if workload.netns_identity or workload.netns_owned:
@@ -54,5 +55,5 @@ async def _identify(on: WorkloadContext) -> None:
         workload = dataclasses.replace(workload, netns_identity=found or _UNKNOWN)
         on.table.replace(workload)
         if found:
-            with contextlib.suppress(OSError):  # the next start searches again
+            with contextlib.suppress(OSError):  # If the record cannot be written, the next start searches again.
                 on.persisted.records.save(workload)

@@ -34,20 +34,20 @@ class WorkloadTable:
         self._coming: dict[str, AttachedWorkload] = {}
         self._interfaces: dict[str, str] = {}  # host end: id of the attached or coming workload that has it
         self._endpoints = OwnEndpoints()
-        self._settled: set[str] = set()  # subjects of changes to workloads that were attached as the state desires them
+        self._settled: set[str] = set()  # subjects of changes about workloads that were attached exactly as desired
         self.opened: tuple[str, ...] = ()
         self.relabellings = 0
 
     # ---- changes
 
     def load(self, workloads: t.Iterable[AttachedWorkload]) -> None:
-        """Replace the content by these workloads, which the records hold at the agent's start."""
+        """Replace the attached workloads by these, which the records hold at the agent's start."""
         self.opened = self._persisted.opened
         self._attached = {workload.id: workload for workload in workloads}
         self._interfaces = {workload.interface: workload.id for workload in self._attached.values()}
 
     def claim(self, workload: AttachedWorkload) -> None:
-        """Reserve the workload's host end. Raise AgentError with code `conflict` if another workload has it."""
+        """Reserve the workload's host end. Raise AgentError with code `conflict` if any workload has it."""
         other = self._interfaces.get(workload.interface) or self._in_inventory(workload.interface)
         if other:
             raise AgentError(
@@ -72,11 +72,11 @@ class WorkloadTable:
     def attach(self, workload: AttachedWorkload, made: VethEndpoint) -> None:
         """Turn a workload that was being added into an attached one.
 
-        `made` is its endpoint as written to the kernel.
+        `made` is its endpoint as written to the kernel. Raise KeyError if the workload was not being added.
         """
         self._attached[workload.id] = workload
         del self._coming[workload.id]
-        if self.endpoint(workload) == made:  # else the state changed meanwhile: repairs due to that are no drift
+        if self.endpoint(workload) == made:  # else the desired state changed meanwhile, and repairs are no drift
             self._settled |= _subjects(made)
 
     def replace(self, workload: AttachedWorkload) -> None:
@@ -153,14 +153,16 @@ class WorkloadTable:
     def added_to(self, state: NodeState) -> NodeState:
         """Return `state` with the attached workloads and the opened spare blocks added.
 
-        A workload whose host end or address one of the inventory has is left out.
+        A workload without an address is left out, and so is one whose host end or address another workload has. Those
+        of the inventory take precedence, then the smaller id.
         """
         return with_workloads(state, self, self._persisted.opened, self._endpoints)
 
     def added_for_policy(self, state: NodeState) -> NodeState:
-        """Return `state` with only the attached workloads added.
+        """Return `state` with the workloads that `added_to` adds, but without opened spare blocks and all else.
 
-        Policy depends on no more, and it is cheaper than `added_to`.
+        Policy depends on no more, and this is cheaper. Workloads without an address, or with an address or host end
+        that another one has, are left out.
         """
         own = beside_inventory(state, self, self._endpoints)
         return dataclasses.replace(state, workloads=(*state.workloads, *own))
@@ -173,7 +175,7 @@ class WorkloadTable:
 
 def not_found(id: str) -> AgentError:
     """Return the AgentError, code `not_found`, for an id that no attached workload has."""
-    # Such an id may be any text, because no AddRequest has checked it.
+    # `id` may be any text, because no AddRequest has checked it.
     shown = id if len(id) <= 600 and id.isprintable() else repr(id if len(id) <= 80 else id[:77] + "...")
     return AgentError(protocol.NOT_FOUND, f"there is no workload {shown} on this node. See `calicoctl workload list`.")
 

@@ -39,9 +39,9 @@ class WorkloadWiring:
         """Make a workload's link and everything else but its route. Return the link, and whether the route exists too.
 
         The route is added as well if `reachable` then returns true (the address is on the disk and the policy in the
-        kernel), because another hop from the loop to the thread takes as long as the route itself. `opened` is as in
-        `route`. Raise AgentError if the kernel refuses: if it refuses the link, what this call made of it is removed;
-        if it refuses the route, the link stays.
+        kernel), because another hop from the loop to the thread takes as long as the route itself. `opened` are the
+        CIDRs of blocks whose first workload this is, as in `route`. Raise AgentError if the kernel refuses: if it
+        refuses the link, what this call made of it is removed; if it refuses the route, the link stays.
         """
         return await self._run(_attach, endpoint, opened, reachable)
 
@@ -77,9 +77,7 @@ class WorkloadWiring:
     async def plan(self, state: NodeState, endpoint: VethEndpoint) -> NodePlan:
         """Return the plan that repairs one workload, without writing anything.
 
-        Raise AgentError if the kernel cannot be read.
-
-        `state` must hold only what belongs to this workload.
+        `state` must hold only what belongs to this workload. Raise AgentError if the kernel cannot be read.
         """
         return await self._run(plan_node, state, ("workload", "sysctl", "route"), (endpoint.interface,))
 

@@ -32,10 +32,11 @@ def wishes(
     mac: t.Optional[str] = None,
     mtu: t.Optional[int] = None,
 ) -> Data:
-    """Return the parameters of the API method workload.add. `mtu` is in bytes.
+    """Return the parameters of the API method workload.add. `mtu` is in bytes, and `mac` is put into small letters.
 
     The agent creates and owns a network namespace that is given by name, or not given (then `name` is its name). One
-    that is given by path or by the id of a process belongs to its creator.
+    that is given by path or by the id of a process belongs to its creator. `pid` takes precedence over `netns`.
+    `address6` and `families` are in the result only if they are given. The agent chooses what is None or empty.
     """
     place = f"/proc/{pid}/ns/net" if pid is not None else netns or name
     wanted = {
@@ -50,7 +51,7 @@ def wishes(
         "mac": mac.lower() if mac else None,
         "mtu": mtu,
     }
-    # An agent of the previous release refuses these fields.
+    # These fields are sent only if they are given, because an agent of the previous release refuses them.
     of_ipv6 = {"address6": address6, "families": list(families)}
     return {**wanted, **{field: value for field, value in of_ipv6.items() if value}}
 

@@ -22,7 +22,7 @@ from ...bird.errors import BirdError
 from ..errors import DONE, CommandError
 from ..sources import Sources
 
-#: {file in the archive: command}. The file of a command that is not installed says so.
+#: {file in the archive: command whose output it holds}. The file of a command that is not installed says that.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "date": ("date", "--iso-8601=seconds"),
     "hostname": ("hostname",),
@@ -59,8 +59,8 @@ API_METHODS = ("status", "workload.list", "ipam.show", "ipam.check")
 SETTINGS = "/etc/calico/agent.json"
 
 _SECONDS = 20.0
-_FILE_LIMIT = 16 << 20  # bytes
-#: BIRD's `password "..."`, in bird.cfg and inside JSON, and passwords in other configurations.
+_FILE_LIMIT = 16 << 20  # the most bytes of one file that are put into the archive
+#: Passwords to hide: BIRD's `password "..."`, in bird.cfg and inside JSON, and quoted ones in other configurations.
 _SECRET = re.compile(r"""(?imx) \b (password|passwd|passphrase|secret|token) (\W{1,6}?) (\\?["']) .*? (?=\3|$) """)
 
 
@@ -87,7 +87,10 @@ def redacted(text: str) -> str:
 
 
 def collect(sources: Sources) -> t.Iterator[tuple[str, str]]:
-    """Yield (file in the archive, text); the text is an error message if the source could not be read."""
+    """Yield (file in the archive, text); the text is an error message if the source could not be read.
+
+    A command may take 20 seconds. Of its output, the last 16 MiB are in the text; of a file, the first 16 MiB.
+    """
     for name, command in COMMANDS.items():
         yield f"{name}.txt", _said(command)
     for question in BIRD_COMMANDS:
@@ -134,7 +137,10 @@ def _agent(sources: Sources, method: str) -> str:
 
 
 def _folder(folder: str, title: str) -> t.Iterator[tuple[str, str]]:
-    """Yield (`title`/name, text) of each file in `folder`, without subfolders and symbolic links."""
+    """Yield (`title`/name, text) of each file in `folder`, without subfolders and symbolic links, sorted by name.
+
+    If the folder cannot be read, yield (`title`.txt, error message).
+    """
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:

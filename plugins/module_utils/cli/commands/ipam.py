@@ -110,7 +110,7 @@ def _checked(text: str) -> str:
 
 def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:
     ipam = sources.state().ipam
-    # Calico's settings are fixed here: each block has one writer, and only the inventory's plan grants blocks.
+    # These settings of Calico are fixed in this collection: one node assigns from a block, and the plan grants blocks.
     settings = {
         "StrictAffinity": "true",
         "AutoAllocateBlocks": "false",
@@ -136,8 +136,8 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 def release(arguments: argparse.Namespace, sources: Sources) -> int:
     """Let the agent release an address that nothing uses, and return exit status 0.
 
-    Raise UsageError for a text that is no address, and CommandError if the agent refuses or does not run. There is no
-    way without the agent: it is the only writer of allocations.
+    Raise UsageError for a text that is no address. Raise CommandError if the address is not assigned, or if the agent
+    refuses or does not run. There is no way without the agent: it is the only writer of allocations.
     """
     address = _checked(arguments.ip)
     if not sources.ask("ipam.release", address=address)["released"]:

@@ -24,7 +24,7 @@ from ..errors import DONE, PROBLEMS
 from ..render import tables
 from ..sources import Sources
 
-#: Calico's names of session types, by the first word of the protocol's name.
+#: Calico's names of session types, by the first word of the name of the session in BIRD (Mesh_10_0_0_1).
 TYPES = {"Mesh": "node-to-node mesh", "Node": "node specific", "Global": "global"}
 
 _HEADING = ("PEER ADDRESS", "PEER TYPE", "STATE", "SINCE", "INFO")
@@ -60,7 +60,10 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _sessions(planned: Bird, observed: t.Optional[status.Status]) -> list[Session]:
-    """Return BIRD's sessions and the planned ones that BIRD lacks (state "none"), sorted by address and name."""
+    """Return BIRD's sessions and the planned ones that BIRD lacks (state "none"), sorted by address and name.
+
+    The list is empty if BIRD was not observed.
+    """
     found = {session.name: session for session in observed.sessions} if observed else {}
     for peer in planned.peers:
         if peer.name not in found and observed is not None:
@@ -112,7 +115,7 @@ def kind_of(session: Session) -> str:
 def since(text: str, today: datetime.date) -> str:
     """Return BIRD's time as Calico shows it: the time of day if that was today or has no date, else the date.
 
-    Other text is returned as it is.
+    Fractions of seconds are left out. A text that is no time is returned unchanged.
     """
     found = _SINCE.match(text)
     if not found or not (found.group(1) or found.group(2)):

@@ -22,9 +22,9 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TIME = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
 _HEADING = ("LAST (UTC)", "PACKETS", "VERDICT", "DIRECTION", "DECIDED BY", "FROM", "TO", "PORT")
 _WIDE = (*_HEADING, "SOURCE", "SPORT", "DESTINATION", "IN", "OUT", "FIRST (UTC)")
-#: Widths of columns in characters, for output that begins before all rows are known.
+#: Widths of the columns of _WIDE in characters, for output that begins before all rows are known.
 _WIDTHS = (22, 10, 13, 12, 32, 24, 24, 11, 18, 8, 18, 18, 18, 22)
-_EACH = 1.0  # seconds between two questions to the agent
+_EACH = 1.0  # seconds between two requests to the agent
 
 _HOST = {
     log_prefix.UNKNOWN_INTERFACE: "host: unknown workload",

@@ -31,7 +31,7 @@ from ..flow.packet_way import HOST, leg_to, member_at
 from ..render.age import dated
 from ..sources import Sources
 
-#: The clock for ages: seconds since 1970.
+#: The clock that ages are computed with: a function that returns seconds since 1970.
 now = time.time
 
 
@@ -55,7 +55,10 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _doubts(sources: Sources, node: str) -> list[str]:
-    """Return a list of at most one sentence: why the kernel may decide otherwise than the node's state says."""
+    """Return a list of at most one sentence: why the kernel may decide otherwise than the node's state says.
+
+    The list is empty if no agent runs. Raise CommandError if the agent runs and refuses to state its status.
+    """
     if not sources.agent_runs():
         return []
     status = sources.agent_status()

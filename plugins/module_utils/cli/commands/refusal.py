@@ -16,17 +16,20 @@ from ..render import kinds
 from ..render.kind import Kind
 
 _LIMIT = 1 << 20  # the most bytes that are read of a file
-#: The width of the column of kinds in characters, unless a name is longer.
+#: The least width of the column of kinds, in characters; a longer name widens it.
 _WIDTH = 16
 VERBS = ("apply", "create", "replace", "delete", "patch", "label")
 
 
-#: The kinds of the documents in a file, whether YAML or JSON, without reading all of it as such.
+#: Finds the kinds of the documents in a YAML or JSON file without parsing it.
 _KIND = re.compile(r"""^[\s{,-]*["']?kind["']?\s*:\s*["']?(\w+)""", re.MULTILINE)
 
 
 def refuse(verb: str, *rest: str) -> int:
-    """Print which variables to change in place of `calicoctl verb rest...`; return exit status 1."""
+    """Print to stderr which variables to change in place of `calicoctl verb rest...`; return exit status 1.
+
+    The variables are those of the kinds that `rest` and the files in it name, or of all kinds if they name none.
+    """
     named = dict.fromkeys(kind for word in rest for kind in _kinds(word))
     sys.stderr.write(
         f"calicoctl {verb} is not done here: the Ansible inventory says what this node is to have, and the "
@@ -40,7 +43,10 @@ def refuse(verb: str, *rest: str) -> int:
 
 
 def _kinds(word: str) -> t.Iterator[Kind]:
-    """Yield the kinds that a word of the command line names, or that occur in the file of that name."""
+    """Yield the kinds that a word of the command line names, or that occur in the first MiB of the file of that name.
+
+    An option, a word that is neither, and a file that cannot be read yield nothing.
+    """
     if word.startswith("-"):
         return
     words = [word]

@@ -26,7 +26,7 @@ from ..render.tables import columns
 SIZES = (100, 200, 500, 1000, 2000, 5000)
 LARGEST = 20000
 REFLECTORS = 2
-BLOCKS = 2  # of each node: one in use and one spare
+BLOCKS = 2  # the number of blocks of each node: one in use and one spare
 _FIRST = int(ipaddress.ip_address("10.0.0.1"))
 
 
@@ -35,8 +35,9 @@ class Row(t.NamedTuple):
 
     `sessions` and `paths` are those of a node, `reflector_sessions` and `reflector_paths` those of a reflector; paths
     are the routes that peers announced and that it keeps. `fleet_sessions` are those of the fleet, each counted once.
-    `told_at_start` is the number of routes announced in the whole fleet when all start from nothing, `told_of_a_block`
-    that of UPDATE messages for one new block. `memory` of a node's BIRD and `reflector_memory` are in MiB.
+    `told_at_start` is the number of routes announced in the whole fleet when all start from nothing; a route counts
+    once for each session. `told_of_a_block` is the number of UPDATE messages for one new block. `memory` of a node's
+    BIRD and `reflector_memory` are in MiB.
     """
 
     nodes: int

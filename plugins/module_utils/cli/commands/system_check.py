@@ -39,7 +39,11 @@ def run(dummy: argparse.Namespace, sources: Sources) -> int:
 
 
 def _findings(sources: Sources) -> list[str]:
-    """Print the preflight's findings about this node; return the errors among them. Without a state there are none."""
+    """Print the preflight's findings about this node; return the errors among them.
+
+    Without a state, or with one that cannot be read, nothing is printed and the list is empty. Raise KernelError if the
+    kernel's devices, addresses or routes cannot be read.
+    """
     machine = sources.machine
     try:
         stored = Store(machine.store).load()

@@ -22,7 +22,7 @@ from . import inventory_lint
 
 
 class Problem(t.NamedTuple):
-    """A problem of a file. `line` is None if it is not known."""
+    """A problem of a file. `line` counts from 1 and is None if it is not known."""
 
     file: str
     line: t.Optional[int]

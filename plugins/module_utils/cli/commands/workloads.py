@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`calicoctl workload add|del|label|get|list`: workloads that come and go between runs, through the agent."""
+"""`calicoctl workload add|del|label|get|check|list`: workloads that come and go between runs, through the agent."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def delete(arguments: argparse.Namespace, sources: Sources) -> int:
-    """Delete workloads; return 1 if one failed. The others are deleted all the same; an absent one is no failure."""
+    """Delete workloads; return 1 if one failed, else 0.
+
+    The others are deleted all the same. An absent one is no failure.
+    """
     status = DONE
     for name in arguments.names:
         id = identity(arguments.namespace, name)

@@ -53,7 +53,7 @@ class FlowAnswer:
         }
 
     def knowledge(self) -> dict[str, str]:
-        """Return {name: text} that dates the knowledge of each end that is not observed now."""
+        """Return {name: text} that dates the knowledge of each end with an endpoint that is not observed now."""
         asked = self._asked
         ends = dict.fromkeys(end.endpoint for end in (asked.source, asked.destination) if end.endpoint)
         found = {one.name: asked.known.since(one) for one in ends}
@@ -132,7 +132,7 @@ class FlowAnswer:
         return " -> ".join(step for step in steps if step)
 
     def _end(self, end: FlowEnd, first: str = "name") -> str:
-        """Return a workload and its interface, `first` the "name" or the "interface"; "" for a node, a step itself."""
+        """Return an end's label and its interface, if known, `first` the "name" or the "interface"; "" for a node."""
         if end.is_node:
             return ""
         words = [end.label, end.endpoint.interface if end.endpoint else ""]

@@ -71,7 +71,8 @@ class FlowEnds:
         exact = [one for one in self._workloads if one.name == text]
         same = exact or [one for one in self._workloads if text in (_plain(one), _plain(one).partition("/")[2])]
         found = [FlowEnd(one.name, one.addresses[0], one.node, one, addresses=one.addresses) for one in same]
-        nodes = [node for node in self._nodes() if node.label == text]
+        # Only the node that is meant is looked at: an inventory compiles the state of each node that is asked about.
+        nodes = [self._node(text)] if text in self._known.members or text in self._known.members6 else []
         found += nodes or [self._host(option, one) for one in self._host_endpoints() if one.name == text]
         if len(found) == 1:
             return found[0]
@@ -80,14 +81,13 @@ class FlowEnds:
             raise NoVerdict(f"{option} {text} is ambiguous: {which}. Give a workload's namespace, too, or the address.")
         raise NoVerdict(self._unknown(option, text))
 
-    def _nodes(self) -> t.Iterator[FlowEnd]:
-        for name in self._known.nodes:
-            underlay = self._known.interfaces.get(name, {}).get(self._known.underlay(name).interface, ())
-            expected = (one for owner in self._known.host_endpoints(name) for one in owner.addresses)
-            address, *planned = self._known.addresses(name)
-            all_of_them = dict.fromkeys((*underlay, *expected, *planned))
-            more = (one for one in all_of_them if not ipaddress.ip_address(one).is_link_local)
-            yield FlowEnd(name, address, name, is_node=True, addresses=(address, *more))
+    def _node(self, name: str) -> FlowEnd:
+        underlay = self._known.interfaces.get(name, {}).get(self._known.underlay(name).interface, ())
+        expected = (one for owner in self._known.host_endpoints(name) for one in owner.addresses)
+        address, *planned = self._known.addresses(name)
+        all_of_them = dict.fromkeys((*underlay, *expected, *planned))
+        more = (one for one in all_of_them if not ipaddress.ip_address(one).is_link_local)
+        return FlowEnd(name, address, name, is_node=True, addresses=(address, *more))
 
     def _host_endpoints(self) -> t.Iterator[Endpoint]:
         return (one for one in self._known.endpoints if one.kind == HOST_ENDPOINT)

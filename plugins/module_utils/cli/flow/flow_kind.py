@@ -10,13 +10,13 @@ import typing as t
 from ...policy.model import PROTOCOL_NUMBERS, PROTOCOLS_WITH_PORTS
 from ..errors import UsageError
 
-#: A ping: echo request (RFC 792, RFC 4443).
+#: {protocol: type of a ping, the echo request (RFC 792, RFC 4443)}.
 _ECHO_REQUEST = {"icmp": 8, "icmpv6": 128}
 _ICMP = {4: "icmp", 6: "icmpv6"}
 
 
 class FlowKind(t.NamedTuple):
-    """A protocol, by name, with a port or with an ICMP type and code."""
+    """A protocol, by name in lower case, with a port or with an ICMP type and code. What does not apply is None."""
 
     protocol: str
     port: t.Optional[int] = None

@@ -23,7 +23,7 @@ from .flow_kind import FlowKind, flow_kind
 from .known_network import KnownNetwork
 from .packet_way import NOWHERE, TUNNEL, Leg, leg_to, masqueraded
 
-#: The default source port of a flow: kernels choose ports from 32768 on (ip_local_port_range).
+#: The default source port of a flow. Linux chooses source ports from 32768 to 60999 (ip_local_port_range).
 SOURCE_PORT = 40000
 
 
@@ -37,7 +37,10 @@ class Asked(t.NamedTuple):
     options: tuple[str, str, str] = ("--from", "--to", "--port")
 
     def kind(self) -> FlowKind:
-        """Return the kind of flow. Raise UsageError for a port, ICMP type or protocol that does not exist."""
+        """Return the protocol, with its port or ICMP type, that the user asks about.
+
+        Raise UsageError for a port, ICMP type, protocol or source port that does not exist, or for a missing port.
+        """
         kind = flow_kind(self.port, self.options[2])
         if not 1 <= self.source_port <= 65535:
             option = self.options[2].replace("port", "source-port")
@@ -108,7 +111,7 @@ class FlowQuestion:
 
     @property
     def arrives(self) -> bool:
-        """Whether a route of this node leads to the destination's address."""
+        """Whether this node's packets to the destination go on: False if a route drops them, or a pool has no route."""
         return leg_to(self.state, self.destination.address).kind != NOWHERE
 
     @property
@@ -170,9 +173,9 @@ class FlowQuestion:
 def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
     """Return the question `asked` about the network `known`.
 
-    Raise UsageError for a port, ICMP type or protocol that does not exist, or an ICMP message of the other IP version.
-    Raise NoVerdict if an end is unknown or ambiguous, if the ends share no IP version or have the same address, or if
-    neither is on a node whose state is known.
+    Raise UsageError for a port, ICMP type, protocol or source port that does not exist, for a missing port, or for an
+    ICMP message of the other IP version. Raise NoVerdict if an end is unknown or ambiguous, if the ends share no IP
+    version or have the same address, or if neither is on a node whose state is known.
     """
     kind = asked.kind()
     ends = FlowEnds(known)

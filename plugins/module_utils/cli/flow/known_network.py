@@ -21,7 +21,10 @@ class Place(t.NamedTuple):
 
 
 class Underlay(t.NamedTuple):
-    """The interface with a node's address, "" if unknown. `assumed` is the HostEndpoint that it was guessed from."""
+    """The interface with a node's address, "" if unknown. `assumed` is the HostEndpoint that it was guessed from.
+
+    `assumed` is None if the interface was not guessed.
+    """
 
     interface: str = ""
     assumed: t.Optional[Endpoint] = None
@@ -37,9 +40,9 @@ class KnownNetwork:
 
     `members` is {node: IPv4 address} and `members6` {node: IPv6 address}; each node is in one of them at least.
     `states` are the known states of nodes by name, `endpoints` all endpoints of policy. `interfaces` is {node:
-    {interface, workloads' excepted: addresses}}, as far as known. `place` returns the place of an address, `device_to`
-    the interface by which the kernel of `at` sends to an address ("" if unknown; no function for an inventory), and
-    `since` a text that dates the knowledge of an endpoint ("" if it is observed now).
+    {interface: its addresses}}, as far as known, without the interfaces of workloads. `place` returns the place of
+    an address, `device_to` the interface by which the kernel of `at` sends to an address ("" if unknown; no function
+    for an inventory), and `since` a text that dates the knowledge of an endpoint ("" if it is observed now).
     """
 
     who: str

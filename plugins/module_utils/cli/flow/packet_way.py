@@ -24,17 +24,19 @@ class Leg:
 
     `kind`: "workload", one of the node's own behind `device`; "host", the node itself; "tunnel", through `device` to
     `next_hop`; "direct", over the underlay to `next_hop`; "nowhere", an address in a pool to which no route leads, or
-    one that a route of this node drops; "outside", an address outside the fleet. `node` is the node at the end, this
-    one if its route drops the packet, "" if there is none. `mtu` is in bytes, None if no limit is known.
+    one that a route of this node drops; "outside", an address outside the fleet, or of an IP version that this node
+    has no address of. `node` is the name of the node at the end, this one if its route drops the packet, "" if there is
+    none. `device` is a workload's interface or a tunnel, else "". `next_hop` is the underlay address of the node at the
+    end. `mtu` is the greatest packet in bytes, before encapsulation, None if no limit is known.
     """
 
     kind: str
     node: str = ""
     device: str = ""
     next_hop: str = ""
-    encapsulation: str = ""  # IPIP or VXLAN of a tunnel, else ""
-    gateway: str = ""  # "": the underlay's routing decides
-    destination: str = ""  # CIDR of the route, "" if no route of the state leads there
+    encapsulation: str = ""  # IPIP or VXLAN if the leg is a tunnel, else ""
+    gateway: str = ""  # the route's gateway; "" if it has none: a direct leg then follows the underlay's routing
+    destination: str = ""  # the route's destination (CIDR); "" if no route of the state leads to the address
     mtu: t.Optional[int] = None
 
 
@@ -69,7 +71,7 @@ def _leg(state: NodeState, route: t.Union[Route, BirdRoute]) -> Leg:
     if workload is not None:
         return Leg(WORKLOAD, state.node, workload.interface, destination=route.destination, mtu=workload.mtu)
     gateway = route.gateway or ""
-    if gateway.startswith("{"):  # UNDERLAY_GATEWAY: the underlay's way to an address
+    if gateway.startswith("{"):  # UNDERLAY_GATEWAY, a placeholder for the underlay's gateway to a next hop
         next_hop, gateway = gateway[1:-1].rpartition(" ")[2], ""
     else:
         next_hop = (route.next_hop if isinstance(route, BirdRoute) else "") or gateway
@@ -122,7 +124,8 @@ def masqueraded(state: NodeState, source: str, destination: str) -> bool:
 def hop_text(leg: Leg, device: str = "", back_to: str = "") -> str:
     """Return the step between two nodes: `tunl0 (IPIP to 10.10.2.14)`, `eth0 (direct to 10.10.1.12)`.
 
-    `device` is the underlay interface, if known. With `back_to`, it is the step of packets from there to that address.
+    Without a gateway it is `eth0 (by the underlay's routing to ...)`. `device` is the underlay interface, if known.
+    With `back_to`, it is the step of packets from there to that address, and names no underlay interface.
     """
     if leg.kind == TUNNEL:
         return f"{leg.device} ({leg.encapsulation} to {back_to or leg.next_hop})"

@@ -12,7 +12,7 @@ import typing as t
 
 from ...base.document_limits import RESOURCES, BeyondLimits, DocumentLimits, too_large
 
-#: Beginnings of the paths of pipes that the caller has opened itself, as shells do for <(command).
+#: Beginnings of the paths of pipes that the process already has open, as shells make them for <(command).
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 

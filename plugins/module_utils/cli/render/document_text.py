@@ -17,7 +17,8 @@ EXTENSIONS = (".yaml", ".yml", ".json")
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
-#: A function that returns the line of a path into a document ("spec.cidr", "" for its beginning), None if unknown.
+#: A function that returns the line, from 1, of a path into a document ("spec.cidr", "" for its beginning), or None if
+#: the line is not known.
 Lines = t.Callable[[str], t.Optional[int]]
 
 
@@ -78,7 +79,7 @@ def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
         try:
             found = _loaded(text, _loader(fast))
         except yaml.YAMLError:
-            pass  # the other parser has clearer messages
+            pass  # The text is parsed again below by PyYAML's Python parser, whose messages are clearer.
         else:
             yield from found
             return
@@ -105,12 +106,12 @@ def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
         raise NotReadable(str(error), error.line) from error
     except ValueError as error:
         raise NotReadable(f"is not YAML: {error}.") from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # from constructors of PyYAML
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # raised by PyYAML's constructors
         raise NotReadable("is not YAML: a value does not fit its tag.") from error
 
 
 def _loader(kind: t.Any) -> t.Any:
-    """Return a loader class like `kind` that refuses duplicate keys; PyYAML would use the last value."""
+    """Return a loader class like `kind` that raises BeyondLimits for duplicate keys; PyYAML uses the last one."""
 
     class Loader(kind):  # type: ignore[misc]
         def __init__(self, text: str) -> None:
@@ -118,7 +119,10 @@ def _loader(kind: t.Any) -> t.Any:
             self._checked: dict[int, t.Any] = {}
 
         def flatten_mapping(self, node: t.Any) -> None:
-            """Check the keys for duplicates before merged keys (<<) are added to them."""
+            """Check the keys for duplicates before merged keys (<<) are added to them.
+
+            Raise BeyondLimits for a duplicate key, other than `<<`, and yaml.YAMLError for a wrong merge.
+            """
             if id(node) not in self._checked:
                 self._checked[id(node)] = node
                 seen = set()

@@ -17,7 +17,7 @@ Document = dict[str, t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """The source of documents. `workloads` are the ones that are not in the inventory."""
+    """The source of documents: the node's state, and the workloads that are not in the inventory."""
 
     state: NodeState
     workloads: t.Sequence[AttachedWorkload] = ()
@@ -36,7 +36,8 @@ class Kind:
 
     `names` are all names that the user may write; the first one is the plural. `columns` is {heading: cell}, in the
     order of the wide table; `short` are the headings of the default one. `variable` names the inventory's variables.
-    `of_workloads`: the documents need the workloads that were added between runs.
+    `documents` returns the resources of a View. `namespaced`: each is in a namespace. `of_workloads`: the documents
+    need the workloads that were added between runs.
     """
 
     name: str

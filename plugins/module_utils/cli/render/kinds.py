@@ -116,7 +116,10 @@ def _bgp_configuration(view: View) -> list[Document]:
 
 
 def _bgp_filters(view: View) -> list[Document]:
-    """Return the BGPFilters that sessions of this node use, with the rules that concern them."""
+    """Return the BGPFilters that sessions of this node use, with the rules that concern them.
+
+    Raise ResourceError for a stored filter that this release does not accept.
+    """
     bird = view.state.bird
     if bird is None:
         return []
@@ -130,7 +133,10 @@ def _bgp_filters(view: View) -> list[Document]:
 
 
 def _bgp_peers(view: View) -> list[Document]:
-    """Return this node's sessions as BGPPeers, without the node-to-node mesh, which is no resource in Calico either."""
+    """Return this node's sessions as BGPPeers, without the node-to-node mesh, which is no resource in Calico either.
+
+    Raise ResourceError for a stored session that this release does not accept.
+    """
     bird = view.state.bird
     if bird is None:
         return []
@@ -138,7 +144,10 @@ def _bgp_peers(view: View) -> list[Document]:
 
 
 def _bgp_peer(node: str, peer: BirdPeer) -> Document:
-    """Return the session as a BGPPeer. Calico has no fields for its timers and for BFD."""
+    """Return the session as a BGPPeer. Calico has no fields for its timers and for BFD.
+
+    Raise ResourceError for a session that is no valid BGPPeer.
+    """
     address = f"[{peer.address}]" if peer.family == 6 and peer.port else peer.address
     name, dummy, key = peer.password.partition(":")
     flat: Document = {
@@ -213,7 +222,7 @@ def _of_workload(node: str, workload: AttachedWorkload, profiles: tuple[str, ...
 
 def _workload_endpoint(node: str, orchestrator: str, about: Document) -> Document:
     namespace, labels = about.pop("namespace"), about.pop("labels")
-    # Calico's form of the name: its parts joined by '-', and each '-' inside a part doubled.
+    # Calico's form of a WorkloadEndpoint's name: its parts joined by "-", and each "-" inside a part doubled.
     parts = (node, orchestrator, about["workload"], about["endpoint"])
     metadata: Document = {"name": "-".join(part.replace("-", "--") for part in parts), "namespace": namespace}
     if labels:

@@ -57,7 +57,7 @@ def _host_endpoints(view: View) -> list[Document]:
 
 
 def _tiers(view: View) -> list[Document]:
-    """Return the tiers in the order of their evaluation."""
+    """Return the tiers in the order of their evaluation. Raise CommandError for one that this release does not know."""
     return [document for tier in _policy_set(view).tiers for document in _documents([tier], to_resources.tier)]
 
 

@@ -28,6 +28,10 @@ class WantedFile(t.NamedTuple):
     secret: bool = False
 
 
+class NotSynced(OSError):
+    """The error for a file that has its new content, in a folder that could not be synced to the disk."""
+
+
 class Observed(t.NamedTuple):
     content: str
     mode: int
@@ -91,6 +95,9 @@ def apply(kernel: t.Optional[Kernel], changes: t.Iterable[Change]) -> None:
                     os.unlink(change.subject)
             elif change.action in ("+", "~"):
                 write(change.new.path, change.new.content, change.new.mode)
+        except NotSynced as error:
+            reason = f"It is written, but a power failure may undo that: its folder cannot be synced: {error.strerror}."
+            failures.add(change, f"{reason} Correct the file system.")
         except OSError as error:
             reason = f"It could not be written: {error.strerror or error}. See that its folder exists and is writable."
             failures.add(change, reason)
@@ -100,8 +107,8 @@ def apply(kernel: t.Optional[Kernel], changes: t.Iterable[Change]) -> None:
 def write(path: str, content: str, mode: int) -> None:
     """Write a file to disk completely before its name leads to it.
 
-    Missing folders are made. A symbolic link is followed. Raise OSError if this fails; the old file stays unchanged
-    then.
+    Missing folders are made. A symbolic link is followed. Raise NotSynced if the new content is in place, but the
+    folder could not be synced. Raise another OSError if the file could not be written; the old one stays then.
     """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
@@ -118,8 +125,11 @@ def write(path: str, content: str, mode: int) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise NotSynced(error.errno, error.strerror) from error

@@ -36,8 +36,8 @@ TEMPORARY = "cali4t"
 TEMPORARY_IPV6 = "cali6t"
 _OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
 
-_MAX_ELEMENTS = 1048576  # members for which a set that we make has room, or more; fleets reach ipset's default of 65536
-_FEW = 64  # members that may always be written one by one
+_MAX_ELEMENTS = 1048576  # members for which a new set has room, at least; fleets reach ipset's default of 65536
+_FEW = 64  # up to so many members are added or removed singly, without a new set that replaces the old one
 _MOST_REFUSED = 50  # sets that may be refused before the rest is no longer tried
 
 #: Seconds between the attempts to delete a set. The kernel releases it some time after the rule that referred to it.
@@ -117,7 +117,10 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
 
 
 def parse(output: str) -> dict[str, Observed]:
-    """Return our sets by name, from the output of `ipset save`."""
+    """Return our sets by name, from the output of `ipset save`. Sets of others are left out.
+
+    Raise KeyError for a member of a set that no line before creates, and ValueError for a size that is no number.
+    """
     created: dict[str, tuple[str, int]] = {}
     members: dict[str, list[str]] = {}
     for line in output.splitlines():
@@ -187,8 +190,8 @@ class _Line(t.NamedTuple):
 def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float], None] = time.sleep) -> None:
     """Make all of these changes: fill, drain, then delete.
 
-    Raise ApplyError with each set that was refused. All other sets are as desired then. Sets still in use are tried
-    again for 0.2 seconds; `sleep` takes seconds.
+    Raise ApplyError with each set that was refused. All other sets are as desired then, unless ipset failed without
+    naming a set, or refused more than 50. Sets still in use are tried again for 0.2 seconds; `sleep` takes seconds.
     """
     failures = Failures()
     for step in (fill, drain):
@@ -228,7 +231,10 @@ def safe_to_drain(changes: t.Iterable[Change], failed: bool) -> list[Change]:
 
 
 def filled(change: Change) -> Observed:
-    """Return the content of the changed set after `fill`."""
+    """Return what the changed set must hold after `fill`: the old and the new members, or a set made anew.
+
+    It is worked out from the change; nothing is read from the kernel.
+    """
     _name, want = change.new
     have: t.Optional[Observed] = change.old
     if have is None or have.type != want.type:
@@ -237,7 +243,10 @@ def filled(change: Change) -> Observed:
 
 
 def drained(change: Change) -> Observed:
-    """Return the content of the changed set after `drain`."""
+    """Return what the changed set must hold after `drain`: the new members alone.
+
+    It is worked out from the change; nothing is read from the kernel.
+    """
     _name, want = change.new
     have: t.Optional[Observed] = change.old
     if have is None or have.type != want.type or _room(have, want) == want.max_elements:
@@ -265,8 +274,9 @@ def _write(
 ) -> list[Change]:
     """Write the lines of these changes, again without a set at which the kernel refused, until the rest is accepted.
 
-    Lines may be repeated without harm. After 50 refused sets, or a failure that names no line, the rest is not tried.
-    Add refused changes to `failures`. Return the changes that may be half written.
+    Lines may be repeated without harm. After 50 refused sets, or a failure that names no line, the rest is not tried,
+    and one change stands for it in `failures`. Add refused changes to `failures`. Return the changes that may be half
+    written.
     """
     left = list(changes)
     halves: list[Change] = []
@@ -274,7 +284,7 @@ def _write(
         lines = [_Line(text, change) for change in left for text in text_of(change)]
         if not lines or _one_by_one(kernel, lines):
             break
-        # A member that is already there, or already gone, is no reason to stop.
+        # With -exist, adding a present member and deleting an absent one is no error.
         done = kernel.run(["ipset", "-exist", "restore"], stdin="".join(f"{line.text}\n" for line in lines))
         if done.code == 0:
             break
@@ -302,7 +312,7 @@ def _one_by_one(kernel: Kernel, lines: t.Sequence[_Line]) -> bool:
         for (action, name, member), line in zip(members, lines):
             kernel.ipset_member(action, name, line.change.new[1].type, member)
     except (KernelError, ValueError):
-        return False  # The program will give a reason.
+        return False  # The caller then runs the program ipset, which gives a reason.
     return True
 
 

@@ -30,7 +30,8 @@ def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) 
     """Add a member to the set `name` (`action` add) or remove it (del).
 
     `kind` is the set's type. A member that is already present, or already absent, is no error. Raise ValueError for a
-    member of another form than the module describes, and KernelError if the kernel refuses.
+    member of another form than the module describes, KeyError for another `action`, and KernelError if the kernel
+    refuses.
     """
     version, entry = data(kind, member)
     family = socket.AF_INET6 if version == 6 else socket.AF_INET

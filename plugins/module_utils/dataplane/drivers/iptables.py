@@ -35,8 +35,8 @@ __all__ = [
     "observe",
 ]
 
-_LONG = 16  # rules; in a chain of this length, a few lines are written singly, so that the others keep their counters
-_FEW = 4  # A few lines are at most one in four of the chain's.
+_LONG = 16  # rules; in a chain of this length or more, a few changed rules are written singly: the others keep counters
+_FEW = 4  # A few lines are at most a quarter of the number of the chain's rules.
 
 _JUMP = re.compile(r"-[jg] (\S+)")
 
@@ -80,7 +80,7 @@ def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digest
     for place, chains in observed.tables.items():
         keep = wanted[place].chains if place in wanted else {}
         for chain, found in chains.items():
-            # A chain with this prefix whose rules all lack our mark belongs to a real Calico.
+            # A chain with our prefix belongs to a real Calico if it has rules, all without our mark.
             ours = chain.startswith(PREFIX) and (not found or any(rule.hash for rule in found))
             if ours and chain not in keep:
                 detail = "\n".join(f"--A {chain} {rule.text}" for rule in found)
@@ -126,7 +126,9 @@ def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
     if len(wanted) < _LONG or abs(len(wanted) - len(have)) > most:
         return ()
     digests = [digest for digest, _rule in wanted]
-    ends = 0  # Equal rules on both ends are cut off: usually there is one difference.
+    # `ends` counts the equal rules at the beginning, `tail` those at the end. Both are cut off from the comparison:
+    # usually only one place between them differs.
+    ends = 0
     shorter = min(len(have), len(digests))
     while ends < shorter and have[ends] == digests[ends]:
         ends += 1
@@ -136,7 +138,7 @@ def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
     old, new = have[ends : len(have) - tail], digests[ends : len(digests) - tail]
     if len(set(new).difference(old)) > most:
         return ()
-    # The lines go from the end to the beginning, so that the numbers of later ones stay right.
+    # The chain is changed from its end to its beginning, so that the rule numbers in later lines stay right.
     lines: list[str] = []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for tag, first, end, begin, stop in reversed(matcher.get_opcodes()):
@@ -209,8 +211,8 @@ def written(change: Change) -> Write:
 def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     """Make all of these changes with one iptables-restore per table.
 
-    Raise ApplyError with those that failed. The error is SetAside if only single chains were refused, and everything
-    else was written.
+    Raise ApplyError with those that failed; a table that failed as a whole is named by its first change. The error is
+    SetAside if only single chains were refused, and everything else was written.
     """
     apply_each_table(kernel, changes)
 
@@ -218,8 +220,7 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
     """Make all of these changes as `apply` does.
 
-    Return the number of tables that were written. Raise ApplyError with the changes that failed, or SetAside if only
-    single chains were refused.
+    Return the number of tables that were written. Raise ApplyError or SetAside as `apply` does.
     """
     tables: dict[TablePlace, list[Change]] = {}
     for change in changes:

@@ -39,7 +39,7 @@ class Observed:
 
     `programs` is a mapping from IP version to the program that is to write it. `backend` is the backend of these
     programs (nft or legacy), "" while iptables is not installed. `families` are the IP versions that the kernel has.
-    Tables of an IP version that it lacks are neither read nor written.
+    Desired tables of an IP version that it lacks are ignored.
     """
 
     programs: t.Mapping[int, str] = dataclasses.field(default_factory=lambda: FAMILIES)
@@ -48,11 +48,17 @@ class Observed:
     families: tuple[int, ...] = tuple(FAMILIES)
 
     def table(self, name: str, family: int = 4) -> Chains:
-        """Return the chains of a table by name, {} if it does not exist. `family` is the IP version (4 or 6)."""
+        """Return the chains of a table by name, {} if it does not exist.
+
+        `family` is the IP version, 4 or 6. Raise KeyError for any other.
+        """
         return self.tables.get(TablePlace(self.programs[family], name), {})
 
     def only(self, name: str, family: int = 4) -> Observed:
-        """Return a copy that has only this table, of all backends. `family` is the IP version (4 or 6)."""
+        """Return a copy that has only this table, of all backends.
+
+        `family` is the IP version, 4 or 6. Raise KeyError for any other.
+        """
         tables = {
             place: chains
             for place, chains in self.tables.items()
@@ -62,7 +68,7 @@ class Observed:
 
 
 def default(kernel: Kernel) -> str:
-    """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed."""
+    """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed or fails."""
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return ""
@@ -109,7 +115,8 @@ def _read(kernel: Kernel, program: str, family: int, desired: t.Sequence[Iptable
             return parse(done.output)
         if done.code == 127:
             break
-    # The program is not installed, which applying reports.
+    # A program that is not installed (127) is reported when changes are applied. A failure matters only if tables of
+    # this IP version are desired.
     if done.code == 127 or not any(table.family == family for table in desired):
         return Saved({}, {})
     raise ObserveError(
@@ -156,7 +163,7 @@ class Backends(t.NamedTuple):
 
 
 def backends(kernel: Kernel) -> t.Optional[Backends]:
-    """Return the state of both backends, or None if iptables is not installed."""
+    """Return the state of both backends, or None if iptables is not installed or fails."""
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return None

@@ -6,7 +6,8 @@
 If the table is refused, the chain that causes this is set aside and the others are written: one bad policy must not
 prevent all others from being enforced. In most cases the program names the line. Otherwise (the legacy kernel refuses a
 table as a whole) the rules are tried in halves, in a chain that nothing refers to. An existing chain that is set aside
-keeps its former rules. A new one gets the rules before the bad one, and drops packets that reach its end.
+keeps its former rules. A new one gets the rules before the bad one and, except in table nat, drops packets that reach
+its end.
 
 A text that would not be one rule (iptables_encoding.py) is set aside in the same way, and the program never gets it.
 """
@@ -31,7 +32,7 @@ _TRIAL = "cali-trial"
 _NAMED_LINE = re.compile(r"\bline:? (\d+)")
 _PROGRAM = re.compile(r"^ip6?tables\S*(?: v[\d.]+ \(\w+\))?: ?")
 
-#: (hash, rule)
+#: The rules of a chain in their order, each as (hash, rule).
 Rules = tuple[tuple[str, str], ...]
 
 
@@ -146,7 +147,10 @@ def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> Res
 
 
 def _input(place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:
-    """Return the lines of iptables-restore's input, ordered so that each refers only to chains that exist."""
+    """Return the lines of iptables-restore's input, ordered so that each refers only to chains that exist.
+
+    `writes` are by position. Each line has the position of its write.
+    """
     declare: list[_Line] = []
     rules: list[_Line] = []
     unhook: list[_Line] = []

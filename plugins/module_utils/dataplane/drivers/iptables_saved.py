@@ -31,11 +31,11 @@ class TablePlace(t.NamedTuple):
 
 
 class SavedRule(t.NamedTuple):
-    hash: str  # "" for a rule without our comment
+    hash: str  # in our comment; "" for a rule without one
     text: str  # as iptables-save prints it, without -A and the chain
 
 
-#: {chain: its rules}, also of chains that are not ours
+#: The chains of a table, {chain: its rules in their order}; also those that are not ours.
 Chains = dict[str, tuple[SavedRule, ...]]
 
 
@@ -75,7 +75,10 @@ def bare(text: str) -> str:
 
 
 def parse(output: str) -> Saved:
-    """Return the tables in `output`, which is that of iptables-save for any number of tables."""
+    """Return the tables in `output`, which is that of iptables-save for any number of tables.
+
+    Raise KeyError for a rule of a chain that no line before declares, and ValueError for a line that is cut off.
+    """
     tables: dict[str, dict[str, list[SavedRule]]] = {}
     incompatible: dict[str, str] = {}
     current: dict[str, list[SavedRule]] = {}

@@ -19,7 +19,7 @@ from ..kernel.port import ForwardingEntry, Kernel, KernelError, NeighborEntry
 from .tunnel import MARK
 
 Entry = t.Union[Neighbor, FdbEntry]
-#: ("neighbor", device, address) -> MAC, ("fdb", device, MAC, destination) -> destination
+#: The entries found: ("neighbor", device, address) -> MAC, and ("fdb", device, MAC, destination) -> destination.
 Observed = dict[tuple[str, ...], str]
 
 _NO_MAC = "00:00:00:00:00:00"

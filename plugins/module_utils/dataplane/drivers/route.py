@@ -31,7 +31,7 @@ from ..kernel.port import (
     RouteOperation,
 )
 
-#: (table, destination, metric)
+#: The key of a route: (number of its table, destination CIDR, metric).
 Key = tuple[int, str, int]
 
 _PROTOCOL_NAMES = {
@@ -77,7 +77,7 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
     last_family6 = False
     attributes = RouteAttributes()
     for route in desired:
-        # Adjacent routes often differ only in their destination.
+        # The attributes are made anew only where a route differs from the previous one in more than its destination.
         family6 = family_of(route.destination) == 6
         if (
             last is None
@@ -146,7 +146,7 @@ def diff(desired: t.Iterable[Route], observed: t.Mapping[Key, RouteAttributes]) 
     append = changes.append
     added: list[Change] = []
     add = added.append
-    texts: dict[int, str] = {}  # {id: text}; the values live as long as `wanted` and `observed`
+    texts: dict[int, str] = {}  # {id of attributes: text}; ids stay unique, because `wanted` and `observed` live on
 
     def words(attributes: RouteAttributes) -> str:
         found = texts.get(id(attributes))

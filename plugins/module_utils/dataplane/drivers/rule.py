@@ -16,7 +16,7 @@ from ..change import Change, apply_each, refused
 from ..driver import DriverStep
 from ..kernel.port import Kernel, KernelError, RuleEntry
 
-#: (priority, mark, table, IP version)
+#: The key of a rule: (priority, mark, number of the table, IP version).
 Key = tuple[int, int, int, int]
 
 

@@ -34,7 +34,7 @@ class Observed(t.NamedTuple):
     addresses: tuple[InterfaceAddress, ...]
     recorded: tuple[str, ...]  # our addresses, as the alias names them
     sockets: t.Mapping[str, int]  # {our address that is no longer desired: number of sockets that use it}
-    advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on it
+    advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on the device; None: nothing
 
     @property
     def ours(self) -> bool:
@@ -223,7 +223,7 @@ def recreated(changes: t.Iterable[Change]) -> set[str]:
 def _indexes(kernel: Kernel, devices: t.Iterable[TunnelDevice]) -> dict[str, t.Optional[int]]:
     """Return a mapping from name to index of these devices, None for a missing one.
 
-    A recreated device has another index.
+    A recreated device has another index. Raise KernelError if the kernel cannot be read.
     """
     links = {device.name: kernel.link(device.name) for device in devices}
     return {name: link.index if link is not None else None for name, link in links.items()}
@@ -346,7 +346,7 @@ def _release(kernel: Kernel, link: Link, down: bool) -> None:
     if down:
         kernel.link_set(link.name, up=False)
     present = {address.address for address in _addresses(kernel, link)}
-    # The next run finds by the alias the addresses that are left.
+    # The alias stays while an address that it records is left: the next run finds the address by it.
     if not present.intersection(_recorded(kernel.link(link.name))):
         kernel.link_set(link.name, alias="")
 

@@ -60,6 +60,7 @@ _ADDRESS_MARK = "calico: address "
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 GATEWAY = "169.254.1.1"
 GATEWAY6 = "fe80::ecee:eeff:feee:eeee"  # the link-local address for HOST_MAC (RFC 4291, appendix A)
+
 #: Note of a workload that ended with its namespace.
 GONE = "its network namespace is gone"
 #: Note of a workload whose name or path leads to another namespace.
@@ -72,8 +73,8 @@ _BOTH = (4, 6)
 #: router advertisements, which the host does not send there.
 _INSIDE6 = {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0"}
 _SECOND_METRIC = 100  # plus the interface's number is the metric of routes by an interface other than eth0 (net1: 101)
-_SECOND_TABLE = 179_000_000  # plus that metric is the table of routes for packets from that interface's addresses
-_SECOND_PRIORITY = 1790
+_SECOND_TABLE = 179_000_000  # plus such an interface's metric is the table of routes for packets from its addresses
+_SECOND_PRIORITY = 1790  # priority of the rules for packets from such an interface's addresses
 
 
 class Observed(t.NamedTuple):
@@ -88,14 +89,14 @@ class Observed(t.NamedTuple):
     joined: bool = False
     lo_up: bool = False
     addresses: tuple[InterfaceAddress, ...] = ()
-    routes: t.Mapping[str, RouteAttributes] = {}  # {destination: attributes}, gateways and defaults only
-    owned: t.Optional[str] = None  # name of the namespace that was made for it, if it is no longer desired
+    routes: t.Mapping[str, RouteAttributes] = {}  # by destination: routes to the gateway, default routes
+    owned: t.Optional[str] = None  # name of the namespace that was made for the workload, if that is no longer desired
     inside: bool = True  # whether the namespace was read; otherwise only the host's objects are compared
     unmounted: bool = False  # whether the namespace's name leads to something that is no namespace
     ended: str = ""  # why the workload has ended, "" if it has not
     refused: str = ""  # why the namespace of this name cannot be a workload's, "" if it can
-    by_source: bool = True  # whether packets from its addresses leave by its interface
-    advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on the host end
+    by_source: bool = True  # whether packets from the workload's addresses leave by its interface
+    advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on the host end; None: nothing
 
 
 def identity(endpoint: VethEndpoint) -> str:
@@ -342,9 +343,10 @@ def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
 def route_metric(endpoint: VethEndpoint) -> int:
     """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
 
-    A namespace of others may be attached twice, by eth0 and by net1. Both reach everything by 169.254.1.1, and eth0 is
-    used while it exists. The metric depends on the name only, so that the order does not matter. IPv6 routes have
-    METRIC_IPV6 added. In a namespace that we made the metric is always 0.
+    The number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
+    twice, by eth0 and by net1. Both reach everything by 169.254.1.1, and eth0 is used while it exists. The metric
+    depends on the name only, so that the order does not matter. IPv6 routes have METRIC_IPV6 added. In a namespace that
+    we made the metric is always 0.
     """
     if endpoint.netns_owned or endpoint.peer_interface == "eth0":
         return 0
@@ -468,7 +470,8 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
             " Give the workload another namespace, then run again."
         )
     if link is not None and not have.joined and not link.alias.startswith(MARK):
-        # A run that was stopped between making the pair and marking it leaves a joined pair, so this one is not ours.
+        # A run that was stopped between making a pair and marking it leaves a joined pair. This device is in no joined
+        # pair and has no mark, so it is not ours.
         return (
             f"A device {link.name} exists on this host that this collection did not make. It was not touched."
             f" Rename or delete it (ip link del {link.name}), then run again."
@@ -497,7 +500,10 @@ def _shown(destination: str) -> tuple[str, str]:
 
 
 def _differing(endpoint: VethEndpoint, have: Observed) -> list[tuple[str, str]]:
-    """Return (before, after) for each setting that differs, for a pair that is joined; [] if none does."""
+    """Return (before, after) for each setting that differs, for a pair that is joined; [] if none does.
+
+    Raise AssertionError if the host end is missing, or if the namespace was read and lacks the inner end.
+    """
     link, peer = have.link, have.peer
     if link is None or (peer is None and have.inside):
         raise AssertionError("only the two ends of a pair that is joined are compared")
@@ -595,7 +601,8 @@ def _set_up(kernel: Kernel, endpoint: VethEndpoint) -> None:
 def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
     name = netns_name(endpoint)
     if must_recreate(endpoint, have):
-        # It may disappear by itself meanwhile, as a pair does some time after its namespace was unmounted.
+        # The interface may have disappeared by itself, as a pair does some time after its namespace was unmounted.
+        # Deleting it is then no error.
         kernel.link_delete(endpoint.interface)
         have = Observed(netns=have.netns)
     if not have.netns:
@@ -618,9 +625,9 @@ def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
         if link is not None:
             alias = MARK + identity(endpoint)
             mac = HOST_MAC if link.mac != HOST_MAC else None
-            # A veth silently drops packets that are too large for its other end. So the host's end is the smaller one
-            # meanwhile: the host then answers packets that are too large, and the workload's own routes limit what it
-            # sends.
+            # A veth silently drops packets that are too large for its other end. So the host's end has the smaller MTU
+            # until the inner end has its new one: the host then answers packets that are too large, and the workload's
+            # own routes limit what it sends.
             mtu = endpoint.mtu if link.mtu > endpoint.mtu else None
             if link.alias != alias or mac or mtu:
                 kernel.link_set(link.name, alias=alias, mac=mac, mtu=mtu)

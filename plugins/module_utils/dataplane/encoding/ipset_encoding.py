@@ -15,13 +15,10 @@ import re
 import socket
 import typing as t
 
-from ...base.addresses import family_of
+from ...base.addresses import HALVES, family_of
 from ...base.not_encodable import NotEncodable
 
 PROTOCOL = "ipset restore"
-
-#: The networks that a set of networks cannot hold, each as two halves that it can hold.
-HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
 
 _NAME = re.compile(r"cali[46][0t][A-Za-z0-9_.:=~-]{0,25}", re.ASCII)
 _TYPE = re.compile(r"(?:hash|bitmap|list):[a-z]{2,5}(?:,[a-z]{2,5}){0,2}", re.ASCII)
@@ -122,20 +119,11 @@ def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[s
     return Members(frozenset(found), tuple(refused))
 
 
-def member(kind: str, ipv6: bool, value: str) -> str:
-    """Return one member in its canonical form.
-
-    Raise NotEncodable if it cannot be a member. A network of length 0, which is stored as two halves, gives its lower
-    half.
-    """
-    found = members(kind, ipv6, (value,))
-    if found.refused:
-        raise refusal(kind, ipv6, value)
-    return min(found.good)
-
-
 def refusal(kind: str, ipv6: bool, value: str) -> NotEncodable:
-    """Return the NotEncodable for a value that cannot be a member of a set of type `kind`."""
+    """Return the NotEncodable for a value that cannot be a member of a set of type `kind`.
+
+    Raise KeyError if members of this type have no form here.
+    """
     version = 6 if ipv6 else 4
     return NotEncodable(PROTOCOL, f"a member of a {kind}", value, f"Allowed is {_FORMS[kind].allowed} of IPv{version}")
 
@@ -186,7 +174,7 @@ def _canonical(form: _Form, value: str, ipv6: bool) -> t.Optional[str]:
     except (OSError, ValueError):  # ValueError is for a NUL and for half of a surrogate pair.
         return None
     if slash:
-        if not length.isascii() or not length.isdigit() or len(length) > 3 or not 0 < int(length) <= bits:
+        if not length.isascii() or not length.isdecimal() or len(length) > 3 or not 0 < int(length) <= bits:
             return None
         if int(length) == bits:
             slash = length = ""

@@ -30,7 +30,7 @@ _NETLINK_NETFILTER = 12
 # NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW, IPCTNL_MSG_CT_GET, IPCTNL_MSG_CT_DELETE, IPCTNL_MSG_CT_GET_STATS
 _CHANGE, _GET, _DELETE, _COUNT = 0x0100, 0x0101, 0x0102, 0x0105
 _NFGENMSG = struct.Struct("!BBH")  # family, version, resource
-_HEADERS = 20  # netlink's and nfgenmsg
+_HEADERS = 20  # bytes of the headers: 16 of netlink and 4 of nfgenmsg
 _U32, _BE32 = struct.Struct("=I"), struct.Struct("!I")
 _CTA_TUPLE_ORIG, _CTA_TUPLE_REPLY, _CTA_ID, _CTA_ZONE, _CTA_FILTER = 1, 2, 12, 18, 25
 _CTA_TUPLE_IP, _CTA_IP_V4_SRC, _CTA_IP_V4_DST, _CTA_IP_V6_SRC, _CTA_IP_V6_DST = 1, 1, 2, 3, 4
@@ -58,8 +58,8 @@ _FEW = 500
 def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
     """Delete the tracked connections of these addresses.
 
-    Return their number, 0 if the kernel tracks nothing. `channel` has a socket of `open_socket`. Raise KernelError if
-    the kernel refuses.
+    Return their number, 0 if the kernel tracks nothing. `channel` has a socket of `open_socket`. Raise OSError if a
+    text is not an address, and KernelError if the kernel refuses.
     """
     sources = {rt.packed_address(address) for address in addresses}
     try:
@@ -171,7 +171,7 @@ def _named(
 def _name(found: t.Mapping[int, bytes]) -> bytes:
     """Return the attributes by which the kernel identifies a connection.
 
-    They include its id, so that no other one matches.
+    They include its id, so that no other connection matches. Raise KeyError if `found` has no original direction.
     """
     name = rt.attribute(_CTA_TUPLE_ORIG | _NESTED, found[_CTA_TUPLE_ORIG])
     for kind in (_CTA_ID, _CTA_ZONE):
@@ -186,7 +186,9 @@ def _source(ends: bytes) -> t.Optional[bytes]:
 
 
 def connections(channel: rt.Channel) -> t.Iterator[Connection]:
-    """Yield the tracked connections that have not ended, while they are read; none if the kernel tracks nothing.
+    """Yield each connection in the kernel's table of tracked connections (conntrack) that has not ended.
+
+    The table is read while the caller iterates. Yield nothing if the kernel tracks no connections.
 
     Connections in a conntrack zone are left out, because they are not the host's own. Raise KernelError if the kernel
     refuses.
@@ -225,7 +227,7 @@ _BETWEEN = tuple(bytes.fromhex(text) for text in (
 
 
 def _flow(ends: bytes) -> t.Optional[Flow]:
-    if len(ends) == _USUAL.size:  # This is several times as fast as reading the attributes.
+    if len(ends) == _USUAL.size:  # Unpacking the usual layout is several times as fast as reading the attributes.
         one, source, two, destination, three, number, four, sent_from, five, sent_to = _USUAL.unpack(ends)
         if (one, two, three, four, five) == _BETWEEN:
             ports = (int.from_bytes(port, "big") for port in (sent_from, sent_to))

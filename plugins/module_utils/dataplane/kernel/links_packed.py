@@ -125,7 +125,7 @@ def _address(address: port.InterfaceAddress, index: int) -> bytes:
 
 
 def address_add(address: port.InterfaceAddress, index: int) -> Packed:
-    """Return the message that adds an address to the device with this index."""
+    """Return the message that adds an address to the device with this index. Raise OSError for an invalid address."""
     return Packed(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, _address(address, index))
 
 
@@ -134,7 +134,10 @@ def address_delete(address: port.InterfaceAddress, index: int) -> Packed:
 
 
 def rule_add(rule: port.RuleEntry) -> Packed:
-    """Return the message that adds a policy routing rule for packets from `rule.source`, which must not be ""."""
+    """Return the message that adds a policy routing rule for packets from `rule.source`.
+
+    Raise OSError if that is "" or not an address.
+    """
     source = packed_address(rule.source)
     body = _RULE.pack(af_of(rule.source), 0, 8 * len(source), 0, 0, _FR_ACT_TO_TBL, 0)
     body += attribute(_FRA_SRC, source) + attribute(_FRA_PRIORITY, _U32.pack(rule.priority))

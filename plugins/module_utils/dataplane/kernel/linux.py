@@ -36,13 +36,13 @@ _CLONE_FS, _CLONE_NEWNS = 0x200, 0x20000
 _MS_BIND, _MS_REC, _MS_SHARED = 4096, 16384, 1 << 20
 _MNT_DETACH = 2
 _TABLE_MAIN = 254
-_SEEN = 4096  # namespaces whose identities are kept
+_SEEN = 4096  # namespaces whose identities are kept, at most; before one more is added, all are discarded
 _FEW = 16  # devices; up to this number, looking up each is cheaper than reading all
 
 NETNS_FOLDER = "/run/netns"
 MARKER_FOLDER = "/run/calico/netns"
 
-#: Device groups (`ip link set group`) of this and above are chosen at random, each for one deletion.
+#: Device groups (`ip link set group`) of this number and above are chosen at random, each for one deletion.
 _PRIVATE_GROUPS = 0x43000000
 
 
@@ -137,7 +137,7 @@ class LinuxKernel:
         self._channel = rt.Channel(self._open_socket)
         self._tracker = rt.Channel(self._open_tracker)
         self._inner: dict[str, LinuxKernel] = {}
-        self._handle = -1  # file descriptor of the namespace, in an object that `inside` returned
+        self._handle = -1  # file descriptor of the namespace, in an object that `inside` returned; -1 in others
         self._identity = ""
         # {name or path: ((inode number, change time), identity)} of namespaces as they were seen last
         self._seen: dict[str, tuple[tuple[int, int], str]] = {}
@@ -259,7 +259,7 @@ class LinuxKernel:
                 if len(self._seen) >= _SEEN:
                     self._seen.clear()
                 known = self._seen[netns] = namespaces.looked_at(self._path(netns), netns)
-        except OSError:  # KernelError is one.
+        except OSError:  # KernelError, which `looked_at` raises, is an OSError, too.
             return False
         return known[1] == identity
 
@@ -335,7 +335,8 @@ class LinuxKernel:
         folder = self._netns_folder
         _make_public(folder)
         here = folder.encode()
-        # `ip netns add` does so, too: a shared mount lets the namespace appear and disappear in every mount namespace.
+        # The folder becomes a shared mount, as `ip netns add` makes it: mounts and unmounts of namespaces in it then
+        # reach the other mount namespaces that share it.
         if folder == NETNS_FOLDER and namespaces.libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
             namespaces.call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
             namespaces.call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
@@ -391,11 +392,11 @@ class LinuxKernel:
                     marker = json.load(stream)
                 # Another process may have made a new namespace of this name, which often has the same inode number.
                 same = os.stat(os.path.join(self._netns_folder, name)).st_ino == marker["inode"]
-                if "identity" in marker:  # Earlier releases wrote none.
+                if "identity" in marker:  # Markers that earlier releases wrote have no identity.
                     same = same and self.netns_is(name, marker["identity"])
                 if same or self._left_over(name):
                     owners[name] = str(marker["owner"])
-            except (OSError, ValueError, KeyError, TypeError):
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 continue
         return owners
 
@@ -456,10 +457,11 @@ class LinuxKernel:
 
     def sockets_using(self, address: str) -> int:
         packed = rt.packed_address(address)
-        # /proc/net shows numbers of 32 bits in the processor's order, which is little endian.
+        # /proc/net shows an address as numbers of 32 bits in the processor's byte order, here taken for little endian.
         plain = "".join(packed[start : start + 4][::-1].hex() for start in range(0, len(packed), 4)).upper()
         mapped = "0000000000000000FFFF0000" + plain
-        done = {"tcp": ("06", "07"), "tcp6": ("06", "07"), "udp": (), "udp6": ()}  # TIME_WAIT and CLOSE use nothing
+        # {file: the states of sockets that do not count}: TCP_TIME_WAIT (06) and TCP_CLOSE (07) use no address.
+        done = {"tcp": ("06", "07"), "tcp6": ("06", "07"), "udp": (), "udp6": ()}
 
         def count() -> int:
             found = 0
@@ -756,7 +758,10 @@ def _doing(item: port.Write) -> str:
 
 
 def _about(error: port.KernelError, device: str) -> port.KernelError:
-    """Return the error with the name of the missing device if its errno is ENODEV, which the kernel does not say."""
+    """Return an error that names the missing device if the errno of `error` is ENODEV, else `error` itself.
+
+    The kernel does not say which device is missing.
+    """
     if error.errno != errno.ENODEV:
         return error
     return port.KernelError(errno.ENODEV, error.operation, f"there is no device {device}")

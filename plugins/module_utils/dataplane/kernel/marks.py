@@ -25,11 +25,12 @@ _IPSET_LIST = 6 << 8 | 7  # NFNL_SUBSYS_IPSET, IPSET_CMD_LIST
 _IPSET_PROTOCOL, _IPSET_SETNAME = 1, 2
 _OLDEST_PROTOCOL = 6  # version of ipset's protocol that all kernels since 3.x support
 _NFGENMSG = struct.Struct("!BBH")  # family, version, resource
-_HEADERS = 20  # netlink's and nfgenmsg
-_ROUTE_PROTOCOL = 16 + 5  # in a message about a route
+_HEADERS = 20  # bytes of the headers: 16 of netlink and 4 of nfgenmsg
+_ROUTE_PROTOCOL = 16 + 5  # offset in bytes of the protocol in a message about a route, netlink's header included
 
 _SO_GET_INFO = 64  # IPT_SO_GET_INFO, IP6T_SO_GET_INFO
 _GETINFO = 32 + 4 * (1 + 5 + 5 + 1 + 1)  # struct ipt_getinfo: name, valid hooks, hooks, underflows, entries, size
+
 #: Program, file of the tables' names, and family and level of the socket option that describes a table.
 _LEGACY = (
     ("iptables", "ip_tables_names", socket.AF_INET, socket.IPPROTO_IP),
@@ -43,8 +44,7 @@ _ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EI
 def ruleset(channel: rt.Channel) -> t.Optional[int]:
     """Return the generation of the namespace's nftables ruleset, which every change increases; None without nf_tables.
 
-    `channel` has a NETLINK_NETFILTER socket, here and in `ipset`. Takes two microseconds. Raise KernelError if the
-    kernel refuses.
+    `channel` has a NETLINK_NETFILTER socket. The call takes two microseconds. Raise KernelError if the kernel refuses.
     """
     try:
         answers = channel.request(_NFT_GETGEN, 0, _NFGENMSG.pack(0, 0, 0), "ask for the ruleset's generation")
@@ -60,7 +60,8 @@ def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
     """Return (program, table, `struct ipt_getinfo`) for each table of iptables-legacy in this thread's namespace.
 
     The struct has the number of rules, their size in bytes, and the offset of each hook. It does not change when a rule
-    replaces another one of its size. Loads no module and makes no table. Raise OSError if a table cannot be read.
+    replaces another one of its size. The call loads no module and makes no table. An IP version whose module is not
+    loaded has no tables. Raise KernelError if a table cannot be read.
     """
     found = []
     for program, names, family, level in _LEGACY:
@@ -70,7 +71,11 @@ def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
         except OSError:  # The module is not loaded.
             continue
         if tables:
-            with socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW) as asked:
+            try:
+                asked = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW)
+            except OSError as error:
+                raise KernelError(error.errno or 0, f"open a raw socket for {program}'s tables") from error
+            with asked:
                 found += [(program, table, _legacy_table(asked, level, table)) for table in sorted(tables)]
     return tuple(found)
 
@@ -89,9 +94,9 @@ def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
 
 
 def ipset(channel: rt.Channel, name: str) -> int:
-    """Return a checksum of an IP set and its members, 0 for a set that does not exist.
+    """Return a checksum (CRC-32) of an IP set and its members, 0 for a set that does not exist.
 
-    Raise KernelError if the kernel refuses for another reason.
+    `channel` has a NETLINK_NETFILTER socket. Raise KernelError if the kernel refuses for another reason.
     """
     body = _NFGENMSG.pack(2, 0, 0) + rt.attribute(_IPSET_PROTOCOL, bytes((_OLDEST_PROTOCOL,)))
     body += rt.attribute(_IPSET_SETNAME, name.encode() + b"\0")
@@ -104,7 +109,7 @@ def ipset(channel: rt.Channel, name: str) -> int:
 
 
 def routes(channel: rt.Channel, protocol: int) -> int:
-    """Return a checksum of all routes with this protocol number, of both IP versions.
+    """Return a checksum (CRC-32) of all routes with this protocol number, of both IP versions.
 
     `channel` has an rtnetlink socket. Raise KernelError if the kernel refuses.
     """

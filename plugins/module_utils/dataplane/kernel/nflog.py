@@ -30,8 +30,9 @@ _INDEV, _OUTDEV, _PAYLOAD, _PREFIX, _SEQ = 4, 5, 9, 10, 12
 _SO_RCVBUFFORCE = 33
 _RECEIVE_BUFFER = 4 << 20  # bytes: some 10,000 records
 _TOGETHER = 100  # records in one datagram, at most
-_PATIENCE = 10  # hundredths of a second until fewer records are sent
+_PATIENCE = 10  # hundredths of a second after which the kernel sends a datagram with fewer records
 _DATAGRAM = 32 << 10  # bytes that the kernel reserves for one datagram
+
 #: Bytes of each packet that are copied: enough for addresses and ports, also behind options of a header.
 COPIED = 96
 #: Bytes to read at once.
@@ -40,7 +41,7 @@ READ = 64 << 10
 _HEADER = struct.Struct("=IH")
 _ATTRIBUTE = struct.Struct("=HH")
 _U32 = struct.Struct("!I")
-_BODY = 20  # after the headers of netlink and nfgenmsg
+_BODY = 20  # offset in bytes of a message's attributes, behind the headers of netlink and nfgenmsg
 
 
 class Record(t.NamedTuple):
@@ -107,7 +108,10 @@ def subscribe(netlink: socket.socket, group: int) -> None:
 
 
 def records(datagram: bytes) -> t.Iterator[Record]:
-    """Yield the records of one datagram; other messages in it are skipped."""
+    """Yield the records of one datagram; other messages in it are skipped.
+
+    Nothing is raised: a message with an invalid length ends the reading, and fields that it lacks are 0 or empty.
+    """
     unpack, header = _ATTRIBUTE.unpack_from, _HEADER.unpack_from
     offset, size = 0, len(datagram)
     while offset + 16 <= size:

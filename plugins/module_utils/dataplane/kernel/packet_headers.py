@@ -23,7 +23,7 @@ _FRAGMENT_OFFSET6 = 0xFFF8
 def flow(packet: bytes) -> t.Optional[Flow]:
     """Return the protocol, addresses, ports and ICMP type of a packet, or None if it has no complete IP addresses.
 
-    Later fragments, and packets that are cut off before the ports or the type, have None there.
+    Ports and type are None for protocols without them, later fragments, and packets that are cut off before them.
     """
     version = packet[0] >> 4 if packet else 0
     if version == 4 and len(packet) >= 20:

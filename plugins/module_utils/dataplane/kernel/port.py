@@ -54,7 +54,7 @@ class KernelError(OSError):
 
 
 class NamespaceRefused(KernelError):
-    """A path leads to no network namespace that can be used.
+    """The error for a path that leads to no network namespace that can be used.
 
     `errno` is EINVAL if it is no network namespace, EPERM if it is the host's own, and ESTALE if it is another one than
     expected.
@@ -66,14 +66,14 @@ COOKIE = "cookie:"
 
 
 class MissingLibrary(Exception):
-    """The library pyroute2 is needed for a write and is not installed."""
+    """The error for a write that needs the library pyroute2, which is not installed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Link:
     """A network interface.
 
-    `kind` is "" for hardware; fields from `peer_index` on belong to single kinds. MTU in bytes.
+    `kind` is "" for hardware. The fields from `peer_index` to `external` belong to single kinds. MTU in bytes.
     """
 
     name: str
@@ -86,10 +86,10 @@ class Link:
     alias: str = ""
     peer_index: int = 0  # veth: index of the other end, in its namespace
     peer_elsewhere: bool = False  # veth: the other end is in another network namespace
-    vni: t.Optional[int] = None  # vxlan
-    port: t.Optional[int] = None  # vxlan
-    local: t.Optional[str] = None  # vxlan, ipip
-    learning: bool = False  # vxlan
+    vni: t.Optional[int] = None  # vxlan: its network identifier
+    port: t.Optional[int] = None  # vxlan: UDP port
+    local: t.Optional[str] = None  # vxlan, ipip: address of this host that the tunnel uses
+    learning: bool = False  # vxlan: learns forwarding entries from packets that arrive
     external: bool = False  # vxlan: collects metadata, its VNI is chosen by route or OVS
     open_settings: tuple[tuple[str, int], ...] = ()  # the hardening.SETTINGS above 0, as (name, value)
 
@@ -149,7 +149,7 @@ class RouteAttributes(t.NamedTuple):
     hops: int = 1
 
 
-#: (destination CIDR, attributes)
+#: A route: (destination CIDR, attributes).
 KernelRoute = tuple[str, RouteAttributes]
 
 
@@ -165,7 +165,7 @@ class RouteOperation(t.NamedTuple):
 
 
 class RouteFailure(t.NamedTuple):
-    position: int  # of the operation in the batch
+    position: int  # index of the failed operation in the batch, from 0
     error: KernelError
 
 
@@ -269,19 +269,25 @@ class Kernel(t.Protocol):
 
     @property
     def netlink_port(self) -> int:
-        """The netlink port number that notifications of changes made through this object carry; 0 before the first."""
+        """The netlink port number that notifications of changes made through this object carry.
+
+        It is 0 while no socket for changes is open.
+        """
 
     # ---- observe
 
     def links(self, kind: t.Optional[str] = None) -> list[Link]:
-        """Return all devices, or those of one kind (such as `vxlan`), which the kernel selects."""
+        """Return all devices, or those of one kind (such as `vxlan`), which the kernel selects.
+
+        Raise KernelError if the kernel refuses.
+        """
 
     def link(self, name: str) -> t.Optional[Link]: ...
 
     def addresses(self, device: t.Optional[str] = None, family: int = 4) -> list[InterfaceAddress]:
         """Return the addresses of one IP version (4 or 6), of all devices or of one.
 
-        The result is [] for a device that does not exist.
+        The result is [] for a device that does not exist. Raise KernelError if the kernel refuses.
         """
 
     def routes(
@@ -289,62 +295,84 @@ class Kernel(t.Protocol):
     ) -> list[KernelRoute]:
         """Return the routes of one IP version (4 or 6) with this table and protocol number; None matches any.
 
-        The kernel selects them. Routes with a TOS are left out, because this collection writes none.
+        The kernel selects them. Routes with a TOS are left out, because this collection writes none. Raise KernelError
+        if the kernel refuses.
         """
 
     def route_to(self, address: str) -> t.Optional[RouteAttributes]:
         """Return the route by which a packet of this host to `address` leaves, or None if it cannot leave.
 
-        Only type, device and gateway of the result are set.
+        Only type, device and gateway of the result are set. Raise KernelError if the kernel refuses for another reason.
         """
 
     def neighbors(self, device: str) -> list[NeighborEntry]:
         """Return the device's neighbour entries that have a MAC, of both IP versions, without multicast.
 
-        The result is [] for a device that does not exist.
+        The result is [] for a device that does not exist. Raise KernelError if the kernel refuses.
         """
 
     def fdb(self, device: str) -> list[ForwardingEntry]: ...
 
     def rules(self, family: int = 4) -> list[RuleEntry]:
-        """Return the policy routing rules of one IP version (4 or 6); [] if the kernel lacks IPv6."""
+        """Return the policy routing rules of one IP version (4 or 6); [] if the kernel lacks IPv6.
+
+        Raise KernelError if the kernel refuses.
+        """
 
     def sysctl_read(self, key: str) -> t.Optional[str]:
         """Return the value of a sysctl, without white space around it, or None if it does not exist.
 
-        `key` is a path below /proc/sys.
+        `key` is a path below /proc/sys. Raise KernelError if the key cannot be encoded or the value cannot be read.
         """
 
     def sockets_using(self, address: str) -> int:
-        """Return the number of open TCP and UDP sockets bound to this local address."""
+        """Return the number of open TCP and UDP sockets bound to this local address.
+
+        Raise OSError if it is not an address.
+        """
 
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
-        """Delete the tracked connections from and to these addresses. Return their number, 0 if nothing is tracked."""
+        """Delete the tracked connections from and to these addresses. Return their number, 0 if nothing is tracked.
+
+        Raise KernelError if the kernel refuses.
+        """
 
     def connections(self) -> t.Iterator[Connection]:
-        """Yield the tracked connections that have not ended; none if the kernel tracks nothing."""
+        """Yield each connection in the kernel's table of tracked connections (conntrack) that has not ended.
+
+        Yield nothing if the kernel tracks no connections.
+
+        Raise KernelError if the kernel refuses.
+        """
 
     def connections_mark(self, connections: t.Collection[Connection], bits: int, marked: bool) -> int:
         """Set (`marked` True) or clear the bits `bits` of these connections' marks.
 
-        Return how many of them still existed.
+        Return how many of them still existed. Raise KernelError if the kernel refuses.
         """
 
-    # ---- marks, cheap enough to be read every second: as long as a mark stays equal, nothing has changed
+    # ---- marks, cheap enough to be read every second: while a mark stays equal, nothing has changed, except for
+    # legacy_mark: rules that were replaced by others of the same size
 
     def ruleset_mark(self) -> t.Optional[int]:
-        """Return the mark of all rules of iptables-nft and nft, or None if the kernel has no nf_tables."""
+        """Return the mark of all rules of iptables-nft and nft, or None if the kernel has no nf_tables.
+
+        Raise KernelError if the kernel refuses.
+        """
 
     def legacy_mark(self) -> t.Hashable:
         """Return the mark of the tables of iptables-legacy, made of their sizes.
 
-        A rule that replaces another one of its size does not change it.
+        A rule that replaces another one of its size does not change it. Raise OSError if a table cannot be read.
         """
 
     def ipset_mark(self, name: str) -> int: ...
 
     def routes_mark(self, protocol: int) -> int:
-        """Return the mark of the routes with this protocol number, of both IP versions."""
+        """Return the mark of the routes with this protocol number, of both IP versions.
+
+        Raise KernelError if the kernel refuses.
+        """
 
     # ---- write
 
@@ -353,7 +381,7 @@ class Kernel(t.Protocol):
 
         `action` is add or del, `kind` the set's type, `member` a text as `ipset save` prints it. Adding a present
         member, or removing an absent one, is no error. Raise ValueError if `member` has no form that this type can
-        have.
+        have, and KernelError if the kernel refuses.
         """
 
     def ready_to_write(self) -> None:
@@ -372,13 +400,13 @@ class Kernel(t.Protocol):
     ) -> None: ...
 
     def link_delete(self, name: str) -> None:
-        """Delete a device. One that does not exist is ignored."""
+        """Delete a device. One that does not exist is ignored. Raise KernelError if the kernel refuses."""
 
     def links_delete(self, names: t.Sequence[str]) -> None:
         """Delete devices, all in about the time of one.
 
         Devices that do not exist are ignored. Each deletion waits until all processors have released the device (RCU):
-        20 to 30 ms, spent once here.
+        20 to 30 ms, spent once here. Raise KernelError if the kernel refuses.
         """
 
     def address_add(self, address: InterfaceAddress) -> None: ...
@@ -394,7 +422,8 @@ class Kernel(t.Protocol):
     def route_batch(self, operations: t.Sequence[RouteOperation]) -> list[RouteFailure]:
         """Make these route operations in order, many per system call.
 
-        Return those that failed, [] if none did. A failed operation does not stop the others.
+        Return those that failed, [] if none did. A failed operation does not stop the others. Raise KernelError if the
+        kernel does not answer.
         """
 
     def neighbor_replace(self, entry: NeighborEntry) -> None: ...
@@ -417,29 +446,34 @@ class Kernel(t.Protocol):
         """Run a program in this kernel's network namespace, without a shell.
 
         Wait up to `timeout` seconds for its end. A program that is missing or cannot be started is no exception, nor is
-        an exceeded time; see `Completed`.
+        an exceeded time; see `Completed`. Raise KernelError if the namespace cannot be entered.
         """
 
     def netns_list(self) -> list[str]:
         """Return the names below /run/netns, as `ip netns list` does; [] if there are none.
 
-        Empty files that an interrupted `netns_add` or `netns_delete` left are not among them.
+        Empty files that an interrupted `netns_add` or `netns_delete` left are not among them. Raise KernelError if the
+        folder cannot be read.
         """
 
     def netns_add(self, name: str, owner: str) -> None:
         """Make a named network namespace and, unless `owner` is "", a marker that it is ours and for whom it was made.
 
-        Raise KernelError if the name exists or is no file name.
+        Raise KernelError if the name exists or is no file name, or if the kernel refuses.
         """
 
     def netns_delete(self, name: str) -> None:
         """Delete a named network namespace and its marker. Do nothing if they do not exist.
 
-        Raise KernelError if the name is no file name.
+        Raise KernelError if the name is no file name, or if the kernel refuses.
         """
 
     def netns_owners(self) -> dict[str, str]:
-        """Return a mapping from name to owner of the namespaces that `netns_add` marked and that are still the same."""
+        """Return a mapping from name to owner of the namespaces that `netns_add` marked and that are still the same.
+
+        Names that an interrupted `netns_add` or `netns_delete` left are in it, too. It is empty if there is no folder
+        of markers yet. Raise KernelError if the folder cannot be read. Markers that cannot be read are skipped.
+        """
 
     def netns_exists(self, netns: str) -> bool:
         """Return whether a name below /run/netns or an absolute path leads to a namespace; False for any other file."""
@@ -456,8 +490,8 @@ class Kernel(t.Protocol):
         The namespace is opened once. All later calls on the result use the same one, wherever the path leads by then.
         So does `link_add` on this object, until `leave`, for the other end of a pair. Raise NamespaceRefused if the
         path leads to no network namespace, to that of the caller or the host, or to one whose identity is not
-        `identity` ("": any). This object owns the result and closes it. The result keeps the namespace alive: see
-        `leave`.
+        `identity` ("": any). Raise KernelError if it cannot be opened. This object owns the result and closes it. The
+        result keeps the namespace alive: see `leave`.
         """
 
     @property
@@ -485,7 +519,7 @@ class Kernel(t.Protocol):
         """Return the links of a namespace, and its addresses and routes of these IP versions.
 
         The namespace is opened for this call only. With `table`, the routes of that table and the policy rules are read
-        as well. Raise NamespaceRefused as `inside` does.
+        as well. Raise NamespaceRefused as `inside` does, and KernelError if the namespace cannot be opened or read.
         """
 
     def close(self) -> None: ...

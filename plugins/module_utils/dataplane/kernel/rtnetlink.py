@@ -33,8 +33,8 @@ _NLM_F_DUMP_INTR, _NLM_F_CAPPED, _NLM_F_ACK_TLVS = 0x10, 0x100, 0x200
 
 _SOL_NETLINK, _NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK = 270, 10, 11, 12
 _SO_RCVBUFFORCE = 33
-_RECEIVE_BUFFER = 8 * 1024 * 1024
-_READ = 256 * 1024  # the kernel fills dump answers of 32 KiB when the reader has room
+_RECEIVE_BUFFER = 8 * 1024 * 1024  # bytes of a socket's receive buffer
+_READ = 256 * 1024  # bytes of the reader's buffer; the kernel fills dump answers of 32 KiB when the reader has room
 _TIMEOUT = 20  # seconds without any answer
 _TIMEVAL = struct.Struct("@ll")
 
@@ -175,7 +175,7 @@ class Channel:
         """The address of its socket, which the kernel's notifications of its changes carry; 0 while it has none."""
         try:
             return int(self._socket.getsockname()[0]) if self._socket is not None else 0
-        except OSError:  # Its owner has just closed it.
+        except OSError:  # The socket's owner has just closed it.
             return 0
 
     def _open(self) -> socket.socket:
@@ -225,7 +225,7 @@ class Channel:
     def get(self, kind: int, body: bytes, operation: str) -> bytes:
         """Return the body of the one message with which the kernel answers a question about one object.
 
-        Raise KernelError if the kernel refuses or sends no such message.
+        Raise KernelError if the kernel refuses, sends no such message, or does not answer for 20 seconds.
         """
         for message in self._answers(kind, 0, body, operation):
             return message.body
@@ -331,7 +331,7 @@ class Channel:
         sequence number. The first part is the first eight bytes of the header (length, type, flags), and the sequence
         number is inserted behind it. Only the last of each 400 messages requests an acknowledgement: the kernel answers
         every failed one anyway, and in order, so this answer is the last. Raise KernelError if the kernel does not
-        answer.
+        answer for 20 seconds.
         """
         failures: list[tuple[int, int, str]] = []
         for first in range(0, len(messages), _BATCH):
@@ -522,7 +522,7 @@ def _decode_route(
             hops += 1
             offset += (length + 3) & ~3
     if family == socket.AF_INET6 and kind in _NOWHERE:
-        index = 0  # lo
+        index = 0  # no device: the kernel names lo for such IPv6 routes
     gateway = None
     if 5 in hop:
         gateway = address_text(hop[5])
@@ -552,7 +552,8 @@ _NOWHERE = frozenset({6, 7, 8, 9})
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
     """Return the type, device and gateway that the kernel chooses for a packet to `address`.
 
-    The result is None if the address is unreachable. Raise KernelError if the kernel refuses for another reason.
+    The result is None if the address is unreachable. `names` is a mapping from index to device name. Raise OSError if
+    `address` is not an address, and KernelError if the kernel refuses for another reason.
     """
     family = af_of(address)
     body = RTMSG.pack(family, 8 * _SIZES[family], 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed_address(address))
@@ -587,7 +588,8 @@ def write_routes(
 
     Return those that failed, by position; [] if none did. `indexes` is a mapping from device name to index. An
     operation on a device without an index fails with ENODEV (a delete: ESRCH). Raise KernelError if the kernel does not
-    answer.
+    answer for 20 seconds, OSError for an invalid address, ValueError for a destination without a prefix length, and
+    KeyError for an unknown action or route type.
     """
     templates: dict[tuple[str, port.RouteAttributes, str, int], t.Optional[tuple[bytes, bytes, bytes]]] = {}
     failures: list[port.RouteFailure] = []
@@ -628,7 +630,8 @@ def write_routes(
 def route_message(operation: port.RouteOperation, indexes: t.Mapping[str, int]) -> tuple[int, int, bytes]:
     """Return type, flags and body of the message for one route operation.
 
-    Raise KeyError if its device is not in `indexes`.
+    Raise KeyError if its device is not in `indexes`, or its action or route type is unknown. Raise OSError for an
+    invalid address, and ValueError for a destination without a prefix length.
     """
     address, _slash, bits = operation.destination.partition("/")
     template = _encode_route(operation.action, operation.attributes, int(bits), indexes, af_of(address))
@@ -643,7 +646,8 @@ def _encode_route(
 ) -> t.Optional[tuple[bytes, bytes, bytes]]:
     """Return the message in three parts, or None if the route's device has no index.
 
-    The sequence number belongs behind the first part, the destination behind the second.
+    The sequence number belongs behind the first part, the destination behind the second. Raise KeyError for an unknown
+    action or route type, and OSError for an invalid gateway or source.
     """
     kind, flags = _ROUTE_ACTIONS[action]
     rest = b""
@@ -703,7 +707,10 @@ def dump_links(channel: Channel, kind: t.Optional[str] = None) -> list[port.Link
 
 
 def get_link(channel: Channel, name: str) -> t.Optional[port.Link]:
-    """Return the device with this name, or None if there is none. Raise KernelError if the kernel refuses."""
+    """Return the device with this name, or None if there is none or no device can have it.
+
+    Raise KernelError if the kernel refuses.
+    """
     if not 0 < len(name.encode()) < 16:
         return None
     body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + attribute(3, name.encode() + b"\0")
@@ -768,8 +775,8 @@ def _decode_link(body: bytes) -> port.Link:
     )
 
 
-#: {family: (number of its attribute, {position in the attribute's array of settings: name})}. Positions in linux/ip.h
-#: begin with 1, those in linux/ipv6.h with 0. See hardening.py.
+#: {family: (number of its attribute, {position, from 0, in the attribute's array of settings: name})}. Numbers in
+#: linux/ip.h are one more than the position, those in linux/ipv6.h are the position. See hardening.py.
 _SETTINGS: t.Mapping[int, tuple[int, t.Mapping[int, str]]] = {
     socket.AF_INET: (
         1,

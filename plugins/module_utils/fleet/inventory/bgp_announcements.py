@@ -31,7 +31,7 @@ INCLUDE_DIR = "calico_node_bird_include_dir"
 
 #: A mapping from the fields of a BGPConfiguration to variables.
 _VARIABLES = {"communities": COMMUNITIES, "prefixAdvertisements": ADVERTISEMENTS, "ignoredInterfaces": IGNORED}
-#: A path without characters that have a meaning in BIRD's strings or file patterns.
+#: An absolute path without characters that have a meaning in BIRD's strings or file patterns.
 _FOLDER = re.compile(r"(/[A-Za-z0-9._-]+)+/?", re.ASCII)
 
 Get = t.Callable[[str], t.Any]
@@ -60,11 +60,11 @@ class Announcements:
     ignored_interfaces: tuple[str, ...] = ()
 
     def of(self, node: str) -> NodeAnnouncements:
-        """Return the settings of one node, the default ones if none are known for it."""
+        """Return the settings of one node; those without communities and folder if none are known for it."""
         return self.nodes.get(node, _NOTHING)
 
     def functions(self, peers: t.Iterable[BirdPeer]) -> tuple[FilterFunction, ...]:
-        """Return the BIRD functions of the filters that `peers`, the sessions of one node, name, in order of filters.
+        """Return the BIRD functions of the filters that `peers`, the sessions of one node, name.
 
         They are sorted by filter name, and only for the IP versions of the sessions that name the filter. Raise
         KeyError if a peer names a filter that does not exist (`check_names` refuses that before).

@@ -37,7 +37,8 @@ class FleetBGP:
     """The BGP settings of a fleet. Times are in seconds; `long_lived_stale_time` None keeps no stale routes.
 
     `speakers` are by node name, in order of names. Of two `peers` that define the same session the first one applies.
-    `unasked` has the options of sessions that exist without a BGPPeer.
+    `unasked` has the options of sessions that exist without a BGPPeer. With the `bind_mode` "NodeIP", BIRD listens on
+    the node's own addresses only; with "None", on all.
     """
 
     speakers: t.Mapping[str, Speaker]
@@ -64,7 +65,7 @@ class FleetBGP:
 
     @property
     def has_bfd(self) -> bool:
-        """Whether any session has BFD."""
+        """Whether any BGPPeer has BFD, or sessions without a BGPPeer would have it."""
         return self.unasked.bfd is not None or any(given.extensions.bfd for given in self.peers)
 
     def content(self) -> dict[str, t.Any]:

@@ -146,10 +146,10 @@ class Peers:
             )
 
     def check_pairs(self, peering: Peering) -> None:
-        """Raise FleetError if two BGPPeers give one node the same peer address, or a BGPPeer suits none of its nodes.
+        """Raise FleetError if two BGPPeers give a node the same peer address and port, or one suits none of its nodes.
 
-        One of two peers with the same address and port would have no effect. A BGPPeer suits a node that has an address
-        of the peer's IP version. A BGPPeer that selects no node, or that has no peerIP, is accepted.
+        One of two such peers would have no effect. A BGPPeer suits a node that has an address of the peer's IP version.
+        A BGPPeer that selects no node, or that has no peerIP, is accepted.
         """
         seen: dict[tuple[str, str, int], PeerDefinition] = {}
         for given, local, dummy in peering.meant():
@@ -176,10 +176,30 @@ class Peers:
 
 
 def _check_ranges(given: PeerDefinition) -> None:
-    """Raise FleetError for a maxRestartTime above 4095 s or a numAllowedLocalASNumbers below 0, which BIRD refuses."""
+    """Raise FleetError for an AS number 0, or for what BIRD refuses.
+
+    It refuses a maxRestartTime below 0 or above 4095 s, and a numAllowedLocalASNumbers below 0.
+    """
     peer = given.peer
-    _least, most = peer_extensions.RESTART_TIME
-    if peer.maxRestartTime and (parse_duration(peer.maxRestartTime) or 0) > most:
+    for field in ("asNumber", "localASNumber"):
+        if getattr(peer, field) == 0:
+            raise FleetError(
+                within(given.where, field),
+                0,
+                "is reserved: no speaker may have it (RFC 7607).",
+                "Write a number from 1 to 4294967295, or leave it out.",
+            )
+    least, most = peer_extensions.RESTART_TIME
+    restart = (parse_duration(peer.maxRestartTime) if peer.maxRestartTime else None) or 0
+    if restart < least:
+        raise FleetError(
+            within(given.where, "maxRestartTime"),
+            peer.maxRestartTime,
+            f"is less than {least}.",
+            f"Write how long the peer keeps the routes of a BIRD that restarts, from {least}s to {most}s, or leave it "
+            "out.",
+        )
+    if restart > most:
         raise FleetError(
             within(given.where, "maxRestartTime"),
             peer.maxRestartTime,

@@ -33,7 +33,7 @@ def read(kind: type[_Kind], entry: t.Any, label: str) -> _Kind:
 
 
 def refused(error: resources.ResourceError, label: str) -> FleetError:
-    """Return the FleetError for an error in a resource that is written at `label`."""
+    """Return, not raise, the FleetError for an error in a resource that is written at `label`."""
     where = within(label, error.field) if error.field else label
     return FleetError(where, error.value, error.rule, error.remedy)
 

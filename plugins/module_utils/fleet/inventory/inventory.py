@@ -50,7 +50,7 @@ class Inventory:
     nodes: t.Mapping[str, FleetNode]  # in order of names
     workloads: tuple[InventoryWorkload, ...]
     bgp: FleetBGP
-    policy: t.Optional[FleetPolicy] = None  # None: none is in force
+    policy: t.Optional[FleetPolicy] = None  # None: no policy is in force
 
     def labelled_pools(self) -> t.Iterator[tuple[str, resources.IPPool]]:
         """Yield each pool with the label by which errors name it (`calico_ip_pools[0]`)."""
@@ -147,7 +147,7 @@ class _Reader:
 
 def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> FleetSettings:
     for name in ("calico_lockfile", "calico_rebuild_lockfile"):
-        reader.get(name)  # only the controller uses these, but they are checked here, too
+        reader.get(name)  # checks the value of a variable that only the controller uses
     released = tuple(str(entry) for entry in reader.get("calico_release_blocks"))
     return FleetSettings(
         bgp_enabled=reader.get("calico_bgp_enabled"),

@@ -18,7 +18,10 @@ VARIABLES = {4: "calico_node_address", 6: "calico_node_address_ipv6"}
 
 
 def label(version: int, host: str) -> str:
-    """Return how errors name a host's address variable of this IP version: `calico_node_address of node1`."""
+    """Return how errors name a host's address variable of this IP version: `calico_node_address of node1`.
+
+    Raise KeyError if `version` is neither 4 nor 6.
+    """
     return f"{VARIABLES[version]} of {host}"
 
 
@@ -31,7 +34,8 @@ def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
     """Return the address and prefix length in `given`, the value of the address variable of host `name`.
 
     Raise FleetError if it is not an address of IP `version` with a prefix length from 1 up. Also raise it if the
-    address is loopback, multicast, link-local, unspecified or reserved, or one that `_check_host_part` refuses.
+    address is loopback, multicast, link-local, unspecified or reserved, or is the network, broadcast or subnet-router
+    anycast address of its subnet.
     """
     where = label(version, name)
     value = variables.check(VARIABLES[version], given, name)
@@ -42,13 +46,14 @@ def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
         else f"Write one such as {EXAMPLES[version]}; one of IPv{10 - version} belongs in {VARIABLES[10 - version]}."
     )
     try:
+        # An address with a zone (fe80::1%eth0) is refused: some versions of Python accept "%" and what follows.
         ip: t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address] = (
-            ipaddress.IPv4Address(address) if version == 4 else ipaddress.IPv6Address(address.replace("%", ""))
+            ipaddress.IPv4Address(address) if version == 4 else ipaddress.IPv6Address(address.replace("%", "zone"))
         )
     except ValueError:
         raise FleetError(where, value, f"is not an IPv{version} address with a prefix length.", remedy) from None
     bits = ip.max_prefixlen
-    if not slash or not length.isdigit() or not 1 <= int(length) <= bits:
+    if not slash or not length.isascii() or not length.isdecimal() or not 1 <= int(length) <= bits:
         raise FleetError(where, value, f"has no prefix length from /1 to /{bits}.", remedy)
     prefix = int(length)
     if ip.is_loopback or ip.is_multicast or ip.is_link_local or ip.is_unspecified or ip.is_reserved:

@@ -27,7 +27,9 @@ class FleetNode:
     """A node of the fleet, with an address of IPv4, of IPv6 or of both.
 
     `address`, `prefix`, `ip` (the address as a number) and `subnet` are those of IPv4, `address6` and the like those of
-    IPv6. They are "" and 0 for a missing address.
+    IPv6. They are "" and 0 for a missing address. `workload_node` and `reflector` say whether the node is in the groups
+    calico_nodes and calico_rr. `workload_source_spoofing` says whether its workloads may send from addresses that are
+    not theirs.
     """
 
     name: str
@@ -45,7 +47,7 @@ class FleetNode:
     workload_source_spoofing: bool = False
 
     def address_of(self, version: int) -> str:
-        """Return its address of IP `version`, "" if it has none."""
+        """Return the node's address of IP `version` (4 or 6) without prefix length, "" if it has none."""
         return self.address if version == 4 else self.address6
 
     @property
@@ -63,7 +65,7 @@ def read(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
     """Return the node of each host by its name, in order of names.
 
     Raise FleetError if a host has no address or an invalid one, shares it with another host, or has an invalid name,
-    invalid labels or a value of calico_workload_source_spoofing that is no boolean.
+    invalid labels or a value of calico_workload_source_spoofing that is neither true nor false.
     """
     nodes: dict[str, FleetNode] = {}
     owners: dict[str, str] = {}
@@ -146,6 +148,9 @@ def _labels(host: Host) -> dict[str, str]:
 
 
 def _may_spoof(host: Host) -> bool:
-    """Return whether the host's workloads may send from addresses that are not theirs."""
+    """Return whether the host's workloads may send from addresses that are not theirs.
+
+    It is False if calico_workload_source_spoofing is not set. Raise FleetError if its value is neither true nor false.
+    """
     value = host.variables.get(_SOURCE_SPOOFING)
     return value is not None and bool(variables.check(_SOURCE_SPOOFING, value, host.name))

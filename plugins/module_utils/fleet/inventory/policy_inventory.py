@@ -43,7 +43,7 @@ class FleetPolicy:
     def settings_of(self, node: str) -> PolicySettings:
         """Return the settings of one node: those of the fleet, its audit mode, and its SSH port as a failsafe port.
 
-        No port is added if the list of inbound failsafe ports is empty. An unknown node has port 22.
+        No port is added if the list of inbound failsafe ports is empty. The SSH port of an unknown node is 22.
         """
         ports = self.settings.failsafe_inbound
         ssh = Failsafe("tcp", self.ssh_ports.get(node, _SSH_PORT))
@@ -123,7 +123,10 @@ class _Collected:
         self.host_endpoints: list[tuple[Source, Endpoint]] = []
 
     def add(self, source: Source) -> None:
-        """Add the resource of `source`. Raise FleetError if it is invalid, unsupported or has a name that is taken."""
+        """Add the resource of `source`. Raise FleetError if it is invalid, unsupported or has a name that is taken.
+
+        Also raise it for a HostEndpoint whose node is not in group calico_nodes, or whose interface has one already.
+        """
         resource = source.resource()
         self._check_unique(source, resource)
         try:

@@ -59,7 +59,7 @@ class Source(t.NamedTuple):
         return self.document is None and not ("spec" in self.entry or "metadata" in self.entry)
 
     def error(self, who: str, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
-        """Return an error about a field of this resource, with its variable or with its file and line.
+        """Return, not raise, an error about a field of this resource, with its variable or with its file and line.
 
         `who` names the resource ("Tier a"). `field` is the path in a whole document (spec.tier), "" for all of it.
         """
@@ -72,18 +72,21 @@ class Source(t.NamedTuple):
         return FleetError(within(self.label, path) if path else self.label, value, rule, remedy)
 
     def about(self, resource: resources.Resource, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
-        """Return an error about a field of `resource`, the parsed form of this source; see `error`."""
+        """Return, not raise, an error about a field of `resource`, the parsed form of this source.
+
+        `field`, `value`, `rule` and `remedy` are those of `error`.
+        """
         return self.error(who(resource), field, value, rule, remedy)
 
     def refused(self, error: resources.ResourceError) -> FleetError:
-        """Return the FleetError for an error in this resource."""
+        """Return, not raise, the FleetError for an error in this resource."""
         who = " ".join(part for part in (error.kind, error.name) if part) or "document"
         return self.error(who, error.field, error.value, error.rule, error.remedy)
 
     def resource(self) -> resources.Resource:
         """Return the parsed resource. Raise FleetError if it is not a valid policy resource.
 
-        A HostEndpoint in a node's list gets that node as its node, and a name if it has none.
+        A HostEndpoint in the list of a node or group gets its node. If it is flat, it gets a name unless it has one.
         """
         self._check_kind()
         try:

@@ -124,8 +124,8 @@ class _Families:
     def of(self, node: FleetNode) -> tuple[int, ...]:
         """Return the sorted IP versions (4, 6) of the pools that give addresses to workloads on `node`.
 
-        Such a pool selects the node, is for workloads and assigns automatically; it may be disabled. If there is none,
-        it is IPv4 if the node has an IPv4 address, else IPv6.
+        Such a pool selects the node, is for workloads and assigns automatically; it may be disabled. If there is no
+        such pool, the result is (4,) if the node has an IPv4 address, else (6,).
         """
         if node.address and 6 not in self.versions.values():
             return (4,)

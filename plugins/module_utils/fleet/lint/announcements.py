@@ -21,7 +21,8 @@ _FILTERS = bgp_announcements.FILTERS
 def unused_filter(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a BGPFilter that no BGPPeer names, or only peers of an IP version that it has no rule for.
 
-    A BGPFilter without rules is also reported. BGPPeers that apply to no node do not count.
+    A BGPFilter without rules is also reported. BGPPeers that apply to no node do not count. If BGP is disabled, none
+    counts, and each BGPFilter is reported.
     """
     used: dict[str, set[int]] = {}
     for given, local, _remote in network.meant:

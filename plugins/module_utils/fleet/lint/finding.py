@@ -10,7 +10,7 @@ import typing as t
 
 from ...state.errors import shown
 
-#: An error does not work. A warning works, but breaks easily or is probably a mistake.
+#: A setting with an error does not work. One with a warning works, but breaks easily or is probably a mistake.
 ERROR, WARNING = "error", "warning"
 
 

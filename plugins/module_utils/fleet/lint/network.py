@@ -104,9 +104,9 @@ class LintedFleet:
         return {(name, peer.address): peer for name, found in self.sessions.items() for peer in found}
 
     def back(self, node: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
-        """Return the other end of the session that `node` has with the node `peer.node`, None if that has none.
+        """Return the other end of the session `peer` of `node`: the session that `peer.node` has with `node`.
 
-        The other end is looked up in `ends`, so sessions of the mesh are not found.
+        It is None if there is none. It is looked up in `ends`, so sessions of the mesh are not found.
         """
         return self.ends.get((peer.node, peer.source_address or self.speakers[node].end(peer.family)))
 
@@ -162,7 +162,10 @@ def address_of(node: str, family: int = 4) -> str:
 
 
 def cluster_id_of(network: LintedFleet, node: str) -> str:
-    """Return how issues name what makes a node a reflector: a group, or a variable of the node."""
+    """Return how issues name what makes a node a reflector: a group, or a variable of the node.
+
+    Raise KeyError if the fleet has no such node, or if BGP is disabled.
+    """
     own = f"calico_node_route_reflector_cluster_id of {node}"
     return "group calico_rr" if network.speakers[node].reflector else own
 

@@ -28,7 +28,10 @@ def in_no_group(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def subnets_disagree(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report nodes of one network with different prefix lengths: they disagree about who is behind a router."""
+    """Report nodes of one network with different prefix lengths: they disagree about who is behind a router.
+
+    Nodes with a prefix length of 31 or 32 (IPv6: 127 or 128) are left out.
+    """
     for family in (4, 6):
         subnets: dict[str, list[str]] = {}
         for node in network.fleet.nodes.values():
@@ -39,7 +42,11 @@ def subnets_disagree(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def _overlapping(network: LintedFleet, family: int, subnets: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[Issue]:
-    """Report subnets that lie within others. `subnets` maps CIDRs of one IP version to the names of their nodes."""
+    """Report subnets that lie within others. `subnets` maps CIDRs of one IP version to the names of their nodes.
+
+    A subnet is compared only with the one before it in the order of addresses. So of several separate subnets within
+    one other, the first is reported.
+    """
     make = ipaddress.IPv4Network if family == 4 else ipaddress.IPv6Network
     ordered = sorted((make(subnet), names) for subnet, names in subnets.items())
     for (wide, inside_wide), (narrow, inside_narrow) in zip(ordered, ordered[1:]):

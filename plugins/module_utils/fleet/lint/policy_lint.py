@@ -49,8 +49,9 @@ class PolicyFinding(t.NamedTuple):
 
 
 def findings(policy_set: PolicySet, endpoints: t.Sequence[Endpoint]) -> list[PolicyFinding]:
-    """Return the likely mistakes: those in policies in the order of evaluation, then in tiers and HostEndpoints.
+    """Return the likely mistakes: in rules, then policies that are never asked, then in tiers and HostEndpoints.
 
+    Rules and policies are in the order of evaluation.
     `endpoints` are all endpoints of the inventory. The work is linear in rules, endpoints and distinct selectors.
     """
     owners: list[t.Union[Endpoint, PolicyNetworkSet]] = [*endpoints, *policy_set.network_sets]

@@ -46,7 +46,10 @@ def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def _has_sessions(network: LintedFleet, name: str, family: int) -> bool:
-    """Return whether a node has any session of this IP version; the rule `node-without-session` reports the others."""
+    """Return whether a node has any session of this IP version; the rule `node-without-session` reports the others.
+
+    A node in the mesh counts as one that has. Raise KeyError for a node that is no BGP speaker.
+    """
     return name in network.mesh or any(peer.family == family for peer in network.sessions[name])
 
 

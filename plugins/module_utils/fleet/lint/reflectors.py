@@ -122,7 +122,10 @@ def _addresses(network: LintedFleet) -> set[str]:
 
 
 def mesh_too_large(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a mesh in a fleet of more than 100 nodes: sessions grow quadratically with the nodes."""
+    """Report a mesh in a fleet of more than 100 nodes: sessions grow quadratically with the nodes.
+
+    All nodes of the fleet are counted. There is no issue if BGP is disabled.
+    """
     settings, nodes = network.fleet.settings, len(network.fleet.nodes)
     if settings.bgp_enabled and network.fleet.bgp.unasked.mesh and nodes > LARGE:
         yield Issue(

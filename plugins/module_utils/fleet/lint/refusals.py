@@ -20,14 +20,14 @@ from ..inventory.inventory import Inventory
 from ..inventory.policy_sources import Document
 from .finding import ERROR, LintFinding
 
-#: The most errors that are reported. Each one requires another reading of the inventory.
+#: The most readings of the inventory. Each ends at one error, so this is also the most errors that are reported.
 MOST = 20
 RULE = "refused"
 #: The beginnings of variables whose errors depend on other variables, which may have been taken out.
 _OF_THE_REST = ("group ", "calico_bgp_node_to_node_mesh", "calico_bgp_enabled")
 
-#: The pool that replaces the last one that is taken out, because a fleet has at least one. No network uses its range,
-#: which is that of RFC 2544.
+#: The pool that replaces the last one that is taken out, because a fleet has at least one. Its range is reserved for
+#: benchmarks (RFC 2544), so no other range of an inventory should overlap it.
 _STAND_IN = {"name": "stand-in", "cidr": "198.18.0.0/15", "vxlanMode": "Always"}
 
 _ENTRY = re.compile(r"(calico_\w+)\[(\d+)\]")
@@ -121,11 +121,15 @@ class _Rest:
                 self.hosts[position] = dataclasses.replace(host, variables=changed)
 
     def follows(self, error: FleetError) -> bool:
-        """Return whether `error` may be due to what was taken out before."""
+        """Return whether `error` may be there only because this search has taken wrong entries out of the inventory.
+
+        That is so if it names a variable, resource or host that was taken out, or is about a group, the mesh or
+        calico_bgp_enabled.
+        """
         if error.variable.startswith(_OF_THE_REST) or error.variable.partition(" of ")[0] in self._variables:
             return True
         if any(name in error.rule for name in self._whole):
-            return True  # the value that it refers to may have been in that variable
+            return True  # The rule names a variable that was taken out as a whole: it may have had the missing value.
         words = set(re.findall(r"[\w.-]*\w", f"{error.value} {error.rule}"))
         return bool(words & self._names)
 

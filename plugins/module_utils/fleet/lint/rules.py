@@ -86,7 +86,7 @@ def named(names: t.Any) -> frozenset[str]:
 
 
 def findings(network: LintedFleet, ignored: t.Collection[str] = ()) -> list[LintFinding]:
-    """Return the findings of all rules but the `ignored` ones: errors first, then in the order of RULES.
+    """Return the findings of all rules but the `ignored` ones: errors before warnings, each in the order of RULES.
 
     The work is linear in the number of hosts.
     """

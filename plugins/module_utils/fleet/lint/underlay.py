@@ -50,7 +50,10 @@ def _hears_by_routers_alone(network: LintedFleet, speaker: Speaker, as_number: t
 
 
 def above_the_link(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a calico_underlay_mtu that is larger than the MTU of a node's own device, according to gathered facts."""
+    """Report a calico_underlay_mtu that is larger than the MTU of a node's own device, according to gathered facts.
+
+    It makes one issue, which names the nodes whose device has the smallest MTU.
+    """
     mtu = network.fleet.settings.underlay_mtu
     links = {*network.links.items(), *network.links6.items()}
     small = [(link.mtu, node, link.name) for node, link in links if link and link.mtu < mtu]

@@ -5,8 +5,8 @@
 
 Root on a node can write anything into the answers of its modules and into its files. So each answer goes through a
 reader before the controller or another node uses it. A reader accepts only values of the right type and size, and only
-statements of a node about itself. An invalid part is left out and reported with its node
-(`state.answers.left_out.LeftOut`), and the rest is used. The readers are pure.
+statements of a node about itself. It either raises `shapes.Unreadable` for an invalid answer, or leaves the invalid
+part out, reports it with its node (`state.answers.left_out.LeftOut`) and uses the rest. The readers are pure.
 
     shapes      readers of plain values: texts, numbers, lists, tables
     node_info   the stored state, the journal and the generations of a node

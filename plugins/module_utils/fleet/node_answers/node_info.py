@@ -48,8 +48,9 @@ _GENERATIONS = shapes.items(
 def state(host: str, result: t.Any) -> t.Optional[NodeState]:
     """Return the stored state in a `node_info` result, without its policy; None if the node has no state.
 
-    The policy is not needed, and reading that of a large fleet takes a second per node. Raise Unreadable if the state
-    is invalid, and its subclass Foreign if it is that of another node than `host`.
+    It is also None if `result` is no mapping. The policy is not needed, and reading that of a large fleet takes a
+    second per node. Raise Unreadable if the state is invalid, and its subclass Foreign if it is that of another node
+    than `host`.
     """
     data = result.get("state") if isinstance(result, t.Mapping) else None
     if data is None or data == {}:
@@ -85,8 +86,9 @@ def _words(error: BaseException) -> str:
 def _check(found: NodeState) -> None:
     """Raise Unreadable if the state has values that the compiler cannot compute with.
 
-    These are an MTU outside of _MTUS, too many pools or blocks, two pools of one name, and invalid pools. They are also
-    a generation outside of 0 to 2**53, an unknown kind of tunnel, and an unknown tunnel device of a pool in BIRD.
+    These are an MTU outside of 68 to 65535, a generation outside of 0 to 2**53, an unknown kind of tunnel or tunnel
+    device, two pools of one name, and invalid pools, blocks, BGP peers or names of nodes in routes. They are also too
+    many pools, blocks, peers or routes.
     """
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")

@@ -20,25 +20,6 @@ _PLACE = text(512)
 ACTIONS = ("+", "~", "-", "=", "!")
 _CHANGE = table({"kind": _PLACE, "action": one_of(*ACTIONS), "by": _PLACE})
 
-#: The reader of answers of the module `node`.
-PLAN = table(
-    {},
-    {
-        "changed": flag,
-        "new": flag,
-        "sessions_reset": _COUNT,
-        "sessions_begun": _COUNT,
-        "routes_withdrawn": _COUNT,
-        "changes": items(_CHANGE),
-        "phases": items(
-            table({"phase": _PLACE, "changes": items(table({"kind": _PLACE, "action": one_of(*ACTIONS)}))}), 16
-        ),
-        "kept": items(text()),
-        "cut": items(text(), 1024),
-        "confirmed": flag,
-    },
-)
-
 #: The reader of answers of the module `convergence_info`, with the fields that its action adds.
 CONVERGENCE = table(
     {},
@@ -59,9 +40,42 @@ _TARGET = table(
 #: The reader of answers of the module `probe`.
 PROBES = table({}, {"targets": items(_TARGET), "watch": table({}, {"complete": flag, "reason": text()})})
 
+#: The reader of the field `settled` in an answer of the module `node`: the sessions, paths and probes of a host that it
+#: did not change.
+SETTLED = table(
+    {
+        "converged": flag,
+        "sessions": table({"expected": _COUNT, "established": _COUNT}),
+        "paths": _COUNT,
+        "sent": whole(0, 10**9),
+        "lost": whole(0, 10**9),
+    },
+    {"external_sessions": _COUNT},
+)
+
+#: The reader of answers of the module `node`.
+PLAN = table(
+    {},
+    {
+        "changed": flag,
+        "new": flag,
+        "sessions_reset": _COUNT,
+        "sessions_begun": _COUNT,
+        "routes_withdrawn": _COUNT,
+        "changes": items(_CHANGE),
+        "phases": items(
+            table({"phase": _PLACE, "changes": items(table({"kind": _PLACE, "action": one_of(*ACTIONS)}))}), 16
+        ),
+        "kept": items(text()),
+        "cut": items(text(), 1024),
+        "confirmed": flag,
+        "settled": SETTLED,
+    },
+)
+
 
 def any_phase(value: t.Any) -> t.Any:
-    """Return the known fields of a phase's result as a dict, whichever of the three modules made it.
+    """Return the known fields of a phase's result as a dict, whether it is of `node`, `convergence_info` or `probe`.
 
     Raise Unreadable if one of them is invalid.
     """
@@ -150,8 +164,8 @@ def of_result(result: t.Mapping[str, t.Any], reader: t.Optional[Reader]) -> dict
     """Return a task's result as `reader` reads it, with the fields failed, unreachable, skipped, changed and msg.
 
     Without a reader the result has these five fields only, as far as the task set them. Instead of raising an error, an
-    unreadable result becomes that of a failed task, with a message that says so. If the task itself failed, was skipped
-    or did not reach its host, only the five fields of an unreadable result are returned.
+    unreadable result becomes that of a failed task, with a message that says so. An unreadable result of a task that
+    itself failed, was skipped or did not reach its host gives these five fields alone.
     """
     try:
         went: dict[str, t.Any] = _TASK(result)

@@ -47,7 +47,7 @@ def _refuse(value: t.Any, wanted: str) -> t.NoReturn:
 
 
 def text(most: int = limits.TEXT) -> Reader:
-    """Return a reader of texts of at most `most` characters."""
+    """Return a reader of texts of at most `most` characters. It raises Unreadable for any other value."""
 
     def read(value: t.Any) -> str:
         if not isinstance(value, str) or len(value) > most:
@@ -58,7 +58,7 @@ def text(most: int = limits.TEXT) -> Reader:
 
 
 def one_of(*words: str) -> Reader:
-    """Return a reader of texts that are one of `words`."""
+    """Return a reader of texts that are one of `words`. It raises Unreadable for any other value."""
 
     def read(value: t.Any) -> str:
         if not isinstance(value, str) or value not in words:
@@ -69,7 +69,7 @@ def one_of(*words: str) -> Reader:
 
 
 def whole(least: int = 0, most: int = 2**53) -> Reader:
-    """Return a reader of integers from `least` to `most`; it refuses booleans."""
+    """Return a reader of integers from `least` to `most`. It raises Unreadable for other values, also for booleans."""
 
     def read(value: t.Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -80,7 +80,10 @@ def whole(least: int = 0, most: int = 2**53) -> Reader:
 
 
 def number(least: float = 0.0, most: float = 1e12) -> Reader:
-    """Return a reader of numbers from `least` to `most`, which returns floats; it refuses booleans and NaN."""
+    """Return a reader of numbers from `least` to `most`, which returns floats.
+
+    It raises Unreadable for any other value, also for booleans and NaN.
+    """
 
     def read(value: t.Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
@@ -98,12 +101,15 @@ def flag(value: t.Any) -> bool:
 
 
 def maybe(reader: Reader) -> Reader:
-    """Return a reader of the values that `reader` reads, and of None."""
+    """Return a reader of the values that `reader` reads, and of None. It raises Unreadable as `reader` does."""
     return lambda value: None if value is None else reader(value)
 
 
 def items(reader: Reader, most: int = limits.ENTRIES) -> Reader:
-    """Return a reader of lists of at most `most` entries; `reader` reads each entry."""
+    """Return a reader of lists and tuples of at most `most` entries, which returns a list; `reader` reads each entry.
+
+    It raises Unreadable for any other value, and with the index of the entry for one that `reader` refuses.
+    """
 
     def read(value: t.Any) -> list[t.Any]:
         if not isinstance(value, (list, tuple)) or len(value) > most:
@@ -120,7 +126,10 @@ def items(reader: Reader, most: int = limits.ENTRIES) -> Reader:
 
 
 def by_name(reader: Reader, most: int = limits.ENTRIES) -> Reader:
-    """Return a reader of mappings of at most `most` entries from texts to values that `reader` reads."""
+    """Return a reader of mappings of at most `most` entries from texts to values that `reader` reads.
+
+    It returns a dict. It raises Unreadable for any other value, and with the key for an entry that is refused.
+    """
     name = text()
 
     def read(value: t.Any) -> dict[str, t.Any]:
@@ -140,7 +149,8 @@ def by_name(reader: Reader, most: int = limits.ENTRIES) -> Reader:
 def table(fields: t.Mapping[str, Reader], optional: t.Optional[t.Mapping[str, Reader]] = None) -> Reader:
     """Return a reader of mappings that have all of `fields` and any of `optional`, which map names to readers.
 
-    It returns a dict of these fields only. It raises Unreadable if one of `fields` is missing.
+    It returns a dict of these fields only. It raises Unreadable if the value is no mapping, if one of `fields` is
+    missing, or if a reader refuses its field.
     """
     readers = {**fields, **(optional or {})}
 

@@ -17,10 +17,10 @@ from ...state.node_state import NodeState
 from .. import transition
 from ..impact import Impact, ImpactLimits
 
-#: The most nodes that are left out because a run would go too far by what they alone say.
+#: The most nodes that are left out because a run would exceed its limits only by what their own stored states say.
 MOST = 64
 
-_Pools = t.Sequence[t.Any]  # of transition.needed
+_Pools = t.Sequence[t.Any]  # pools with an encapsulation, as transition.needed takes them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +40,8 @@ def fleet_change(
     """Return whether the fleet needs the phases of a change to get to `pools` and `underlay_mtu`.
 
     More than half of the nodes with a state must say so, or half of them if the lockfile remembers (`remembered`, by
-    pool) another encapsulation of a pool. The phases of nodes in an interrupted change differ by one at most. So if
-    half of the nodes are at rest in the new modes, the others are one step before or behind, and need no phases.
+    pool) another encapsulation of a pool, or none. The phases of nodes in an interrupted change differ by one at most.
+    So if half of the nodes are at rest in the new modes, the others are one step before or behind, and need no phases.
     """
     states = {node: state for node, state in observed.items() if state is not None}
     saying = tuple(sorted(node for node in states if _in_change(states[node], pools, underlay_mtu)))
@@ -68,9 +68,10 @@ def too_far(
     alone: t.Mapping[str, Impact],
     observed: t.Mapping[str, t.Optional[NodeState]],
 ) -> tuple[str, ...]:
-    """Return the few nodes without whose word the run stays inside the limits; () if there are none such.
+    """Return the sorted nodes without whose states the run stays inside the limits; () if there are no such nodes.
 
-    `alone` has the part of the impact `found` that only one node's state tells of, by node.
+    They are at most 64 (MOST), and at most half of the nodes with a state. `alone` has, by node, the part of the impact
+    `found` that only this node's state tells of.
     """
     out: list[str] = []
     by_size = sorted(alone, key=lambda node: (-len(alone[node].resets) - len(alone[node].withdrawn), node))

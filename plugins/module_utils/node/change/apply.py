@@ -22,6 +22,7 @@ from types import MappingProxyType
 
 from ...bird import configuration, secrets_file
 from ...dataplane.drivers import file
+from ...dataplane.kernel.port import KernelError
 from .. import drain, units
 from ..engine import bundle
 from ..errors import InTheWay
@@ -62,9 +63,10 @@ def bring_to(
     """Bring this node to `target`, whose `when` and `complete` are set here; with `check` only plan it.
 
     With `confirm` the node reverts the change unless it is confirmed; without it, a change that still waits counts as
-    confirmed. `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps the name of a
-    secret to the password of BGP sessions. With `check` nothing is written or locked, conflicts are part of the plan,
-    and `generation` is None.
+    confirmed. `engine` and `wanted_units` are what the node must have, None and () to leave them as they are. `keep` is
+    the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps the name of a secret to the
+    password of BGP sessions. With `check` nothing is written or locked, conflicts are part of the plan, and
+    `generation` is None.
 
     Without `check`, raise LockError if the node's lock is not free in time, or InTheWay if the plan has a conflict:
     nothing is changed then. Raise StoreError, FileError, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError,
@@ -121,7 +123,7 @@ def carry_out(
     keep: int = KEPT,
     confirm: t.Optional[Confirm] = None,
 ) -> t.Optional[int]:
-    """Make the planned changes; the caller holds the node's lock.
+    """Make the planned changes; the caller holds the node's lock. `keep` is the number of generations to keep.
 
     Return the number of the recorded generation. Return None if no generation was recorded: nothing changed, a change
     waits for a confirmation, the phase is a step of a change, or the newest generation is the same. With `confirm` the
@@ -167,7 +169,10 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
     else:
         _tell_bird(machine, planned)
     if isinstance(by, writer.Direct) and (unfinished or planned.another_policy):
-        denied_flows.of_machine(machine, target.state).carry_out(machine.kernel)
+        try:
+            denied_flows.of_machine(machine, target.state).carry_out(machine.kernel)
+        except KernelError as error:
+            raise denied_flows.NotCut(error, "Run again.") from error
     if planned.units_asked:
         others = [change for change in planned.units if change not in agent_first]
         units.apply(others, planned.units_changed and not agent_first, machine.systemctl)

@@ -17,7 +17,7 @@ from ..store.unconfirmed import Confirm, Unconfirmed, UnconfirmedStore
 from . import lockout_check
 from .plan import ChangePlan
 
-_MOST_CHANGES = 20  # changes reverted together whose names are kept: the latest ones
+_MOST_CHANGES = 20  # the most unconfirmed changes whose names are kept, the latest ones
 
 
 def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[Unconfirmed]:

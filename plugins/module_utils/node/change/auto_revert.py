@@ -28,7 +28,7 @@ from .plan import plan_change
 _STEP = 1.0  # seconds between two checks for a confirmation
 _PAUSE = 3.0  # seconds before a failed revert is retried
 _ATTEMPTS = 20
-_LOCK = 600.0  # seconds to wait for the node's lock: longer than a run changes a node
+_LOCK = 600.0  # the most seconds to wait for the node's lock: longer than a run changes a node
 
 
 def wait(
@@ -42,7 +42,8 @@ def wait(
     A failed revert is retried after 3 seconds; there are 20 attempts in all. If the last one fails too, the previous
     state is stored all the same, for the agent, the boot unit or the next run to complete. `sleep` takes seconds. `say`
     receives the sentences for the log, by default syslog. Raise StoreError if the file of the change cannot be read. If
-    the last attempt failed, raise LockError if the lock is not free in 600 seconds, or FileError.
+    the last attempt failed, raise LockError if the lock is not free in 600 seconds, or FileError or OSError if the
+    revert cannot be stored.
     """
     say = say or _log
     waiting = UnconfirmedStore(machine.store)
@@ -100,9 +101,9 @@ def _store_previous(machine: Machine, pending: Unconfirmed) -> None:
 
 
 def _finish(machine: Machine, pending: Unconfirmed, problem: str = "") -> Revert:
-    """Record the revert, so that no change waits any more, and return it. Raise FileError on failure.
+    """Record the revert, so that no change waits any more, and return it.
 
-    `problem` says what could not be restored, "" if everything was.
+    `problem` says what could not be restored, "" if everything was. Raise FileError or OSError on failure.
     """
     news = pending.reverted(f"it was not confirmed within {pending.within:g} s", problem)
     UnconfirmedStore(machine.store).record_revert(news)

@@ -48,7 +48,7 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
         except (desired.RecordsUnreadable, IpamUnreadable) as error:
             unknown, by = error, writer.Adding(machine, "boot")
             planned = plan_change(machine, stored, by=by)
-        # The kernel comes first, then files, then bird.cfg. One that fails does not keep the next from being tried.
+        # The kernel is written first, then files, then bird.cfg. If one of these fails, the next is tried all the same.
         try:
             if isinstance(by, writer.Through):
                 by.resync()

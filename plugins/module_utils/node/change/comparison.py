@@ -22,7 +22,7 @@ AGENT_SETTINGS = "/etc/calico/agent.json"
 
 
 class Engine(t.NamedTuple):
-    """The engine that the node must have. `data` is its bundle, None if it was not sent (check mode)."""
+    """The engine that the node must have: its digest, and in `data` its bundle, None if not sent (check mode)."""
 
     digest: str
     data: t.Optional[bytes] = None
@@ -31,7 +31,7 @@ class Engine(t.NamedTuple):
 def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> list[Change]:
     """Return the removals of files that only `stored` has, its last one first, then the changes of `target`'s files.
 
-    Raise OSError if a file cannot be read.
+    Raise OSError if a file cannot be read, or ValueError if a mode of `target` is not octal.
     """
     wanted = [
         file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
@@ -63,7 +63,7 @@ def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[C
 def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> t.Iterator[Change]:
     """Yield the change of state.json, or nothing if the stored state has the digest and the phase of `target`.
 
-    Such a state, which differs in its plan for example, is stored without being shown as a change.
+    The digest leaves the plan out, for example: a state that differs in its plan alone is no change for people.
     """
     subject = os.path.join(machine.store, "state.json")
     if stored is not None and stored.state == target.state:
@@ -79,7 +79,8 @@ def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) 
 def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
     """Yield the change of bird.cfg, or nothing if it is as `target` has it.
 
-    Yield nothing also if `target` has none, without BGP: the file stays as it is, because BIRD's unit is stopped.
+    Yield nothing also if `target` has none, without BGP: the file stays as it is, because BIRD's unit is stopped. Raise
+    OSError if the file cannot be read.
     """
     if target.bird_config is None:
         return
@@ -109,7 +110,8 @@ def agent_restart(
 ) -> str:
     """Return why the running agent must restart before it gets `target`; "" if it need not, or if none runs.
 
-    The reasons are another engine, another agent.json, and a change of its unit's file among `files`.
+    `by` is the writer of the kernel, which knows the agent. The reasons are another engine, another agent.json, and a
+    change of the file of the agent's unit among `files`.
     """
     agent = by.agent
     if agent is None:

@@ -18,11 +18,11 @@ from ..store import lock, session_passwords
 from ..store.store import KEPT, Store
 from ..store.unconfirmed import Revert, UnconfirmedStore
 
-#: The outcomes of a confirmation: the node keeps the change; it has reverted it; a later change waits for its own
-#: confirmation; it came by the connection of the change itself, which proves nothing.
+#: The outcomes of a confirmation: the node keeps the change; the node has reverted the change; a later change waits for
+#: a confirmation of its own; the confirmation came by the connection that made the change, which proves nothing.
 CONFIRMED, WENT_BACK, REPLACED, SAME_CONNECTION = "confirmed", "went_back", "replaced", "same_connection"
 
-#: The holder's name in the node's lock.
+#: The name under which a confirmation holds the node's lock.
 WHO = "confirmation"
 
 
@@ -68,6 +68,6 @@ def confirm(
         number = store.record(stored, keep) if stored is not None and stored.complete else None
         waiting.clear()
         if stored is not None:
-            with contextlib.suppress(OSError):  # a superfluous password does no harm, and the next run removes it
+            with contextlib.suppress(OSError):  # A superfluous password does no harm; the next run removes it.
                 session_passwords.prune(machine, stored.state)
         return Confirmation(CONFIRMED, generation=number)

@@ -16,10 +16,11 @@ connection that another one brought about (RELATED) is judged as that one.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import typing as t
 
 from ...base.addresses import family_of
-from ...dataplane.kernel.port import Connection, Kernel
+from ...dataplane.kernel.port import Connection, Kernel, KernelError
 from ...policy.chains.rules.marks import marks
 from ...policy.explain.evaluator import DENIED, Evaluator
 from ...policy.explain.packet_path import PathHost, Paths
@@ -33,14 +34,32 @@ from ..store.endpoints import Endpoints
 if t.TYPE_CHECKING:
     from ..machine import Machine
 
-_MULTICAST = 224  # the first octet of IPv4 multicast; broadcast is above it
+_MULTICAST = 224  # the least first octet of IPv4 multicast; the broadcast address 255.255.255.255 is above it
+
+
+class NotCut(KernelError):
+    """The error for a kernel that refuses to cut connections that policy denies.
+
+    `error` is the refusal, `again` a sentence about the next attempt.
+    """
+
+    def __init__(self, error: KernelError, again: str) -> None:
+        super().__init__(error.errno or errno.EIO, error.operation, error.extack)
+        self._again = again
+
+    def __str__(self) -> str:
+        return (
+            f"Connections that policy denies go on, because the kernel refused to cut them: {super().__str__()}."
+            f" calico_policy_cut_denied_flows wants them cut. {self._again} If it stays, look at dmesg and at the"
+            " connections (conntrack -L), and end the programs that hold them."
+        )
 
 
 class Judged(t.NamedTuple):
     """The verdict on the tracked connections.
 
-    `ending` go on and are denied; `returning` were cut, and are allowed by the new policy. `bits` is the mark of a cut
-    connection.
+    `ending` are connections that the policy denies and that are not cut yet. `returning` are connections that were cut
+    and that the policy allows. `bits` is the mark of a cut connection, 0 in an empty verdict.
     """
 
     ending: tuple[Connection, ...] = ()
@@ -50,11 +69,13 @@ class Judged(t.NamedTuple):
     def carry_out(self, kernel: Kernel) -> int:
         """Cut the `ending` connections and let the `returning` ones go on; return the number of connections cut.
 
-        Connections that ended meanwhile do not count. Raise KernelError.
+        Connections that ended meanwhile do not count. Raise KernelError if the kernel refuses either; the `ending` ones
+        do not wait for the others.
         """
+        count = kernel.connections_mark(self.ending, self.bits, True) if self.ending else 0
         if self.returning:
             kernel.connections_mark(self.returning, self.bits, False)
-        return kernel.connections_mark(self.ending, self.bits, True) if self.ending else 0
+        return count
 
 
 def judged(
@@ -65,16 +86,16 @@ def judged(
 ) -> Judged:
     """Return the verdict by the policy of `state`, which has all workloads.
 
-    Read only. It is empty if there is no policy, or if policy does not cut denied flows. `others` are other nodes'
-    endpoints that the inventory does not have; `connections` are those to judge, by default all that are tracked. Raise
-    KernelError.
+    Read only. The verdict is empty if there is no policy, or if policy does not cut denied flows. `others` are other
+    nodes' endpoints that the inventory does not have; `connections` are those to judge, by default all that are
+    tracked. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
         return Judged()
     judge = _Judge(kernel, state, others)
     bits = marks(policy.settings.mark_mask).cut
-    denied: set[bytes] = set()  # the ends of denied connections
+    denied: set[bytes] = set()  # `Connection.ends` of the connections that policy denies
     brought_about: list[Connection] = []
     ending: list[Connection] = []
     returning: list[Connection] = []
@@ -101,7 +122,8 @@ def judged(
 def of_machine(machine: Machine, state: NodeState) -> Judged:
     """Return the verdict by what is on the disk, for a node without a running agent.
 
-    Records of workloads that cannot be read are left out. It is empty as `judged` says. Raise KernelError.
+    Records of workloads that cannot be read are left out. The verdict is empty if there is no policy, or if policy does
+    not cut denied flows. Raise KernelError.
     """
     if state.policy is None or not state.policy.settings.cut_denied_flows:
         return Judged()
@@ -145,7 +167,7 @@ class _Judge:
 
 @dataclasses.dataclass(frozen=True)
 class _RoutedHost(PathHost):
-    """A node whose kernel says which interface leads to an address."""
+    """A node whose kernel says which interface leads to an address. `known` caches the answers by address."""
 
     kernel: t.Optional[Kernel] = None
     known: dict[str, str] = dataclasses.field(default_factory=dict)

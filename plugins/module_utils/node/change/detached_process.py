@@ -10,16 +10,18 @@ import re
 import subprocess
 import typing as t
 
-#: The cgroup of a logind session. At its end logind kills all its processes if logind.conf has KillUserProcesses=yes.
+#: The cgroup of a logind session. When a session ends, logind kills all processes in its cgroup if logind.conf has
+#: KillUserProcesses=yes.
 _SESSION = re.compile(r"/session-[^/]*\.scope(?:/|$)", re.MULTILINE)
 
 
 def start(command: t.Sequence[str], proc: str = "/proc") -> None:
     """Start `command` detached, so that sshd can close the connection, and return without waiting for its end.
 
-    The process gets a session of its own and /dev/null for its pipes. In a session of logind it is a transient service
-    instead, because logind may kill all processes of a session at its end. If systemd-run fails, it is started as
-    without logind. `proc` is the folder of proc(5), for tests. Raise OSError if the command cannot be started.
+    The process gets a session of its own, and /dev/null as its standard streams. In a session of logind it is a
+    transient service instead, because logind may kill all processes of a session at its end. If systemd-run fails, it
+    is started as without logind. `proc` is the folder of proc(5), for tests. Raise OSError if the command cannot be
+    started.
     """
     nowhere = subprocess.DEVNULL
     if _in_a_session_of_init(proc):
@@ -29,9 +31,9 @@ def start(command: t.Sequence[str], proc: str = "/proc") -> None:
             if done.returncode == 0:
                 return
         except (FileNotFoundError, subprocess.TimeoutExpired):
-            pass  # start it as on a host without systemd
+            pass  # The command is started below, as on a host without systemd.
     process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd="/", start_new_session=True)
-    process.returncode = 0  # without one, Popen would warn that the process still runs
+    process.returncode = 0  # Without a return code, Popen would warn that the process still runs.
 
 
 def _in_a_session_of_init(proc: str) -> bool:

@@ -21,7 +21,7 @@ from ..store.unconfirmed import UnconfirmedStore
 
 WHO = "boot firewall"
 
-_LOCK = 10.0  # seconds; at boot no other process changes the node
+_LOCK = 10.0  # the most seconds to wait for each lock; at boot, other processes that change the node are not expected
 
 
 class NothingStored(Exception):
@@ -36,7 +36,7 @@ def restore(machine: Machine) -> NodePlan:
     """Write the firewall of the state to which boot brings the node; return the plan that was applied.
 
     Raise NothingStored, AgentWrites, LockError (after 10 seconds), StoreError, ObserveError, KernelError, ApplyError,
-    AgentSilent or AgentRefused.
+    AgentSilent or AgentRefused, or OSError if a lock file cannot be opened.
     """
     with lock.held(WHO, _LOCK, machine.lock):
         state = _state(machine)
@@ -50,7 +50,7 @@ def restore(machine: Machine) -> NodePlan:
 
 
 def _state(machine: Machine) -> NodeState:
-    """Return the stored state, or the state before a change that was not confirmed, as boot.restore does.
+    """Return the stored state, or the state before a change that was not confirmed in time, as boot.restore does.
 
     Store nothing. Raise NothingStored or StoreError.
     """

@@ -23,7 +23,7 @@ from ...state.node_state import NodeState
 from .ssh_session import SshSession
 
 _KIND = "session"
-_MOST = 5  # problems that are reported one by one
+_MOST = 5  # the most problems that are reported one by one; all further ones are one problem
 
 
 def cut(
@@ -50,7 +50,7 @@ def cut(
     found: dict[tuple[str, str], Change] = {}
     for session in sessions:
         host = PathHost(state.node, interfaces, _route(kernel, session.client))
-        if session.server not in host.addresses:  # it does not end at this host's own stack
+        if session.server not in host.addresses:  # This host has no such address: the session ends elsewhere.
             continue
         flow = Flow(PROTOCOL_NUMBERS["tcp"], session.client, session.server, session.client_port, session.server_port)
         answer = path(evaluator, [host], flow, settings, nodes)

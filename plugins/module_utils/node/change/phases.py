@@ -14,11 +14,11 @@ import typing as t
 from ...dataplane.change import Action, Change
 from .plan import ChangePlan
 
-#: Kinds that no later phase resets: a plan names them only where they must have a value.
+#: Kinds whose objects keep the value that a phase gave them while later plans do not name them.
 _LASTING = ("sysctl",)
-_GAP = "  "  # between the parts of one text, which may change separately
+_GAP = "  "  # separates the parts of a description of a workload, which may change separately
 
-#: Kind, subject, and the table of a route.
+#: The key of an object: its kind, its subject, and the number of the table of a route, None for other kinds.
 _Key = t.Tuple[str, str, t.Any]
 
 
@@ -76,7 +76,7 @@ def _now(per_phase: t.Sequence[t.Mapping[_Key, Change]]) -> dict[_Key, _Value]:
     parts: dict[_Key, dict[str, None]] = {}
     for changes in per_phase:
         for key, change in changes.items():
-            # A plan names only the parts of a workload that change.
+            # The plan of a phase names only the parts of a workload that the phase changes, so parts are collected.
             parts.setdefault(key, {}).update(dict.fromkeys(_parts(change, change.before)))
     return {key: _Value(tuple(found)) for key, found in parts.items()}
 
@@ -90,7 +90,7 @@ def _parts(change: Change, text: t.Optional[str]) -> list[str]:
 def _after(change: Change, now: _Value) -> _Value:
     exact = (change.after, change.new, change.detail)
     before, after = _parts(change, change.before), _parts(change, change.after)
-    if len(before) != len(after):  # it comes or goes
+    if len(before) != len(after):  # The object is created or removed.
         return _Value(tuple(after), exact)
     becomes = dict(zip(before, after))
     return _Value(tuple(becomes.get(part, part) for part in now.parts), exact)

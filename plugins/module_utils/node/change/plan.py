@@ -165,7 +165,8 @@ def plan_change(
     change by itself.
 
     Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, OSError if a file or
-    the passwords cannot be read, and AgentSilent or AgentRefused if an agent plans.
+    the passwords cannot be read, ValueError if a file's mode is not octal, and AgentSilent or AgentRefused if an agent
+    plans.
     """
     stored = Store(machine.store).load()
     if target.files is None:
@@ -175,7 +176,7 @@ def plan_change(
     files = tuple(comparison.file_changes(machine, target, stored))
     restart = comparison.agent_restart(by, engine, target, files)
     wanted_units = _with_restart(wanted_units, restart)
-    # An agent of another engine may not know all that a state of this one holds.
+    # An agent that is to be restarted may run another engine, which may not know all fields of this engine's state.
     node = (direct if restart else by).plan(target.state)
     expected = _expected(machine, node.expected, stored.state if stored else None, target.state)
     node = dataclasses.replace(node, expected=tuple(expected))
@@ -254,7 +255,10 @@ def _by_destination(state: NodeState) -> dict[str, BirdRoute]:
 
 
 def _returned_to(machine: Machine, target: Stored) -> t.Optional[NodeState]:
-    """Return the state to which the node reverts unless `target`, which it already has, is confirmed; else None."""
+    """Return the state to which the node reverts unless an earlier change to the plan of `target` is confirmed.
+
+    Return None if no such change waits, or if its file cannot be read.
+    """
     with contextlib.suppress(StoreError):
         pending = UnconfirmedStore(machine.store).load()
         if pending is not None and pending.plan == target.state.plan:
@@ -269,7 +273,7 @@ def _undone_to(target: Stored, stored: t.Optional[Stored]) -> t.Optional[NodeSta
 
 
 def _news(machine: Machine) -> t.Iterator[Change]:
-    """Yield that the node reverted by itself, if no run has shown it yet."""
+    """Yield one note that the node reverted by itself; nothing if a run has shown it, or if it cannot be read."""
     with contextlib.suppress(StoreError):
         news = UnconfirmedStore(machine.store).news()
         if news is not None:

@@ -14,12 +14,12 @@ import os
 import struct
 import typing as t
 
-_ESTABLISHED = "01"  # include/net/tcp_states.h
+_ESTABLISHED = "01"  # TCP_ESTABLISHED of include/net/tcp_states.h, as /proc/net/tcp shows it
 _PROC = "/proc"
 
 
 class SshSession(t.NamedTuple):
-    """A connection by SSH: canonical addresses and ports of both ends."""
+    """A connection by SSH: canonical addresses and ports of both ends. `server` is the address of this host."""
 
     client: str
     client_port: int
@@ -41,7 +41,11 @@ def here() -> t.Tuple[SshSession, ...]:
 
 
 def of_process(process: t.Optional[int] = None, proc: str = _PROC) -> t.Optional[SshSession]:
-    """Return the SSH session of `process`, by default this one; None if it has none or it cannot be read."""
+    """Return the SSH session of `process`, by default this one; None if it has none or it cannot be read.
+
+    SSH_CONNECTION is read in its environment, else in that of its nearest ancestor that has the variable. `proc` is the
+    folder of proc(5), for tests.
+    """
     number = os.getpid() if process is None else process
     while number > 0:
         try:
@@ -71,7 +75,7 @@ def parse(text: str) -> t.Optional[SshSession]:
 def established(port: int, proc: str = _PROC) -> list[SshSession]:
     """Return the established TCP connections to the local `port` in this network namespace, sorted.
 
-    A table of the kernel that cannot be read or parsed counts as empty.
+    A table of the kernel that cannot be read or parsed counts as empty. `proc` is the folder of proc(5), for tests.
     """
     found: set[SshSession] = set()
     for name in ("tcp", "tcp6"):
@@ -86,7 +90,10 @@ def established(port: int, proc: str = _PROC) -> list[SshSession]:
 
 
 def _end(text: str) -> tuple[str, int]:
-    """Return address and port of `0B010A0A:0016`, in which the address is in words of the host's byte order."""
+    """Return address and port of `0B010A0A:0016`, in which the address is in words of the host's byte order.
+
+    Raise ValueError or struct.error for a text of another form.
+    """
     address, dummy, port = text.partition(":")
     raw = bytes.fromhex(address)
     words = struct.unpack(f">{len(raw) // 4}I", raw)

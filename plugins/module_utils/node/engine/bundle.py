@@ -32,12 +32,12 @@ from . import engine_start
 from .engine_start import sources_digest as _digest
 
 ROOT = engine_start.ROOT
-PACKAGE = "host_routing"
+PACKAGE = engine_start.PACKAGE
 
 #: The folders below module_utils that a node needs. `fleet`, the compiler, is not among them.
 ROOMS = (
-    "agent", "base", "bgp", "bird", "cli", "dataplane", "ipam", "node", "policy", "preflight", "resources", "sockets",
-    "state",
+    "agent", "base", "bgp", "bird", "cli", "dataplane", "ipam", "modules", "node", "policy", "preflight", "resources",
+    "sockets", "state",
 )  # fmt: skip
 
 _MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl, or host_routing/node/command.py.
@@ -75,14 +75,17 @@ class BundleError(Exception):
 
 
 def bundle_digest(source: str) -> str:
-    """Return the 16 hex digits that name the engine below `source`, the module_utils folder: equal for equal code."""
+    """Return the 16 hex digits that name the engine below `source`, the module_utils folder: equal for equal code.
+
+    Raise OSError if a file cannot be read.
+    """
     return _digest(_content(source))
 
 
 def build(source: str) -> bytes:
     """Return the engine below `source`, the module_utils folder, as a gzipped tar.
 
-    It is the same, byte for byte, for the same code and the same zlib.
+    It is the same, byte for byte, for the same code and the same zlib. Raise OSError if a file cannot be read.
     """
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -95,7 +98,7 @@ def build(source: str) -> bytes:
 
 
 def installed_digest(root: str = ROOT) -> t.Optional[str]:
-    """Return the digest of the engine in use, None if none is installed."""
+    """Return the digest of the engine that this node starts, or None if no engine is installed below `root`."""
     return engine_start.in_use(root) or None
 
 
@@ -110,14 +113,18 @@ def running_digest(root: str = ROOT) -> t.Optional[str]:
 
 
 def damage(root: str = ROOT) -> tuple[str, ...]:
-    """Return what differs in the engine in use from what was installed, a clause for each; () without an engine.
+    """Return what is wrong with the engine in use, a clause for each; () without an engine, or if nothing is.
 
-    The file `start` beside the engines is compared too. Raise nothing.
+    That is changed files, the file `start` beside the engines included, files that cannot be read, and owners and modes
+    that let others than root write them or a folder above them. If this process was started from the engine after such
+    a check, only `start` is compared. Raise nothing.
     """
     digest = engine_start.in_use(root)
     if not digest:
         return ()
-    found = [one.text for one in (*engine_start.surroundings(root), *engine_start.problems(root, digest))]
+    found = []
+    if (os.path.realpath(root), digest) not in engine_start.checked:
+        found = [one.text for one in (*engine_start.surroundings(root), *engine_start.problems(root, digest))]
     own = os.path.join(root, engine_start.START)
     if _read(own) != _read(os.path.join(root, digest, _START_SOURCE)):
         found.append(f"{own} is another file")
@@ -125,12 +132,13 @@ def damage(root: str = ROOT) -> tuple[str, ...]:
 
 
 def install(data: bytes, digest: str, root: str = ROOT) -> bool:
-    """Unpack a bundle, compile it and make it the engine in use.
+    """Unpack the bundle `data`, which `build` made, compile it and make it the engine in use.
 
-    Return True, or False if it is in use already and not damaged. `digest` is what the builder says that the bundle is.
-    Raise BundleError if the bundle is damaged or another one, or if others than root may write a folder above `root`,
-    or atomic_file.FileError if the disk refuses; the engine
-    that was in use before still is then.
+    Return True, or False if it is in use already and not damaged. The previous engine stays in `root`; older ones are
+    removed. `digest` is what the builder says that the bundle is. Raise BundleError if the bundle is damaged or another
+    one, or if others than root may write a folder above `root`. Raise atomic_file.FileError if the disk refuses. After
+    an error the previous engine is still in use, unless only the last step failed: writing the folder's entries to the
+    disk.
     """
     previous = installed_digest(root)
     if previous == digest and not damage(root):
@@ -193,7 +201,10 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
 
 
 def _secure(root: str) -> None:
-    """Make `root` and its folder of manifests, and have them belong to this process and be writable for it alone."""
+    """Make `root` and its folder of manifests; both belong to this process's user, who alone may write there.
+
+    A symbolic link in the place of the folder of manifests is removed. Raise OSError on failure.
+    """
     for folder in (root, os.path.join(root, engine_start.MANIFESTS)):
         if folder != root and os.path.islink(folder):
             os.unlink(folder)
@@ -203,7 +214,11 @@ def _secure(root: str) -> None:
 
 
 def _place(content: t.Mapping[str, bytes], digest: str, root: str) -> None:
-    """Write all files into a temporary folder, then rename it, so that a folder with the engine's name is complete."""
+    """Write all files into a temporary folder, then rename it, so that a folder with the engine's name is complete.
+
+    `content` maps paths to contents. The files are compiled, and the manifest is written. Do nothing if the folder is
+    there and unchanged; a changed one is renamed. Raise OSError on failure.
+    """
     target = os.path.join(root, digest)
     if os.path.exists(os.path.join(target, engine_start.MAIN)) and not engine_start.problems(root, digest):
         return
@@ -230,7 +245,7 @@ def _place(content: t.Mapping[str, bytes], digest: str, root: str) -> None:
 
 
 def _set_modes(folder: str) -> None:
-    """Make every file and folder readable for all and writable for root alone, whatever the umask."""
+    """Make every file and folder in `folder` readable for all and writable for its owner alone, whatever the umask."""
     for above, dummy, names in os.walk(folder):
         os.chmod(above, _FOLDER_MODE)
         for name in names:
@@ -273,7 +288,7 @@ def _point(digest: str, root: str) -> None:
 def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:
     """Remove all folders of `root` but the engines in `keep` (digests) and the manifests, and all other manifests.
 
-    The folders are older engines, and what interrupted installations left.
+    The folders are older engines, and what interrupted installations left. What cannot be removed stays.
     """
     for name in os.listdir(root):
         path = os.path.join(root, name)

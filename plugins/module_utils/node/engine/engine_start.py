@@ -3,16 +3,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The start of a node's engine: `python3 -I /usr/local/lib/calico/start apply|agent ...`, which the units run.
 
+Ansible's actions run `start module <digest> <name>`; see `run_module`.
+
 The installation copies this file out of the engine's folder. It compares every file of the engine, byte code included,
 with the manifest that the installation wrote, looks at who may write the folders on the way to them, and then becomes
-the engine. If something differs, it starts the previous engine and raises an alarm. It imports nothing but the standard
-library, and nothing of the engine.
+the engine. If something differs, it raises an alarm and starts another engine, or one without its byte code; see
+`choose`. It imports nothing but the standard library, and of the engine only what runs a module, after it was checked.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
+import importlib.util
 import json
 import os
 import re
@@ -26,17 +30,27 @@ CURRENT = "current"
 MANIFESTS = "manifests"
 START = "start"
 MAIN = "__main__.py"
+PACKAGE = "host_routing"
+#: The first argument of a call of `run_module`.
+MODULE = "module"
+#: Exit statuses of `run_module` before the module has started: there is no engine of this digest; it is not as it was
+#: installed; it has no byte code for this interpreter.
+ABSENT, ALTERED, UNKNOWN_INTERPRETER = 84, 85, 86
 
 _DIGEST = re.compile(r"[0-9a-f]{16}")
-#: A path without byte code: an engine that has it as its cache prefix is compiled from its sources.
+#: A path without byte code: Python compiles an engine from its sources if its pycache_prefix is this path.
 _NO_BYTE_CODE = "/proc/self/fdinfo/none"
-_SHOWN = 3  # files that an alarm names
-_LONGEST_ALARM = 16 * 1024  # characters
+_SHOWN = 3  # the most problems of an engine that an alarm describes; the others are only counted
+_LONGEST_ALARM = 16 * 1024  # the most characters that are read of an alarm's file
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OWNERS = (0, os.geteuid())
 #: Debian's group `staff`. It may own /usr/local and the folders in it (Debian policy, 9.1.2), where its members can
 #: replace programs that root runs.
 _STAFF = 50
+
+
+#: The engines that this process need not check again, as (folder of engines, digest): the one that it runs from.
+checked: set[tuple[str, str]] = set()
 
 
 class EngineProblem(t.NamedTuple):
@@ -59,7 +73,7 @@ def sources_digest(content: t.Mapping[str, bytes]) -> str:
 
 
 def manifest_path(root: str, digest: str) -> str:
-    """Return the path of an engine's manifest: beside the engines, in none of them."""
+    """Return the path of the manifest of the engine `digest`: beside the engines in `root`, in none of them."""
     return os.path.join(root, MANIFESTS, f"{digest}.json")
 
 
@@ -116,7 +130,10 @@ def surroundings(root: str) -> list[EngineProblem]:
 
 
 def above(root: str) -> list[EngineProblem]:
-    """Return the wrong modes and owners of the folders above `root`, also of those that a symbolic link leads to."""
+    """Return the wrong modes and owners of the folders above `root`, also of those that a symbolic link leads to.
+
+    Raise nothing: a folder that cannot be read is one of the problems.
+    """
     real = os.path.realpath(root)
     folders = {*_parents(root), *_parents(real)} | ({root} if os.path.islink(root) else set())
     return [problem for path in sorted(folders) for problem in _problems_of(path, _check_folder_above)]
@@ -192,9 +209,32 @@ def main(arguments: t.Sequence[str], root: str = ROOT, alarm: str = ALARM) -> in
         with contextlib.suppress(OSError):
             os.unlink(alarm)
     without = [] if choice.byte_code else ["-X", f"pycache_prefix={_NO_BYTE_CODE}"]
-    # -B: byte code that the engine itself wrote would differ from the manifest.
+    # -B keeps the engine from writing byte code, which would differ from its manifest.
     command = [sys.executable, "-I", "-B", *without, os.path.join(root, choice.digest), *arguments]
     return os.execv(command[0], command)
+
+
+def run_module(arguments: t.Sequence[str], root: str = ROOT) -> int:
+    """Run a module in this process, by the engine of a digest. `arguments` are the digest and the module's name.
+
+    The engine need not be the one in use: the controller names the one that has its own code. If others than root could
+    have changed it, or if it was changed, no other engine takes its place, because the caller has the code itself.
+    Return ABSENT, ALTERED or UNKNOWN_INTERPRETER then, without a word on stdout, otherwise the module's exit status.
+    Raise ValueError unless there are exactly two arguments.
+    """
+    digest, name = arguments
+    if not _is_engine(root, digest):
+        return ABSENT
+    if surroundings(root) or problems(root, digest):
+        return ALTERED
+    folder = os.path.join(os.path.realpath(root), digest)
+    if not os.path.exists(importlib.util.cache_from_source(os.path.join(folder, PACKAGE, "__init__.py"))):
+        return UNKNOWN_INTERPRETER
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, folder)
+    # In the engine this file is another module, with a `checked` of its own, which the code of the engine reads.
+    importlib.import_module(f"{PACKAGE}.node.engine.engine_start").checked.add((os.path.realpath(root), digest))
+    return int(importlib.import_module(f"{PACKAGE}.modules.engine_module").main([name]))
 
 
 def read_alarm(path: str = ALARM) -> str:
@@ -207,7 +247,7 @@ def read_alarm(path: str = ALARM) -> str:
             return str(json.loads(stream.read(_LONGEST_ALARM))["alarm"])
     except FileNotFoundError:
         return ""
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return f"{path} holds an alarm that cannot be read. See journalctl -t calico-agent -p alert."
 
 
@@ -216,12 +256,12 @@ def _raise_alarm(sentence: str, path: str) -> None:
 
     A file that cannot be written is ignored.
     """
-    sys.stderr.write(f"<1>{sentence}\n")  # sd-daemon(3): priority alert
+    sys.stderr.write(f"<1>{sentence}\n")  # <1> is the priority `alert` in sd-daemon(3)
     folder = os.path.dirname(path)
     with contextlib.suppress(OSError):
         if not os.path.isdir(folder):
             os.mkdir(folder)
-            os.chmod(folder, 0o755)  # whatever the umask of the unit is
+            os.chmod(folder, 0o755)  # because the umask may have taken rights from mkdir's mode
         handle = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             os.fchmod(stream.fileno(), 0o644)
@@ -230,7 +270,7 @@ def _raise_alarm(sentence: str, path: str) -> None:
 
 
 def _files(folder: str) -> tuple[dict[str, bytes], list[EngineProblem]]:
-    """Return a mapping from path to content for all files below `folder`, and the problems of their kind or mode.
+    """Return a mapping from path to content for all files below `folder`, and the problems of kind, mode and owner.
 
     Raise OSError if a file or folder cannot be read.
     """
@@ -255,7 +295,10 @@ def _files(folder: str) -> tuple[dict[str, bytes], list[EngineProblem]]:
 
 
 def _content(path: str, size: int) -> bytes:
-    """Return the first `size` + 1 bytes of a regular file. Raise OSError, also if it has become a symbolic link."""
+    """Return at most the first `size` + 1 bytes of a regular file: a file that has grown differs from its manifest.
+
+    Raise OSError if it cannot be read, also if it has become a symbolic link.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         content = os.read(handle, size + 1)
@@ -265,7 +308,10 @@ def _content(path: str, size: int) -> bytes:
 
 
 def _problems_of(path: str, check: t.Callable[[str, os.stat_result, list[EngineProblem]], None]) -> list[EngineProblem]:
-    """Return what `check` finds at this path, nothing if it does not exist."""
+    """Return the problems that `check` finds at this path, none if it does not exist. Raise nothing.
+
+    A path that cannot be read is a problem.
+    """
     found: list[EngineProblem] = []
     try:
         check(path, os.lstat(path), found)
@@ -284,9 +330,10 @@ def _parents(path: str) -> t.Iterator[str]:
 
 
 def _check_folder_above(name: str, status: os.stat_result, issues: list[EngineProblem]) -> None:
-    """Check a folder above the engines, or a symbolic link to one: only its owner counts.
+    """Append to `issues` what is wrong with the mode and owner of a folder above the engines.
 
-    A sticky folder such as /tmp may be written by all: they cannot rename what root has in it.
+    Of a symbolic link to a folder, only the owner counts. A folder of Debian's group `staff` may be writable for its
+    group. A sticky folder such as /tmp may be written by all: they cannot rename what root has in it.
     """
     mode = status.st_mode
     if not stat.S_ISLNK(mode) and not mode & stat.S_ISVTX:
@@ -320,7 +367,7 @@ def _recorded(root: str, digest: str) -> dict[str, str]:
     try:
         with open(manifest_path(root, digest), encoding="utf-8") as stream:
             recorded = json.load(stream)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return recorded if isinstance(recorded, dict) else {}
 
@@ -352,4 +399,4 @@ def _sha256(content: bytes) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(run_module(sys.argv[2:]) if sys.argv[1:2] == [MODULE] else main(sys.argv[1:]))

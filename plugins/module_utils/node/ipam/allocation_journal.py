@@ -39,14 +39,17 @@ class IpamNotWritten(Exception):
 
 
 class AllocationJournal:
-    """The journal at `path`. One process at a time writes; any may read."""
+    """The journal at `path`. One process at a time writes; any may read.
+
+    Call `load` before the first `append` to an existing file: without it, the file's content is lost.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._handle: t.Optional[int] = None
-        self._size = 0  # bytes that count; any bytes after them in the file are to be cut off
+        self._size = 0  # bytes of the file that hold whole records; any bytes after them are to be cut off
         self._crc = 0
-        self._clean = False  # whether there are no bytes after them
+        self._clean = False  # whether the file is known to have no bytes after the first `_size`
         self._named = False  # whether the file's name is certainly on the disk
         self._limit = COMPACT_ABOVE
         self.writes = 0
@@ -92,9 +95,12 @@ class AllocationJournal:
                     break
                 raise IpamUnreadable(unreadable(self._path, f"line {number} is not what was written"))
             try:
-                records.extend(json.loads(line[9:]))
-            except ValueError as error:
+                written = json.loads(line[9:])
+            except (ValueError, RecursionError) as error:
                 raise IpamUnreadable(unreadable(self._path, f"line {number}: {error}")) from error
+            if not isinstance(written, list):
+                raise IpamUnreadable(unreadable(self._path, f"line {number} is not a list of records"))
+            records.extend(written)
             self._crc = crc
             self._size += len(line) + 1
         self._clean = self._named = False
@@ -103,7 +109,7 @@ class AllocationJournal:
     def append(self, records: t.Sequence[Record]) -> None:
         """Append the records as one line, and return when they are on the disk.
 
-        Raise IpamNotWritten; then none of them is.
+        Raise IpamNotWritten if the disk refuses; then none of them is.
         """
         line, crc = _line(records, self._crc)
         try:
@@ -151,7 +157,7 @@ class AllocationJournal:
         self.close()
         self._handle, self._size, self._crc, self._clean = handle, len(line), crc, True
         self._limit = max(COMPACT_ABOVE, 2 * self._size)
-        # Until the rename is on the disk, a power failure may restore the old file, without the next writes.
+        # Until the rename is on the disk, a power failure may restore the old file, which lacks what is written next.
         self._named = False
         with contextlib.suppress(OSError):
             atomic_file.sync_folder(os.path.dirname(self._path))

@@ -12,6 +12,7 @@ A flush that fails undoes everything that it should have written and everything 
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import typing as t
@@ -41,7 +42,7 @@ from .steady_clock import Epoch, SteadyClock
 __all__ = ["FOLDER", "IpamNotWritten", "IpamUnreadable", "LocalIpam"]
 
 FOLDER = "/var/lib/calico/ipam"
-#: First record of every journal.
+#: The first record of every journal: its format and version.
 _FORMAT: Record = ("calico-ipam", 1)
 
 
@@ -78,11 +79,12 @@ class LocalIpam:
         self._clock = SteadyClock(clock, boot)
         self._cooldown = cooldown
         self._allocations = Allocations(cooldown)
-        self._heading: list[Record] = []  # to be written before the next records
+        self._heading: list[Record] = []  # format and epoch, if they have to be written before the next records
         self._loaded = False
-        self._batches: list[_Batch] = []  # not yet on the disk, the oldest first
+        self._batches: list[_Batch] = []  # batches that are not on the disk yet, the oldest first
         self._touched = False
-        self._failed: t.Optional[IpamNotWritten] = None  # for a caller whose events a failed flush has undone
+        # None, or the error for the next flush: a failed flush has undone what the next one's caller relies on.
+        self._failed: t.Optional[IpamNotWritten] = None
         self._memory = threading.Lock()
         self._disk = threading.Lock()
 
@@ -91,7 +93,8 @@ class LocalIpam:
     def load(self) -> None:
         """Read what was assigned and released before; write nothing.
 
-        Without a journal there are no allocations. Raise IpamUnreadable if the journal cannot be read or is damaged.
+        Without a journal there are no allocations. Raise IpamUnreadable if the journal cannot be read or is damaged, or
+        OSError if the boot's id cannot be read.
         """
         records = self._journal.load()
         try:
@@ -141,8 +144,9 @@ class LocalIpam:
     def versions(self, pools: t.Sequence[str] = ()) -> tuple[int, ...]:
         """Return the IP versions (4, 6) that a workload gets if it asks for none.
 
-        They are those of the `pools` (names or CIDRs) that it asks for, else those of the node's blocks; (4,) if there
-        are none. Raise NoSuchPool for a pool that does not exist or is not for workloads.
+        They are those of the `pools` (names or CIDRs) that it asks for, else those of the node's blocks that assign
+        automatically; (4,) if there are none. Raise NoSuchPool if a pool does not exist or is disabled, or if none of
+        `pools` is for workloads.
         """
         with self._memory:
             return self._allocations.versions(pools)
@@ -164,7 +168,10 @@ class LocalIpam:
             return self._allocations.opened
 
     def check(self, state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> consistency.Report:
-        """Return how the allocations differ from what `state` plans and what the node's own `workloads` use."""
+        """Return how the allocations differ from what `state` plans and what the node's own `workloads` use.
+
+        Change nothing. Raise ValueError if a text in one of them is not an address or CIDR.
+        """
         grants = consistency.Grants(
             node=state.node,
             pools={pool.name: pool.cidr for pool in state.pools if not pool.disabled},
@@ -183,7 +190,7 @@ class LocalIpam:
         planned = set(_inventorys(state))
         for endpoint in state.workloads:
             if not {(endpoint.name, address) for address in endpoint.addresses} <= planned:
-                continue  # one of `workloads`, if `state` includes them
+                continue  # not from the inventory: `state` may include `workloads`, which are counted above
             used.setdefault(f"inventory workload {endpoint.name}", endpoint.addresses)
         return consistency.check(self.allocations(), used, tunnels, grants)
 
@@ -224,10 +231,10 @@ class LocalIpam:
         """Assign one address of each of the IP `versions` to `handle`, and return the allocations, IPv4 first.
 
         Without `versions`, they are those that `versions()` returns and those of `addresses`, which maps an IP version
-        to the address to assign. `pools` may be of both versions. An address that the handle has is kept. They are not
-        on the disk before a flush that begins after this call. Raise AllocationError if an address is not available, or
-        if the handle has another one: it keeps what it had, and gets nothing. Raise RuntimeError before a successful
-        `load`.
+        to the address to assign. `attributes` are texts about the owner, for people. `pools` may be of both versions.
+        An address that the handle has is kept. They are not on the disk before a flush that begins after this call.
+        Raise AllocationError if an address is not available, or if the handle has another one: it keeps what it had,
+        and gets nothing. Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:
@@ -273,7 +280,7 @@ class LocalIpam:
                 try:
                     self.assign(workload.id, {"namespace": workload.namespace, "name": workload.name}, address=address)
                 except AllocationError as error:
-                    reason = str(error).partition(". ")[0]  # the rest is for a caller that may ask for another address
+                    reason = str(error).partition(". ")[0]  # without the remedy, which is to request another address
                     problems.append(
                         f"workload {workload.id} uses {address}, which cannot be its own: {reason}. Delete the "
                         "workload and add it again."
@@ -346,12 +353,15 @@ class LocalIpam:
                 batch.error = IpamNotWritten(str(error))
 
     def _compact(self) -> None:
-        """Replace the journal by a shorter one, made from what is on the disk, because memory has more."""
+        """Replace the journal by a shorter one, made from what is on the disk, because memory has more.
+
+        If it cannot be read or the disk refuses, the old one stays; nothing is raised.
+        """
         journal = AllocationJournal(self._journal.path)
         try:
             allocations, epoch, dummy = _replayed(journal.load(), self._cooldown)
         except (IpamUnreadable, ValueError):
-            return  # the next start says so
+            return  # The journal cannot be read; the next start reports that.
         heading = [_FORMAT] if epoch is None else [_FORMAT, _epoch_record(epoch)]
         self._journal.compact([*heading, *map(_record, allocations.snapshot())])
 
@@ -361,7 +371,10 @@ class LocalIpam:
 
 
 def tunnel_handle(kind: str, node: str) -> str:
-    """Return the handle of a tunnel's address, as Calico names it. `kind` is a key of NodeIpam.tunnels."""
+    """Return the handle of a tunnel's address on `node`, as Calico names it.
+
+    `kind` is a key of NodeIpam.tunnels, such as "vxlan6". Raise NamingError for an unknown kind of tunnel.
+    """
     return naming.tunnel_handle_id({"vxlan6": "vxlan-v6"}.get(kind, kind), node)
 
 
@@ -384,36 +397,55 @@ def _epoch_record(epoch: Epoch) -> Record:
     return ("boot", epoch.boot, epoch.offset)
 
 
+def _text(value: t.Any) -> bool:
+    return isinstance(value, str)
+
+
+def _texts(value: t.Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+def _seconds(value: t.Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+#: The kinds of records; for each field a function that says whether a value is valid.
+_FIELDS: t.Mapping[str, tuple[t.Callable[[t.Any], bool], ...]] = {
+    "assign": (_text, _text, _texts, _text, _text),
+    "release": (_text, _seconds),
+    "open": (_text,),
+    "boot": (_text, _seconds),
+    "calico-ipam": (lambda value: value == 1,),
+}
+
+
 def _replayed(records: t.Iterable[Record], cooldown: float) -> tuple[Allocations, t.Optional[Epoch], float]:
     """Return the allocations that the records result in, the last stored epoch or None, and the latest time in seconds.
 
-    Raise ValueError for records that no release wrote.
+    Raise ValueError for a record that is not complete or of an unknown kind, or that contradicts those before it.
     """
     allocations = Allocations(cooldown)
     epoch: t.Optional[Epoch] = None
     latest = 0.0
     events: list[Event] = []
     for position, record in enumerate(records):
-        try:
-            kind, *fields = record
-            if kind == "assign":
-                address, handle, attributes, pool, block = fields
-                events.append(Assigned(Allocation(address, handle, attributes, pool, block)))
-            elif kind == "release":
-                address, at = fields
-                latest = max(latest, at)
-                events.append(Released(address, at))
-            elif kind == "open":
-                (cidr,) = fields
-                events.append(Opened(cidr))
-            elif kind == "boot":
-                epoch = Epoch(*fields)
-                latest = max(latest, epoch.offset)
-            elif tuple(record) != _FORMAT:
-                raise Contradiction(f"record {position + 1} is of a kind that is not known here")
-        except (TypeError, ValueError) as error:
-            if isinstance(error, Contradiction):
-                raise
-            raise Contradiction(f"record {position + 1} is not complete") from error
+        if not isinstance(record, (list, tuple)) or not record or not isinstance(record[0], str):
+            raise Contradiction(f"record {position + 1} is not complete")
+        kind, *fields = record
+        if kind not in _FIELDS or (kind == _FORMAT[0] and tuple(record) != _FORMAT):
+            raise Contradiction(f"record {position + 1} is of a kind that is not known here")
+        if len(fields) != len(_FIELDS[kind]) or not all(fits(one) for fits, one in zip(_FIELDS[kind], fields)):
+            raise Contradiction(f"record {position + 1} is not complete")
+        if kind == "assign":
+            events.append(Assigned(Allocation(*fields)))
+        elif kind == "release":
+            address, at = fields
+            latest = max(latest, at)
+            events.append(Released(address, at))
+        elif kind == "open":
+            events.append(Opened(fields[0]))
+        elif kind == "boot":
+            epoch = Epoch(*fields)
+            latest = max(latest, epoch.offset)
     allocations.replay(events)
     return allocations, epoch, latest

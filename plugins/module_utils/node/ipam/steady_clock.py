@@ -56,7 +56,8 @@ class SteadyClock:
     def resume(self, stored: t.Optional[Epoch], latest: float) -> Epoch:
         """Let the clock go on from `latest`, the latest stored time in seconds, or from a later one.
 
-        `stored` is the stored epoch, None if there is none. Return the epoch to store: of this boot.
+        `stored` is the stored epoch, None if there is none. Return the epoch of this boot, for the caller to store.
+        Raise OSError if the boot's id cannot be read.
         """
         boot = self._boot()
         if stored is None or stored.boot != boot:

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The check for convergence: BGP sessions are Established, and BIRD's routes are in the kernel exactly as planned."""
+"""The check for convergence: BGP sessions are Established, and each planned route of BIRD is in the kernel."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import typing as t
 
@@ -16,15 +17,15 @@ from ...state.node_state import NodeState
 from ..machine import Machine
 
 #: Seconds between two calls of `look` in `wait`: short at first, when most nodes converge, then longer, to spare a node
-#: that waits. The last one is repeated.
+#: that waits. The last number is repeated.
 _STEPS = (0.1, 0.2, 0.4, 0.8)
 
 
 class Convergence(t.NamedTuple):
     """The number of BGP sessions and of BIRD's routes that are expected and there, and what is missing, in words.
 
-    `missing` has a clause for each missing session and route, and BIRD's error if it cannot be asked. It is empty on a
-    converged node.
+    `missing` has a clause for each missing session and route. If BIRD cannot be asked, its error stands in the place of
+    the sessions. It is empty on a converged node.
     """
 
     sessions_expected: int
@@ -40,11 +41,12 @@ class Convergence(t.NamedTuple):
 
 
 def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED) -> Convergence:
-    """Return how far the node is from `state`, its own, with one question to BIRD and one dump of the kernel's routes.
+    """Return how far this node is from having the BGP sessions and BIRD's routes of `state`.
 
-    If the state has backup routes, BIRD is asked once more, because a destination that only a backup route reaches
-    counts as missing. A BIRD that does not answer is reported in `missing`. `dropped` are the TCP segments that the
-    kernel dropped meanwhile, to explain a session that is down. Raise KernelError.
+    This costs one question to BIRD and a dump of BIRD's routes in the kernel for each IP version. If the state has
+    backup routes, BIRD is asked once more, because a destination that only a backup route reaches counts as missing. A
+    BIRD that does not answer is reported in `missing`. `dropped` are the TCP segments that the kernel dropped
+    meanwhile, to explain a session that is down. Raise KernelError.
     """
     missing: list[str] = []
     established = _sessions(machine, state, missing, dropped)
@@ -61,6 +63,25 @@ def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED)
     peers = len(state.bird.peers) if state.bird else 0
     present = len(owners) - len(absent) - len(held)
     return Convergence(peers, established, len(owners), present, tuple(missing))
+
+
+def without(state: NodeState, absent: t.Collection[str]) -> NodeState:
+    """Return the state with only what can converge while the nodes in `absent` do not take part.
+
+    Sessions with them and their routes are removed. So is policy, which is in force once the state is applied.
+    """
+    state = dataclasses.replace(state, policy=None)
+    if state.bird is None:
+        return state
+    peers = tuple(peer for peer in state.bird.peers if not peer.node or peer.node not in absent)
+    routes = tuple(route for route in state.bird_routes if route.node not in absent)
+    return dataclasses.replace(state, bird=dataclasses.replace(state.bird, peers=peers), bird_routes=routes)
+
+
+def absent(state: NodeState, present: t.Collection[str]) -> list[str]:
+    """Return the sorted names of the nodes that `state` names as peers or owners of routes and that `present` lacks."""
+    peers = {peer.node for peer in state.bird.peers if peer.node} if state.bird else set()
+    return sorted((peers | {route.node for route in state.bird_routes}) - set(present))
 
 
 def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:

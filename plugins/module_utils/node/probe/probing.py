@@ -22,23 +22,23 @@ import typing as t
 
 from ...base.addresses import family_of
 
-# linux/in6.h, linux/in.h and asm-generic/socket.h; the socket module has them only in part.
+# Numbers of linux/in6.h, linux/in.h and asm-generic/socket.h; the socket module has only some of them.
 _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_PROBE = 3  # sets DF and ignores a path MTU that was learnt before
 _SO_MARK = getattr(socket, "SO_MARK", 36)
-_SOL_RAW, _ICMP_FILTER = 255, 1  # linux/icmp.h; a set bit of the filter keeps a type away, here and below
-_ICMP6_FILTER = 1  # linux/icmpv6.h
+_SOL_RAW, _ICMP_FILTER = 255, 1  # linux/icmp.h; a set bit of the filter drops the ICMP type with its number
+_ICMP6_FILTER = 1  # linux/icmpv6.h; a set bit of the filter drops the type with its number
 _IPV6_MTU_DISCOVER, _IPV6_DONTFRAG = 23, 62
-_PAYLOAD = struct.Struct("!8sIId")  # id of the run, index of the target, sequence number, time of sending
+_PAYLOAD = struct.Struct("!8sIId")  # id of the run, index of the target, sequence number, monotonic seconds
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Icmp:
     """The constants of one IP version.
 
-    `header` is the bytes of an IP header without options, and `destination` the offset of the destination address in
-    it. `request` and `reply` are the ICMP types of an echo, `errors` those of errors. `codes` maps (type, code) of an
-    error to words.
+    `family` is that of the socket, `header` the bytes of an IP header without options, and `destination` the offset of
+    the destination address in it. `request` and `reply` are the ICMP types of an echo, `errors` those of errors.
+    `codes` maps (type, code) of an error to words.
     """
 
     family: int
@@ -77,7 +77,10 @@ def _icmp_of(address: str) -> _Icmp:
 
 
 class Target(t.NamedTuple):
-    """An address to probe. `size` is that of the whole IP packet in bytes, at least 52 (IPv6: 72)."""
+    """An address to probe. `size` is that of the whole IP packet in bytes, at least 52 (IPv6: 72).
+
+    A smaller `size` is sent with these bytes. `name` is copied into the result.
+    """
 
     address: str
     size: int = 84
@@ -89,7 +92,7 @@ class ProbeResult(t.NamedTuple):
 
     `rtt_min` and `rtt_max` are round-trip times in milliseconds, None without an answer. `longest_gap` is the greatest
     number of probes lost in a row, times the interval, in milliseconds. `reason` says why probes were lost, "" if none
-    was.
+    was, or "no answer" if none was sent.
     """
 
     name: str
@@ -118,11 +121,11 @@ class Tally:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.sent = 0
-        self.sent_at = array.array("d")  # monotonic seconds
-        self.answered: set[int] = set()  # sequence numbers, from 0
-        self.rtts: list[float] = []  # seconds
-        self.refused = ""  # why the kernel did not send the last probe that it refused
-        self.reported = ""  # the last ICMP error about a probe, in words
+        self.sent_at = array.array("d")  # when each probe was sent, in monotonic seconds
+        self.answered: set[int] = set()  # sequence numbers, from 0, of the probes that were answered
+        self.rtts: list[float] = []  # round-trip times in seconds
+        self.refused = ""  # why the kernel did not send the last probe that it refused; "": it refused none
+        self.reported = ""  # the last ICMP error about a probe, in words; "": none
 
     def longest_loss(self) -> int:
         """Return the greatest number of probes lost in a row."""
@@ -157,7 +160,8 @@ class Exchange:
     """Probes to `targets` under way, and their counts so far: `tallies`, in the order of the targets.
 
     `mark` is the packets' fwmark. `source` is the source address of packets of its IP version, "" for the kernel's
-    choice. Raise ProbeError if a socket cannot be opened. The caller must call `close`.
+    choice. Raise ProbeError if a socket cannot be opened, or cannot have `mark` or `source`. The caller must call
+    `close`.
     """
 
     def __init__(self, targets: t.Sequence[Target], mark: int = 0, source: str = "") -> None:
@@ -179,7 +183,10 @@ class Exchange:
             raise
 
     def send(self, number: int) -> None:
-        """Send the next probe to the target with this index. A refusal by the kernel is recorded as its loss."""
+        """Send the next probe to the target with the index `number`; wait at most 40 ms for room in the send queue.
+
+        A probe that the kernel refuses counts as lost.
+        """
         tally = self.tallies[number]
         icmp = _icmp_of(tally.target.address)
         _send(self._socks[icmp], icmp, tally, self._run, number)
@@ -220,9 +227,10 @@ def probe(
     """Send `count` probes to each target, and return one result for each, in their order.
 
     Probes to one target are `interval` seconds apart, and those to all targets are spread evenly over the interval. The
-    call takes at most count * interval + `timeout` seconds, however many targets there are: answers may come until
-    `timeout` seconds after the last probe. `mark` and `source` are as in Exchange. Raise ProbeError if a socket cannot
-    be opened.
+    call takes about `count` * `interval` + `timeout` seconds at most, however many targets there are: answers may come
+    until `timeout` seconds after the last probe. Without targets, return an empty list at once. `mark` is the packets'
+    fwmark, 0 for none. `source` is the source address, "" for the kernel's choice. Raise ProbeError if a socket cannot
+    be opened, or cannot have `mark` or `source`.
     """
     if not targets:
         return []
@@ -243,7 +251,7 @@ def _rounds(exchange: Exchange, count: int, interval: float) -> None:
     sent = 0
     while sent < total:
         now = time.monotonic()
-        # Send everything that is due; a late process catches up with at most one round in a burst.
+        # Send all probes that are due. A late process catches up with at most one probe to each target at once.
         due = min(total, int((now - started) / step) + 1 if step else total, sent + width)
         while sent < due:
             exchange.send(sent % width)
@@ -283,7 +291,7 @@ def _open(icmp: _Icmp, mark: int, source: str) -> socket.socket:
 
 
 def _filter(sock: socket.socket, icmp: _Icmp) -> None:
-    """Forbid fragmentation of what is sent, and let only echo replies and ICMP errors in."""
+    """Forbid fragmentation of what is sent, and let only echo replies and ICMP errors in. Raise OSError on failure."""
     wanted = sum(1 << kind for kind in (icmp.reply, *icmp.errors))
     if icmp is _ICMPV6:
         sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
@@ -300,10 +308,10 @@ def _send(sock: socket.socket, icmp: _Icmp, tally: Tally, run: bytes, number: in
     now = time.monotonic()
     payload = _PAYLOAD.pack(run, number, sequence, now)
     head = struct.pack("!BBH2sH", icmp.request, 0, 0, run[:2], sequence & 0xFFFF)
-    if icmp is _ICMP:  # the kernel computes IPv6's, which covers the addresses
+    if icmp is _ICMP:  # The kernel computes the checksum of ICMPv6, because it covers the addresses.
         head = head[:2] + struct.pack("!H", checksum(head + payload)) + head[4:]
     packet = head + payload
-    packet += b"\0" * (tally.target.size - icmp.header - len(packet))  # zeros change no checksum
+    packet += b"\0" * (tally.target.size - icmp.header - len(packet))  # padding; zeros change no checksum
     tally.sent += 1
     tally.sent_at.append(now)
     for attempt in range(20):
@@ -311,7 +319,7 @@ def _send(sock: socket.socket, icmp: _Icmp, tally: Tally, run: bytes, number: in
             sock.sendto(packet, (tally.target.address, 0))
             return
         except OSError as error:
-            # A full send queue drains by itself, and says nothing of the path.
+            # ENOBUFS, EAGAIN: the send queue is full. It drains by itself, and says nothing about the path.
             if error.errno in (errno.ENOBUFS, errno.EAGAIN) and attempt < 19:
                 time.sleep(0.002)
                 continue
@@ -333,7 +341,7 @@ def _receive(
         except BlockingIOError:
             return
         except OSError:
-            continue  # an error of an earlier packet that the kernel reports here
+            continue  # The kernel reports an error about a packet that was sent earlier.
         now = time.monotonic()
         body = packet if icmp is _ICMPV6 else packet[(packet[0] & 0xF) * 4 :]
         if len(body) < 8:
@@ -356,9 +364,10 @@ def _count(tallies: t.Sequence[Tally], payload: bytes, now: float) -> None:
 
 
 def _note(body: bytes, by_address: t.Mapping[str, list[Tally]], run: bytes, sender: str, icmp: _Icmp = _ICMP) -> None:
-    """Record an ICMP error, which quotes the first bytes of the packet that caused it, for the targets of that packet.
+    """Record an ICMP error for the targets with the destination address of the packet that caused it.
 
-    Errors about packets of other processes are ignored.
+    `body` is the ICMP message, which quotes the first bytes of that packet. `sender` is the address that sent it. An
+    error about a packet of another process is ignored.
     """
     inner = body[8:]
     length = icmp.header if icmp is _ICMPV6 else (inner[0] & 0xF) * 4

@@ -25,10 +25,10 @@ def resets(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[s
 
 
 def planned(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[str] = ()) -> t.Iterator[Change]:
-    """Yield one change for each session that `resets` returns.
+    """Yield one change for each BGP session that BIRD ends or restarts when the state changes from `old` to `new`.
 
-    It looks like `! session  Node_10_0_0_2 (node2)  restarts: cluster id`. More than eight sessions with the same
-    reason are one change.
+    A change looks like `! session  Node_10_0_0_2 (node2)  restarts: cluster id`. More than eight sessions with the same
+    reason are one change. Yield nothing if `old` is None. `passwords` are the names of the secrets whose value changes.
     """
     groups: dict[str, list[SessionChange]] = {}
     for change in resets(old, new, passwords):

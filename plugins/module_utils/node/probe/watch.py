@@ -25,22 +25,22 @@ import typing as t
 from ..store import atomic_file
 from .probing import Exchange, ProbeError, Tally, Target
 
-#: The file into which a node's watch writes its result: the default of `path` below.
+#: The file into which a node's watch writes its result, unless a function below gets another `path`.
 PATH = "/run/calico/watch.json"
 
-_NAME = "calico-watch"  # as `ps` and `top` show it; 15 letters at most
+_NAME = "calico-watch"  # the name of the process in `ps` and `top`; 15 letters at most
 _TICK = 0.05  # seconds from one burst to the next, at least
-_BURST = 10  # probes in a burst: 200 a second from a node, however many paths it has
-_SHARE = 0.02  # of a processor; if bursts cost more, they are further apart
-_SLOWEST_TICK = 1.0  # seconds
+_BURST = 10  # the most probes in a burst: at most 200 a second from a node, however many paths it has
+_SHARE = 0.02  # the share of one processor's time that bursts may take; if they take more, they are further apart
+_SLOWEST_TICK = 1.0  # the most seconds between bursts that _SHARE causes
 _LATE = 1.0  # seconds to wait for the last answers
-_SILENT = 1.0  # seconds without an answer at the beginning from which a path counts as down before; see _found
+_SILENT = 1.0  # seconds; a path that answers no probe of the first _SILENT seconds was down before the watch began
 #: Seconds that the watch's process may take to begin, or to end, on a busy machine.
 PATIENCE = 30.0
 
 
 def interval(paths: int) -> float:
-    """Return the seconds between two probes to one path: 0.05 for up to ten paths, more for more.
+    """Return the seconds between two probes to one path: 0.05 for up to ten paths, `paths` / 200 for more.
 
     A node sends at most 200 probes per second.
     """
@@ -55,9 +55,9 @@ def start(
 ) -> None:
     """Start a watch of `targets` that ends after `limit` seconds at the latest, and end the one that may be running.
 
-    Return when its process is ready to send, at most 30 seconds later. `path` is that of its result file, None for
-    PATH. `exchange` opens the sockets, in that process. Raise ProbeError if that fails, if the watch cannot be started,
-    or if the running one cannot be ended.
+    Return when its process is ready to send. Wait at most 30 seconds for that, and before it 30 seconds for the end of
+    the running watch. `path` is that of its result file, None for PATH. `exchange` opens the sockets, in that process.
+    Raise ProbeError if that fails, if the watch cannot be started, or if the running one does not end.
     """
     path = path or PATH
     stop(path)
@@ -119,9 +119,10 @@ def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optiona
     """End the watch with the process id `process`, and return what it found, a dict of `_report`.
 
     `state` in it is "stopped" if the watch counted until this call, "ended" if it had come to its limit before,
-    "running" if its process was killed: nothing was counted then. Return None if there is no readable file. Return None
-    also if the running watch is another process: it belongs to a later change, and goes on. Raise ProbeError as `stop`
-    does.
+    "running" if its process was killed: nothing was counted then. `process` None means that no watch should run. Return
+    None if there is no file, or if it holds no JSON object. Return None also if the running watch is another process:
+    it belongs to a later change, and goes on. Raise ProbeError if the watch does not end within 30 seconds, or if the
+    lock file cannot be opened.
     """
     path = path or PATH
     if running(path) not in (None, process):
@@ -129,9 +130,10 @@ def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optiona
     stop(path)
     try:
         with open(path, encoding="utf-8") as stream:
-            return t.cast("dict[str, t.Any]", json.load(stream))
-    except (FileNotFoundError, ValueError):
+            found = json.load(stream)
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
+    return found if isinstance(found, dict) else None
 
 
 def _name(process: int) -> str:
@@ -175,13 +177,15 @@ def _taken(lock: int) -> bool:
 def _detached(opened: t.Callable[[], Exchange], limit: float, path: str, writing: int) -> t.NoReturn:
     """Run the watch in a process apart from the session and the pipes of the connection that started it, then exit.
 
-    An error is written to `writing`, the pipe to the starter. This never returns.
+    `opened` opens the sockets of the probes, `limit` is in seconds. An error is written to `writing`, the pipe to the
+    starter. This never returns.
     """
     try:
         os.setsid()
         if os.fork():
             os._exit(0)
-        # Objects of the starter must not close new files that have got the numbers of their own.
+        # Objects of the parent process hold numbers of files that are closed below. Their collection could close files
+        # of this process that have got the same numbers.
         gc.disable()
         os.chdir("/")
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -268,9 +272,10 @@ def _report(state: str, tallies: t.Sequence[Tally], seconds: float) -> dict[str,
 def _found(tally: Tally, apart: float) -> dict[str, t.Any]:
     """Return the result for one target: the fields of ProbeResult, `lost`, and `silent`.
 
-    `silent` is the milliseconds until the first answer, 0.0 if it came within a second. A path without an answer in its
-    first second was down before the change: it counts from its first answer on. A path that never answers has lost all
-    probes. `longest_gap` follows from the times of sending; round-trip times are None.
+    `apart` is the planned seconds between two probes to it. `silent` is the milliseconds from the first probe to the
+    first one that was answered, 0.0 if that is less than a second or none was answered. A path without an answer in its
+    first second was down before the change: its probes count from the first answer on. A path that never answers has
+    lost all probes. `longest_gap` follows from the times of sending; round-trip times are None.
     """
     answered = sorted(tally.answered)
     first = answered[0] if answered else 0
@@ -286,7 +291,7 @@ def _found(tally: Tally, apart: float) -> dict[str, t.Any]:
     sent = tally.sent - first
     lost = sent - len(answered)
     answer = tally.answer(apart)._asdict()
-    # Answers wait in the socket until the next burst, so that their round-trip times are not known.
+    # Answers wait in the socket until the next burst. So the times at which they came are not known.
     answer.update(rtt_min=None, rtt_max=None)
     answer.update(sent=sent, lost=lost, longest_gap=round(longest * 1000, 1), silent=round(silent * 1000, 1))
     if not lost:

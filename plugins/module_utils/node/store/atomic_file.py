@@ -11,7 +11,7 @@ from ...dataplane.drivers import file
 
 
 class FileError(Exception):
-    """The error for a file that could not be written. The file that was there before is unchanged."""
+    """The error for a file that could not be written. Its message says whether the old or the new content is there."""
 
 
 def write(path: str, content: str, mode: int) -> None:
@@ -21,6 +21,11 @@ def write(path: str, content: str, mode: int) -> None:
     """
     try:
         file.write(path, content, mode)
+    except file.NotSynced as error:
+        raise FileError(
+            f"{path} was written, but its folder could not be synced to the disk: {error.strerror}. The new content is "
+            "in place, and a power failure may undo it. Correct the file system, then run again."
+        ) from error
     except OSError as error:
         raise FileError(
             f"{path} could not be written: {error.strerror}. What was there before stands unchanged. "
@@ -29,7 +34,10 @@ def write(path: str, content: str, mode: int) -> None:
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder for root only, and those above it; do nothing if it exists. Raise FileError on failure."""
+    """Make a folder with mode 0700, and missing ones above it with the umask's mode; do nothing if it exists.
+
+    Raise FileError on failure.
+    """
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:

@@ -40,9 +40,9 @@ def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
 class Taken:
     """The result of `take`.
 
-    `changes` are the differences in the stored endpoints, by name. `changed` is True if there are any, if an earlier
-    `take` was interrupted, or if the file was unreadable or had invalid endpoints. `left_out` are the endpoints of
-    `told` that this node rejects.
+    `changes` are the differences in the stored endpoints: removals, changes and additions, each by name. `changed` is
+    True if there are any, if an earlier `take` was interrupted, or if the file was unreadable or had invalid endpoints.
+    `left_out` are the endpoints of `told` that this node rejects.
     """
 
     changes: tuple[Change, ...]
@@ -66,9 +66,9 @@ def take(
     removed. `who` names the caller in the node's lock, `lock_timeout` is in seconds. With `check` nothing is written or
     locked. A newer collection time alone is stored, but not reported as a change.
 
-    Raise ValueError if `told` has another shape. Raise LockError, FileError or StoreError. If endpoints changed, raise
-    also AgentSilent, AgentRefused or NotTakenOver from the agent; without an agent RecordsUnreadable, IpamUnreadable,
-    ObserveError, KernelError, ApplyError or MissingLibrary.
+    Raise ValueError if `told` has another shape. Raise LockError, FileError or StoreError, or OSError if the lock file
+    cannot be opened. If endpoints changed, raise also AgentSilent, AgentRefused or NotTakenOver from the agent; without
+    an agent RecordsUnreadable, IpamUnreadable, ObserveError, KernelError, ApplyError or MissingLibrary.
     """
     if check:
         return _difference(machine, told, nodes)[0]
@@ -132,7 +132,8 @@ def _text(endpoint: Endpoint) -> str:
 def _enforce(machine: Machine, who: str) -> None:
     """Bring this node's policy in the kernel in line with what is on the disk.
 
-    Do nothing without a state or a policy.
+    If an agent runs, it does this. Without an agent, do nothing for a node without policy; without a stored state do
+    nothing at all. Raise StoreError, and the errors that `take` has for changed endpoints.
     """
     stored = Store(machine.store).load()
     if stored is None:

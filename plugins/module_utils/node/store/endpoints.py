@@ -25,7 +25,7 @@ from ...state.attachment import AttachedWorkload
 FOLDER = "/run/calico/workloads"
 UNFINISHED = "unfinished"
 
-#: Characters of a file's name above which its end is replaced by a hash (NAME_MAX is 255).
+#: The most characters of a file's name before ".json": the end of a longer one is replaced by a hash (NAME_MAX is 255).
 _LONGEST = 200
 _SUFFIX = ".json"
 #: Bytes that a record reserves for the identity of the workload's network namespace, padded with blanks.
@@ -53,7 +53,10 @@ class Endpoints:
         return _read(self._folder)
 
     def unfinished(self) -> tuple[list[AttachedWorkload], list[str]]:
-        """Return the workloads whose add or delete is not finished, sorted by id, and sentences as `load` does."""
+        """Return the workloads whose add or delete is not finished, sorted by id.
+
+        Return also a sentence for each record that cannot be read. Raise nothing.
+        """
         return _read(self._unfinished)
 
     def close_to_others(self) -> None:
@@ -84,8 +87,8 @@ class Endpoints:
     def identify(self, identity: str, netns_identity: str) -> None:
         """Write the identity of the workload's network namespace into its unfinished record.
 
-        The text is overwritten in place, which takes a tenth of the time of writing the record anew. Raise
-        FileNotFoundError if there is no such record, or another OSError on failure.
+        The text has at most 38 ASCII characters. It is overwritten in place, which takes a tenth of the time of writing
+        the record anew. Raise FileNotFoundError if there is no such record, or another OSError on failure.
         """
         handle = os.open(os.path.join(self._unfinished, file_name(identity)), os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -149,7 +152,7 @@ def _make(folder: str) -> None:
     if os.path.basename(folder) == UNFINISHED and not os.path.isdir(os.path.dirname(folder)):
         _make(os.path.dirname(folder))
     os.makedirs(folder, mode=_FOLDER_MODE, exist_ok=True)
-    os.chmod(folder, _FOLDER_MODE)  # whatever the umask
+    os.chmod(folder, _FOLDER_MODE)  # because the umask may have taken rights from the mode
 
 
 def _text(workload: AttachedWorkload) -> bytes:
@@ -203,7 +206,7 @@ def _read(folder: str) -> tuple[list[AttachedWorkload], list[str]]:
                 raise ValueError(f"it is the record of {workload.id}")
             workloads.append(workload)
         except FileNotFoundError:
-            continue  # removed since the folder was listed
+            continue  # The record was removed since the folder was listed.
         except (OSError, ValueError, RecursionError) as error:
             problems.append(
                 f"{path} cannot be read: {error}. The workload that it was for is not looked after, and the file is "

@@ -14,7 +14,7 @@ import time
 import typing as t
 
 PATH = "/run/calico/node.lock"
-_STEP = 0.05  # seconds between two attempts
+_STEP = 0.05  # seconds between two attempts to take the lock
 
 
 class LockError(Exception):
@@ -76,7 +76,7 @@ def _refusal(handle: int, path: str, timeout: float) -> str:
     try:
         holder = json.loads(os.pread(handle, 4096, 0))
         text = f"{holder['who']} (pid {holder['pid']}, since {holder['since']})"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         text = "another process"
     return (
         f"this node is being changed by {text}. It holds {path} and did not let go within {timeout:g} seconds. "

@@ -18,7 +18,7 @@ def pack(state: NodeState) -> str:
 
 
 def unpack(value: t.Any) -> NodeState:
-    """Return the NodeState that `pack` or NodeState.to_dict made `value` of. Raise ValueError for anything else."""
+    """Return the NodeState from which `pack` or NodeState.to_dict made `value`. Raise ValueError for anything else."""
     if isinstance(value, str):
         try:
             value = unpacked(value)

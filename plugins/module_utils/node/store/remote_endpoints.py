@@ -23,20 +23,21 @@ from . import atomic_file
 
 FILE = "remote-endpoints.json"
 
-#: Most characters that the file may have. 10,000 workloads of other nodes take 5 MB.
+#: The most characters that the file may have. 10,000 workloads of other nodes take 5 MB.
 LIMIT = 256 * 1024 * 1024
 
 
 class RemoteUnreadable(Exception):
-    """The error for a file that cannot be read. Its text says what is wrong and how to go on."""
+    """The error for a file of other nodes' workloads that cannot be read, with the cause and the remedy as its text."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """The content of the file.
+    """The content of the file of other nodes' workloads.
 
-    `complete` is False from when the file is written until this node's policy is applied with it. `left_out` are
-    endpoints in the file that are not valid, because an older release wrote them unchecked.
+    `remote` are the valid endpoints in it. `complete` is False from when the file is written until this node's policy
+    is applied with it. `left_out` are endpoints in the file that are not valid, because an older release wrote them
+    unchecked.
     """
 
     remote: RemoteEndpoints = dataclasses.field(default_factory=RemoteEndpoints)
@@ -59,12 +60,12 @@ class Known:
 
 
 def path(folder: str) -> str:
-    """Return the path of the file in `folder`, which is Machine.store."""
+    """Return the path of the file of other nodes' workloads in `folder`, which is Machine.store."""
     return os.path.join(folder, FILE)
 
 
 def load(folder: str, state: t.Optional[NodeState]) -> RemoteEndpoints:
-    """Return the endpoints in the file that the node with this state accepts; none if there is no file.
+    """Return the stored endpoints of other nodes that the node with this state accepts; none if there is no file.
 
     Raise RemoteUnreadable if the file cannot be read.
     """
@@ -72,10 +73,10 @@ def load(folder: str, state: t.Optional[NodeState]) -> RemoteEndpoints:
 
 
 def known(folder: str) -> Known:
-    """Return the file's content without the endpoints that are not valid; an empty, complete one if there is no file.
+    """Return the stored endpoints of other nodes, without those that are not valid.
 
-    Whether the node accepts an endpoint is not checked: `Known.believed_by` does. Raise RemoteUnreadable if the file
-    cannot be read.
+    If there is no file, the result is empty and complete. Whether the node accepts an endpoint is not checked:
+    `Known.believed_by` does. Raise RemoteUnreadable if the file cannot be read.
     """
     name = path(folder)
     try:
@@ -96,6 +97,9 @@ def known(folder: str) -> Known:
 
 
 def save(folder: str, known: Known) -> None:
-    """Replace the file in `folder`. Raise FileError on failure; the old file stays then."""
+    """Replace the file of other nodes' workloads in `folder` by one with `known`.
+
+    Raise FileError on failure; its text says whether the old file is still there.
+    """
     data = {"complete": known.complete, "nodes": known.remote.to_dict()}
     atomic_file.write(path(folder), json.dumps(data), 0o600)

@@ -25,7 +25,10 @@ from ..machine import Machine
 
 
 class PasswordMissing(BirdError):
-    """The error for sessions that need a password which neither the run nor the node has."""
+    """The error for sessions that need a password which neither the run nor the node has.
+
+    `names` are the names of the secrets that are missing, `path` is that of the node's password file.
+    """
 
     def __init__(self, names: t.Sequence[str], path: str) -> None:
         one = len(names) == 1
@@ -40,9 +43,9 @@ class PasswordMissing(BirdError):
 class PasswordPlan:
     """What to do with the passwords.
 
-    Its repr has the names of secrets only. `wanted` is the new content of the file, None to leave it alone. `changed`
-    are the names of secrets whose value changes, `missing` those for which there is no password. `path` is that of the
-    password file.
+    Its repr has the names of secrets only. `wanted` is the new content of the file, None to leave it alone. `changes`
+    are for people: the change of the file and one for each changed password. `changed` are the names of secrets whose
+    value changes, `missing` those for which there is no password. `path` is that of the password file.
     """
 
     wanted: t.Optional[Passwords] = None
@@ -84,7 +87,7 @@ def plan(
     names = bird.secrets if bird is not None else ()
     first, then = (known, given) if state.phase in SESSIONS_HELD else (given, known)
     needed = {name: first[name] if name in first else then[name] for name in names if name in first or name in then}
-    # Between the phases of a change the fleet may return to its former state.
+    # Between the phases of a change all known passwords are kept, because the fleet may return to its former state.
     kept = {} if state.phase in AT_REST else known
     shown = {**kept, **_of(waiting, known), **needed}
     wanted = {**_of(before, known), **shown}
@@ -123,7 +126,10 @@ def prune(machine: Machine, state: NodeState) -> None:
 
 
 def _file(machine: Machine, known: t.Mapping[str, str], wanted: t.Mapping[str, str]) -> t.Iterator[Change]:
-    """Yield the change of the password file, `+ bird     /etc/calico/bird.secrets.conf  2 passwords`, or nothing."""
+    """Yield the change of the password file, `+ bird     /etc/calico/bird.secrets.conf  2 passwords`, or nothing.
+
+    A file that others can read is also a change. Raise OSError if its mode cannot be read.
+    """
     path = secrets_file.beside(machine.bird_config)
     mode = secrets_file.open_to_others(machine.bird_config)
     if not known and wanted:

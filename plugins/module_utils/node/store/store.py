@@ -51,7 +51,7 @@ class Stored:
 
     `when` is the time in ISO 8601, `who` the run that stored it. `complete` is False from the beginning of a change
     until all of it is applied. `bird_config` is the text of bird.cfg, None if the node runs no BIRD. `files` are all
-    files of the state. In a target, `files` None leaves the node's files as they are.
+    files of the state. In the target of a change, `files` None leaves the node's files as they are.
     """
 
     state: NodeState
@@ -69,7 +69,10 @@ class Stored:
 
 
 class Generation(t.NamedTuple):
-    """The head of a stored generation. `n` is its number, `when` a time in ISO 8601, `plan` and `digest` are hashes."""
+    """The head of a stored generation. `n` is its number, `when` a time in ISO 8601, `plan` and `digest` are hashes.
+
+    `who` is the run that stored it, `phase` the phase of its state.
+    """
 
     n: int
     when: str
@@ -80,7 +83,7 @@ class Generation(t.NamedTuple):
 
 
 class Store:
-    """The states in `folder`."""
+    """The files in `folder`: the node's state (state.json) and its generations."""
 
     def __init__(self, folder: str = FOLDER) -> None:
         self._folder = folder
@@ -93,19 +96,23 @@ class Store:
         if data is None:
             return None
         try:
+            _check(data, _STORED)
             return Stored(
                 state=NodeState.from_dict(data["state"]),
                 bird_config=data["bird_config"],
-                files=tuple(File(**entry) for entry in data["files"]),
+                files=tuple(_file(entry) for entry in data["files"]),
                 who=data["who"],
                 when=data["when"],
                 complete=data["complete"],
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             raise StoreError(_unreadable(self._file, error)) from error
 
     def save(self, stored: Stored) -> None:
-        """Replace state.json. Raise atomic_file.FileError on failure; the old file stays then."""
+        """Replace state.json by one with `stored`.
+
+        Raise atomic_file.FileError on failure; its text says whether the old file is still there.
+        """
         atomic_file.make_folder(self._folder)
         data = {
             "state": stored.state.to_dict(),
@@ -165,8 +172,9 @@ class Store:
         """Return the heads of all generations, oldest first, without those that cannot be read."""
         found = []
         for number in self._numbers():
-            with contextlib.suppress(StoreError, KeyError, TypeError):
+            with contextlib.suppress(StoreError, ValueError):
                 data = self._read(self._path(number)) or {}
+                _check(data, _HEAD)
                 found.append(Generation(*(data[field] for field in Generation._fields)))
         return found
 
@@ -179,6 +187,10 @@ class Store:
         if data is None:
             have = ", ".join(map(str, self._numbers())) or "none"
             raise StoreError(f"generation {number} is not stored on this node. It has: {have}. Choose one of these.")
+        try:
+            _check(data, _GENERATION)
+        except ValueError as error:
+            raise StoreError(_unreadable(self._path(number), error)) from error
         return data
 
     def _path(self, number: int) -> str:
@@ -189,7 +201,7 @@ class Store:
             names = os.listdir(self._generations)
         except FileNotFoundError:
             return []
-        return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit())
+        return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdecimal())
 
     def _read(self, path: str) -> t.Optional[dict[str, t.Any]]:
         try:
@@ -207,6 +219,47 @@ class Store:
 def now() -> str:
     """Return the current time as the store writes it: ISO 8601, UTC, whole seconds."""
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _check(data: t.Mapping[str, t.Any], kinds: t.Mapping[str, tuple[type, ...]]) -> None:
+    """Raise ValueError unless `data` has all fields of `kinds`, each with a value of one of its types."""
+    for name, allowed in kinds.items():
+        if name not in data:
+            raise ValueError(f"it has no {name}")
+        value = data[name]
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            raise ValueError(f"its {name} cannot be {str(value)[:40]!r}")
+
+
+_STORED: t.Mapping[str, tuple[type, ...]] = {
+    "state": (dict,),
+    "bird_config": (str, type(None)),
+    "files": (list,),
+    "who": (str,),
+    "when": (str,),
+    "complete": (bool,),
+}
+_HEAD: t.Mapping[str, tuple[type, ...]] = {
+    "n": (int,),
+    "when": (str,),
+    "who": (str,),
+    "plan": (str,),
+    "phase": (str,),
+    "digest": (str,),
+}
+_GENERATION: t.Mapping[str, tuple[type, ...]] = {**_HEAD, "state": (dict,), "bird_config": (str, type(None))}
+_FILE: t.Mapping[str, tuple[type, ...]] = {"path": (str,), "content": (str,), "mode": (str,), "last": (bool,)}
+
+
+def _file(data: t.Any) -> File:
+    """Return the File in `data`. Raise ValueError if it has another form."""
+    if not isinstance(data, dict):
+        raise ValueError("one of its files is not a JSON object")
+    unknown = sorted(data.keys() - _FILE.keys())
+    if unknown:
+        raise ValueError(f"one of its files has no field {unknown[0]!r}")
+    _check({"mode": File.mode, "last": File.last, **data}, _FILE)
+    return File(**data)
 
 
 def _unreadable(path: str, why: object) -> str:

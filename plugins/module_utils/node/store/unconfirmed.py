@@ -39,7 +39,10 @@ class Uptime(t.NamedTuple):
 
 
 def uptime() -> Uptime:
-    """Return the id of the current boot and the seconds since it."""
+    """Return the kernel's id of this boot, and how many seconds ago the host booted.
+
+    Raise OSError if the id cannot be read.
+    """
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
         return Uptime(stream.read().strip(), time.clock_gettime(time.CLOCK_BOOTTIME))
 
@@ -64,8 +67,9 @@ class Unconfirmed:
 
     `changes` are the names of all changes that are reverted together, the latest last. `previous` is the stored state
     from before the first of them; its files are not kept. `plan` is the plan of the latest change, and `bgp` says
-    whether that has BGP. `deadline` is in seconds since the boot `boot`, `within` the seconds that the latest change
-    allows. `cut` are sentences about connections that a new policy was going to deny.
+    whether the node has BGP with it. `deadline` is in seconds since the boot `boot`, `within` the seconds that the
+    latest change allows. `session` is the SSH connection by which the latest change came, "" for none. `cut` are
+    sentences about connections that a new policy was going to deny.
     """
 
     changes: tuple[str, ...]
@@ -103,8 +107,8 @@ class Revert(t.NamedTuple):
     """A revert that a node made by itself.
 
     `changes` are the names of the reverted changes, `when` the time in ISO 8601. `from_plan` is the plan that was
-    reverted, `plan` the one that the node returned to. `cut` is as in Unconfirmed. `problem` says what could not be
-    restored, "" if everything was. `told` is True once a run has shown the revert.
+    reverted, `plan` the one that the node returned to. `reason` says why. `cut` is as in Unconfirmed. `problem` says
+    what could not be restored, "" if everything was. `told` is True once a run has shown the revert.
     """
 
     changes: tuple[str, ...]
@@ -174,7 +178,7 @@ class UnconfirmedStore:
     def save(self, waiting: Unconfirmed) -> None:
         """Store the change that waits for a confirmation.
 
-        Raise atomic_file.FileError or OSError on failure; the old file stays then.
+        Raise atomic_file.FileError on failure; its text says whether the old file is still there.
         """
         previous = waiting.previous
         data = {
@@ -198,7 +202,11 @@ class UnconfirmedStore:
                 os.unlink(self._path(name))
 
     def record_revert(self, news: Revert) -> None:
-        """Store that the change was reverted, and that none waits any more. Raise atomic_file.FileError on failure."""
+        """Store that the change was reverted, and that none waits any more.
+
+        Raise atomic_file.FileError if the revert cannot be stored: the change waits then. Raise OSError if the file of
+        the change that waits cannot be removed.
+        """
         self._write(_WENT_BACK, news._asdict())
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(_NAME))

@@ -93,7 +93,7 @@ REMEDY = (
 
 
 class Direct:
-    """The writer for a node without a running agent: this process."""
+    """The writer for a node without a running agent: this process, which `who` names in writer.lock."""
 
     agent: t.Optional[AgentConnection] = None
 
@@ -117,8 +117,8 @@ class Direct:
         """Make the additions, call `bird` unless it is None, then make the removals, and hold writer.lock meanwhile.
 
         `state` is not used: the plan has it. Raise ApplyError, MissingLibrary, ObserveError, KernelError, what `bird`
-        raises, or AgentSilent if an agent started meanwhile. After an ApplyError of additions, `bird` is not called and
-        nothing is removed.
+        raises, AgentSilent if an agent started meanwhile, or OSError if the lock file cannot be opened. After an
+        ApplyError of additions, `bird` is not called and nothing is removed.
         """
         machine = self._machine
         try:
@@ -177,7 +177,7 @@ class Through:
         return dataclasses.replace(state, ipam=with_opened(state.ipam, ipam.opened))
 
     def prepare(self, plan: NodePlan) -> None:
-        pass  # the agent runs, so it has what it needs
+        pass  # pyroute2 is needed by the agent, which writes, and not by this process
 
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
         """Send `state` to the agent for additions, call `bird` unless it is None, then send `state` again for removals.
@@ -249,9 +249,9 @@ class _Own:
         self._workloads, dummy = Endpoints(machine.workloads).load()
 
     def judged(self, state: NodeState, plan: NodePlan) -> NodePlan:
-        """Return the plan with a problem (`!`) for each of their addresses that the fleet planned for something else.
+        """Return `plan` with a problem (`!`) for each address of an attached workload that `state` plans otherwise.
 
-        Problems of these workloads themselves become notes (`=`), so that they do not block the plan.
+        Problems of the attached workloads themselves become notes (`=`), so that they do not block the plan.
         """
         names = {f"{found.namespace}/{found.name}" for found in self._workloads}
 
@@ -275,10 +275,10 @@ class _Own:
         )
 
     def is_about(self, problem: str) -> bool:
-        """Return whether a sentence of the agent is about one of these workloads, as `workload default/web: ...` is.
+        """Return whether `problem`, a sentence of the agent, is about an attached workload, as `workload a/b: ...` is.
 
-        It is also if it begins with `route` and one of its IPv4 addresses with /32, or with `sysctl` and a key of its
-        interface.
+        A sentence is also about it if it begins with `route` and one of its addresses as a CIDR (/32 or /128), or with
+        `sysctl` and a key of its interface.
         """
         subject = problem.partition(": ")[0]
         kind, dummy, name = subject.partition(" ")

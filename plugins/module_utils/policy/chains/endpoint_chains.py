@@ -42,7 +42,7 @@ class EndpointChains:
         self.marks = writer.marks
         self.node = node
 
-    # --- one per kind of chain
+    # --- one method for each kind of chain
 
     def workload(
         self, tiers: tuple[TierPolicies, ...], profiles: tuple[str, ...], direction: str
@@ -101,7 +101,7 @@ class EndpointChains:
             *self._decide(endpoint.untracked, direction, None, False),
         ]
 
-    # --- what they have in common
+    # --- parts that several kinds of chains share
 
     def accept(self, *matching: str) -> t.Iterator[IptablesRule]:
         """Yield the rules that accept packets matching the conditions `matching`.

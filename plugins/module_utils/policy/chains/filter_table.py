@@ -101,7 +101,7 @@ def _cut(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[
 
 def _forward(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
     yield from _cut(node, write, INGRESS)
-    # The tables raw and mangle may have accepted the packet, and may have left other marks.
+    # Clear the marks that the tables raw and mangle may have left, except for the one by which they accept the packet.
     clear = IptablesRule((), clear_marks(node.marks.every & ~node.marks.accept))
     if node.hosts:
         yield clear
@@ -109,7 +109,7 @@ def _forward(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule
     for by, chain in ((comes_in_by, names.FROM_WORKLOAD), (goes_out_by, names.TO_WORKLOAD)):
         for interface in node.workload_interfaces:
             if node.settings.allow_action == settings.ACCEPT:
-                # The chain below would also accept it. This saves most packets the jump.
+                # `chain` would accept packets of established connections, too. This rule saves them the jump.
                 yield IptablesRule((by(interface), ESTABLISHED), ACCEPT)
             yield IptablesRule((by(interface),), jump(chain))
     if node.hosts:

@@ -46,7 +46,7 @@ class RuleWriter:
 
     @property
     def drop(self) -> str:
-        """The action for packets that policy denies: REJECT if the settings say so in the table filter, else DROP."""
+        """The action for packets that policy denies: REJECT in the table filter if the settings say so, else DROP."""
         return REJECT if self.settings.deny_action == REJECT_ACTION and self.table == FILTER else DROP
 
     def deny(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
@@ -62,12 +62,18 @@ class RuleWriter:
             yield IptablesRule(matching, self.drop)
 
     def drop_unasked(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
-        """Yield the rules that log and drop packets that no policy can allow, also in audit mode."""
+        """Yield the rules that log and drop packets that no policy can allow, also in audit mode.
+
+        `matching` are the conditions of the rules, `reason` is what the log says.
+        """
         yield from self.note(matching, reason)
         yield IptablesRule(matching, DROP)
 
     def note(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
-        """Yield the rule that logs matching packets to the NFLOG group, no rule if the group in the settings is 0."""
+        """Yield the rule that logs matching packets to the NFLOG group, no rule if the group in the settings is 0.
+
+        `matching` are the conditions of the rule, `reason` is what the log says.
+        """
         if self.settings.nflog_group:
             yield IptablesRule(matching, log(self.settings.nflog_group, log_prefix.prefix(reason)))
 

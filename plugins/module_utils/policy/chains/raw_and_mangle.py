@@ -35,7 +35,7 @@ def raw_table(node: NodeChains) -> Table:
     """
     write = node.writer(RAW)
     hosts = [one for one in node.hosts if one.untracked and one.interface != WILDCARD]
-    # Every packet of the host passes this rule, and testing a mark costs less than writing it.
+    # Incoming packets pass this rule, and testing a mark costs less than writing it.
     clear = IptablesRule((marked_at_all(node.marks.every),), clear_marks(node.marks.every))
     accepted = (marked(node.marks.accept),)
     accept = (IptablesRule(accepted, NOTRACK), IptablesRule(accepted, ACCEPT))

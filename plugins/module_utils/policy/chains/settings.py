@@ -85,7 +85,7 @@ class ChainSettings:
 
     @property
     def vxlan_ports(self) -> tuple[int, ...]:
-        """The UDP ports of VXLAN to which workloads may not send: the fleet's and the assigned one, sorted."""
+        """The UDP ports of VXLAN to which workloads may not send: the fleet's and 4789, the assigned one, sorted."""
         return tuple(sorted({self.vxlan_port, VXLAN_PORT}))
 
     @property

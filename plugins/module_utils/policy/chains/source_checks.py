@@ -36,9 +36,9 @@ _FORGED = "-m rpfilter --validmark --invert"
 _OF_ROUTERS = (134, 137)
 #: The ICMPv6 types that create no neighbour entry: multicast listeners, neighbour advertisements.
 _HARMLESS = (130, 131, 132, 136, 143)
-#: The limit, in packets, for those with link-local sources from one sixteenth of the workloads. Each packet may create
-#: a neighbour entry. The kernel removes entries older than 5 s when its table of 1,024 is half full. All sixteen
-#: together stay below that.
+#: The limit for packets with link-local sources from one sixteenth of the workloads. Each packet may create a neighbour
+#: entry. The kernel removes entries older than 5 s when its table of 1,024 is half full. All sixteen limits together
+#: stay below 512 packets in 5 s.
 _LIMIT = "-m limit --limit 2/second --limit-burst 5"
 _DIGITS = "0123456789abcdef"
 

@@ -30,7 +30,8 @@ FAN_OUT = 16
 class Group(t.NamedTuple):
     """A group of workloads with the same tiers and profiles.
 
-    `members` are (address, interface) pairs with addresses of both IP versions.
+    `id` is 16 hex digits, a digest of these. `members` are (address, interface) pairs with addresses of both IP
+    versions.
     """
 
     id: str

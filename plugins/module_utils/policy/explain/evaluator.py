@@ -33,14 +33,14 @@ ALLOWED, DENIED, UNDECIDED = "allow", "deny", "none"
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationStep:
-    """One step of an evaluation: a rule that was tried, a default action, or a policy or profile without rules.
+    """One step of an evaluation: a rule that was tried, a default action, or an owner of rules that has none.
 
     `tier` and `policy`, or `profile`, name the owner. For a tier's default action only `tier` is set, and for the
     default after all tiers and profiles none is. `rule` counts from 1, and is 0 if the step is not a rule. `action` is
     the rule's or the default's ("Allow", "Deny", "Log" or "Pass"), whether it matched or not, and "" for an owner
-    without rules and for the end of a hook at which no policy decides. `matched` is true for defaults and such an end.
-    `reason` says why a rule did not match, or why a default applies. `staged` is true if the owner is staged, so that
-    the step decides nothing.
+    without rules and for the end of a hook at which no policy decides. `matched` is true for defaults, for a profile
+    that does not exist, and for such an end. `reason` says why a rule did not match, or why a default applies. `staged`
+    is true if the owner is staged, so that the step decides nothing.
     """
 
     action: str = ""
@@ -99,7 +99,7 @@ class Evaluator:
     def selecting(self, endpoint: Endpoint) -> tuple[Policy, ...]:
         """Return the policies whose selector matches the endpoint, in the order of evaluation.
 
-        The result is cached by the endpoint's kind and name.
+        The result is cached by the endpoint's kind and name. Raise SelectorError if a policy's selector is not valid.
         """
         key = (endpoint.kind, endpoint.name)
         if key not in self._selected:
@@ -116,7 +116,8 @@ class Evaluator:
         decides. At FORWARD, profiles do not count, and a flow that no policy decides is allowed.
 
         Staged policies decide nothing. If only staged policies of a tier apply, its default action decides nothing
-        either, but the trace has it, as staged, if none of their rules matches.
+        either, but the trace has it, as staged, if none of their rules matches. Raise SelectorError if the selector of
+        a policy or rule is not valid.
         """
         trace: list[EvaluationStep] = []
         for tier in self.policy_set.tiers:
@@ -185,5 +186,8 @@ class Evaluator:
 def verdict(
     policy_set: PolicySet, endpoints: t.Iterable[Endpoint], endpoint: Endpoint, direction: str, flow: Flow
 ) -> Verdict:
-    """Return the verdict on one flow at the hook NORMAL. For several flows, make one Evaluator: it caches."""
+    """Return the verdict on one flow at the hook NORMAL. For several flows, make one Evaluator: it caches.
+
+    Raise SelectorError if the selector of a policy or rule is not valid.
+    """
     return Evaluator(policy_set, endpoints).verdict(endpoint, direction, flow)

@@ -41,6 +41,7 @@ from ..model import (
 from .evaluator import ALLOWED, DENIED, UNDECIDED, EvaluationStep, Evaluator, Verdict
 
 _IPIP = 4  # the number of the protocol
+
 #: The ICMPv6 types that workloads may always send to their host, because IPv6 needs them: multicast listeners, router
 #: solicitation, neighbours (Felix, cali-wl-to-host).
 _ALWAYS_FROM_WORKLOADS = frozenset({130, 131, 132, 133, 135, 136})
@@ -112,13 +113,18 @@ def path(
 
     A host that is not among `hosts` contributes no stages. `settings` are those of all hosts, None means the defaults.
     `nodes` are the addresses of nodes that may send and receive encapsulated packets. With `before_dnat`, the flow
-    arrives at the first host in that form, and DNAT there makes it `flow`.
+    arrives at the first host in that form, and DNAT there makes it `flow`. Raise SelectorError if the selector of a
+    policy or rule is not valid.
     """
     return Paths(evaluator, hosts, settings, nodes).of(flow, before_dnat)
 
 
 class Paths:
-    """A finder of the paths of many flows through the same hosts. Its parameters are those of `path`."""
+    """A finder of the paths of many flows through the same hosts.
+
+    `hosts` are the hosts that contribute stages. `settings` are those of all hosts, None means the defaults. `nodes`
+    are the addresses of nodes that may send and receive encapsulated packets.
+    """
 
     def __init__(
         self,
@@ -150,7 +156,11 @@ class Paths:
         }
 
     def of(self, flow: Flow, before_dnat: t.Optional[Flow] = None) -> Path:
-        """Return the path of one flow, like the function `path`."""
+        """Return the path of one flow from the host of its source to the host of its destination.
+
+        With `before_dnat`, the flow arrives at the first host in that form, and DNAT there makes it `flow`. Raise
+        SelectorError if the selector of a policy or rule is not valid.
+        """
         nowhere = _Place("")
         source, destination = (self._places.get(one, nowhere) for one in (flow.source, flow.destination))
         asked = _Asked(self)
@@ -185,7 +195,10 @@ class _Asked:
         self._governed = paths.governed
 
     def at(self, host: PathHost, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
-        """Add the stages at `host`. `arriving` is the flow before DNAT, `flow` after it. Raise _Denied on a denial."""
+        """Add the stages at `host`. `arriving` is the flow before DNAT, `flow` after it. Raise _Denied on a denial.
+
+        `source` and `destination` are the places of the two addresses of `flow`.
+        """
         governed = self._governed[host.name]
         from_here, to_here = source.host == host.name, destination.host == host.name
         to_workload = destination.workload if to_here else None
@@ -324,7 +337,10 @@ class _Asked:
 
 
 def _leading_to(address: str, host: PathHost, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
-    """Return the HostEndpoint of the interface by which `host` reaches an address, or None."""
+    """Return the HostEndpoint of the interface by which `host` reaches an address, or None.
+
+    `governed` maps an interface, or "*" for all others, to its HostEndpoint.
+    """
     return endpoint_of(host.interface_to(address), governed) if governed else None
 
 

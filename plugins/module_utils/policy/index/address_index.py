@@ -48,7 +48,7 @@ class AddressIndex:
             self._by_net.extend((net, owner) for net in network_set.nets)
 
     def of(self, address: str) -> tuple[AddressOwner, ...]:
-        """Return the endpoints, then the network sets, that have `address`, a canonical one. It may be empty."""
+        """Return the endpoints, then the network sets, that have `address`, a canonical one; () if there are none."""
         if address not in self._cache:
             by_net = (owner for net, owner in self._by_net if cidr(net).contains(cidr(address)))
             self._cache[address] = (*self._by_address.get(address, ()), *by_net)
@@ -65,7 +65,8 @@ class AddressIndex:
     def have_port(self, key: NamedPortKey, address: str, port: t.Optional[int]) -> bool:
         """Return whether an endpoint that has `address` and matches the key's selector gives `port` the key's name.
 
-        The protocol of the named port must be the key's. The result is False if `port` is None.
+        The protocol of the named port must be the key's. The result is False if `port` is None. Raise SelectorError if
+        the key's selector is not valid.
         """
         if port is None:
             return False

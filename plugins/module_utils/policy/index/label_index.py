@@ -59,7 +59,8 @@ class _Selector(t.Generic[Item]):
 class LabelIndex(t.Generic[Item]):
     """An index of items, which are any hashable values, and selectors, which are canonical texts.
 
-    Every change returns the matches that begin and end because of it. A change to the present state returns none.
+    Every change returns the matches that begin and end because of it. A change that leaves the state as it is returns
+    none.
     """
 
     def __init__(self) -> None:

@@ -112,7 +112,10 @@ class PolicyIndex:
         self._unsettled |= {key for key in self._local if key[0] == HOST_ENDPOINT}
 
     def update_policy_set(self, policy_set: PolicySet) -> None:
-        """Replace all policies, tiers, profiles and network sets."""
+        """Replace all policies, tiers, profiles and network sets.
+
+        Raise SelectorError if the selector of a policy is not valid. The index must not be used after that.
+        """
         before, self._policy_set = self._policy_set, policy_set
         if before is policy_set:
             return
@@ -148,7 +151,11 @@ class PolicyIndex:
     # --- results
 
     def commit(self) -> Changes:
-        """Make all updates effective, and return what changed since the last commit."""
+        """Make all updates effective, and return what changed since the last commit.
+
+        Raise SelectorError if a selector in a rule of a policy or profile in use is not valid. The index must not be
+        used after that.
+        """
         interfaces = self._settle() if self._unsettled or self._all_unsettled else frozenset()
         if not interfaces and not self._rules_unsettled:
             # The common case is a change of an endpoint on another node: it adds and removes neither rules nor sets.
@@ -241,7 +248,8 @@ def node_policy(
 ) -> NodePolicy:
     """Return the policy that `node` has to program, computed from these values alone.
 
-    `endpoints` are those of all nodes, `interfaces` the host's own, without those of workloads.
+    `endpoints` are those of all nodes, `interfaces` the host's own, without those of workloads. Raise SelectorError if
+    the selector of a policy, or a selector in a rule in use, is not valid.
     """
     index = PolicyIndex(node, interfaces)
     index.update_policy_set(policy_set)

@@ -81,8 +81,9 @@ def of_entity(entity: EntityRule, namespace: str) -> str:
     """Return the canonical selector of a rule's source or destination, with namespaces and service accounts folded in.
 
     `namespace` is that of the policy, "" for none. The result is "" if the entity selects nothing, so that any address
-    matches. If it has a selector, notSelector or service accounts, but no namespaceSelector, only endpoints in the
-    policy's own namespace match.
+    matches. In a policy with a namespace, an entity with a selector, notSelector or service accounts, but without a
+    namespaceSelector, matches only endpoints and sets of that namespace. The notSelector itself is not in the result.
+    Raise SelectorError if a selector is not valid.
     """
     parts = []
     if entity.namespaceSelector:

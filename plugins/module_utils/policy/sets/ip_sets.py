@@ -13,7 +13,7 @@ import base64
 import hashlib
 import typing as t
 
-from ...base.addresses import family_of
+from ...base.addresses import HALVES, family_of
 from ..model import NamedPortKey
 
 NAME_LIMIT = 31
@@ -25,12 +25,12 @@ ALL_HOSTS = "all-hosts-net"
 #: The set of this node's own blocks, spare ones included (state/local_blocks.py).
 LOCAL_BLOCKS = "local-blocks"
 
-#: A set of networks cannot contain a network of all addresses, so its two halves are added instead.
-_HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
-
 
 class PolicyIpSet(t.NamedTuple):
-    """An IP set: `family` is "inet" or "inet6", `members` are as `ipset save` prints them, sorted."""
+    """An IP set: `family` is "inet" or "inet6", `members` are as `ipset save` prints them, sorted.
+
+    `type` is ADDRESSES, ADDRESS_AND_PORT or ADDRESS_AND_INTERFACE.
+    """
 
     name: str
     type: str
@@ -82,7 +82,7 @@ def addresses(name: str, family: int, members: t.Iterable[str]) -> PolicyIpSet:
     found: set[str] = set()
     for member in members:
         if is_of(family, member):
-            found.update(_HALVES.get(member, (member,)))
+            found.update(HALVES.get(member, (member,)))
     return PolicyIpSet(name, ADDRESSES, _inet(family), tuple(sorted(found)))
 
 

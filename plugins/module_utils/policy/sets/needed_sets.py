@@ -55,8 +55,9 @@ V = t.TypeVar("V", Policy, PolicyProfile)
 class Settled(t.NamedTuple):
     """The difference between two states of RulesInUse.
 
-    `changed` are the names of policies or profiles that were added, removed or modified. `needed` are the keys of the
-    sets that their new rules need, `released` of those that their old rules needed. Both have a key once per owner.
+    `changed` are the names of policies or profiles that came into use, went out of use or have other content. `needed`
+    are the keys of the sets that their new rules need, `released` of those that their old rules needed. Both have a key
+    once for each of these policies or profiles.
     """
 
     changed: frozenset[str]

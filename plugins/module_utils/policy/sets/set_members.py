@@ -12,7 +12,7 @@ import typing as t
 from ...base.addresses import family_of
 from ..model import Endpoint, NamedPortKey, PolicyNetworkSet, SetKey
 
-#: An address without a prefix length or a CIDR; in the set of a named port, an (address, port) pair.
+#: A CIDR, or a single address without a prefix length; in the set of a named port, an (address, port) pair.
 Member = t.Union[str, tuple[str, int]]
 
 
@@ -55,7 +55,7 @@ class SetMembers:
         return iter(self._counts)
 
     def create(self, key: SetKey) -> None:
-        """Create an empty set."""
+        """Create an empty set. A set of this key must not exist: its members would be lost."""
         self._counts[key] = collections.Counter()
 
     def delete(self, key: SetKey) -> None:

@@ -71,12 +71,12 @@ class SetsInUse:
     def use(self, keys: t.Iterable[SetKey]) -> None:
         """Count one more user of each of these sets, and create and fill those that are new.
 
-        Raise SelectorError if a key's selector is not valid.
+        Raise SelectorError at the first key whose selector is not valid. Only the keys before it are counted then.
         """
         for key in keys:
-            self._users[key] += 1
-            if self._users[key] == 1:
+            if key not in self._users:
                 self._create(key)
+            self._users[key] += 1
 
     def release(self, keys: t.Iterable[SetKey]) -> None:
         """Count one user less of each of these sets, which must have one, and delete those without users."""
@@ -87,10 +87,10 @@ class SetsInUse:
                 self._delete(key)
 
     def _create(self, key: SetKey) -> None:
-        self._members.create(key)
         selector = _selector_of(key)
+        self._index.add_selector(selector)  # raises SelectorError before anything is changed
+        self._members.create(key)
         self._filled_by.setdefault(selector, {})[key] = None
-        self._index.add_selector(selector)
         for owner in self._index.items(selector):
             self._members.add(key, contribution(self._owners[owner], key))
 

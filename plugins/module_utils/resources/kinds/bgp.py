@@ -65,7 +65,7 @@ class ServiceIPBlock:
 
 @dataclasses.dataclass(frozen=True)
 class Community:
-    """A BGP community with a name of its own."""
+    """A BGP community with a name of its own. `checked` raises Refused without a name or without a valid value."""
 
     name: str = field(NAME, "")
     value: str = field(TEXT, "")
@@ -87,7 +87,10 @@ class Community:
 
 @dataclasses.dataclass(frozen=True)
 class PrefixAdvertisement:
-    """The communities, by value or by name, of the routes that are advertised for a range."""
+    """The BGP communities that nodes add to each route that they advertise for a range, by value or by name.
+
+    `checked` raises Refused if one of the fields is missing.
+    """
 
     cidr: str = field(NETWORK, "")
     communities: t.Optional[tuple[str, ...]] = field(Items(TEXT))
@@ -126,7 +129,11 @@ _INTERFACE_PATTERN = Text(
 
 @dataclasses.dataclass(frozen=True)
 class BGPConfiguration(Resource):
-    """The settings of all BGP sessions, with every default filled in."""
+    """The settings of all BGP sessions, with every default filled in.
+
+    `checked` raises Refused for `communities` without any prefixAdvertisements, and for a community in those that is
+    neither valid nor a name in `communities`.
+    """
 
     KIND: t.ClassVar[str] = "BGPConfiguration"
 
@@ -197,6 +204,8 @@ class BGPPeer(Resource):
     """A session, or the sessions between the nodes of two selectors.
 
     asNumber None or 0 means the peers' own AS numbers, and for a router outside of the fleet that of the node.
+    `checked` raises Refused for fields that exclude each other, for one whose companion is missing, and for a
+    reachableBy of another IP version than peerIP.
     """
 
     KIND: t.ClassVar[str] = "BGPPeer"

@@ -73,7 +73,7 @@ class PrefixLengthV6(PrefixLength):
 
 @dataclasses.dataclass(frozen=True)
 class CommunityMatch:
-    """The communities that a route must have. Calico accepts exactly one."""
+    """The communities that a route must have. `checked` raises Refused unless there is exactly one, as in Calico."""
 
     values: t.Optional[tuple[str, ...]] = field(Items(_COMMUNITY))
 
@@ -100,7 +100,7 @@ class AddCommunity:
 
 @dataclasses.dataclass(frozen=True)
 class PrependASPath:
-    """AS numbers to put before the path, in this order."""
+    """AS numbers to put before the path, in this order. `checked` raises Refused unless there are 1 to 10."""
 
     prefix: tuple[int, ...] = field(Items(AS_NUMBER), ())
 
@@ -124,7 +124,7 @@ class SetPriority:
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """One change of a route; exactly one of its fields is set."""
+    """One change of a route. `checked` raises Refused unless exactly one of its fields is set."""
 
     addCommunity: t.Optional[AddCommunity] = field(Fields(AddCommunity))
     prependASPath: t.Optional[PrependASPath] = field(Fields(PrependASPath))
@@ -143,7 +143,11 @@ class Operation:
 
 @dataclasses.dataclass(frozen=True)
 class BGPFilterRule:
-    """A rule that applies its action to routes that match all fields that are set."""
+    """A rule that applies its action to routes that match all fields that are set.
+
+    `checked` raises Refused without an action, for cidr without matchOperator or the reverse, for prefixLength without
+    cidr, and for operations beside action Reject or more than 10 of them.
+    """
 
     cidr: str = field(_network(4, "10.1.0.0/16"), "")
     prefixLength: t.Optional[PrefixLength] = field(Fields(PrefixLength))
@@ -198,7 +202,10 @@ class BGPFilter(Resource):
     importV6: tuple[BGPFilterRuleV6, ...] = field(Items(Fields(BGPFilterRuleV6)), ())
 
     def rules(self, direction: str, family: int) -> tuple[BGPFilterRule, ...]:
-        """Return the rules of `direction` ("import" or "export") for IP version `family` (4 or 6), in their order."""
+        """Return the rules of `direction` ("import" or "export") for IP version `family` (4 or 6), in their order.
+
+        Raise AttributeError for another direction or family.
+        """
         found: tuple[BGPFilterRule, ...] = getattr(self, f"{direction}V{family}")
         return found
 

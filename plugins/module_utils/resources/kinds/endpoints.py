@@ -47,7 +47,10 @@ _PORT = Integer(1, MAX_PORT)
 
 @dataclasses.dataclass(frozen=True)
 class EndpointPort:
-    """A named port of a host endpoint, for rules to refer to. Several ports may share a name."""
+    """A named port of a host endpoint, for rules to refer to. Several ports may share a name.
+
+    `checked` raises Refused without a name, a port, or a protocol that has ports.
+    """
 
     name: str = field(_PORT_NAME, "")
     protocol: t.Union[str, int, None] = field(PROTOCOL)
@@ -62,7 +65,10 @@ class EndpointPort:
 
 @dataclasses.dataclass(frozen=True)
 class WorkloadEndpointPort:
-    """A port of a workload with a name for rules, a host port that leads to it, or both."""
+    """A port of a workload with a name for rules, a host port that leads to it, or both.
+
+    `checked` raises Refused without either, and without a port or a protocol that has ports.
+    """
 
     name: str = field(_PORT_NAME, "")
     protocol: t.Union[str, int, None] = field(PROTOCOL)
@@ -88,7 +94,10 @@ def _check_port(port: t.Union[EndpointPort, WorkloadEndpointPort]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class HostEndpoint(Resource):
-    """An interface of a node: by name, "*" for all without an endpoint of their own, or by one of its addresses."""
+    """An interface of a node: by name, "*" for all without an endpoint of their own, or by one of its addresses.
+
+    `checked` raises Refused without a node, or without both a name and addresses.
+    """
 
     KIND: t.ClassVar[str] = "HostEndpoint"
 
@@ -113,7 +122,10 @@ class HostEndpoint(Resource):
 
 @dataclasses.dataclass(frozen=True)
 class IPNAT:
-    """An external address that is translated to an address of the workload."""
+    """An external address that is translated to an address of the workload.
+
+    `checked` raises Refused unless both addresses are given and of one IP version.
+    """
 
     internalIP: str = field(ADDRESS, "")
     externalIP: str = field(ADDRESS, "")
@@ -136,7 +148,11 @@ class IPNAT:
 
 @dataclasses.dataclass(frozen=True)
 class WorkloadEndpoint(NamespacedResource):
-    """A workload's interface. `ipNetworks` are single addresses, as written, with or without a prefix length."""
+    """A workload's interface. `ipNetworks` are single addresses, as written, with or without a prefix length.
+
+    `checked` raises Refused without an interfaceName, for a range of several addresses, or for an ipNAT whose
+    internalIP is not in ipNetworks. It drops empty ipNetworks.
+    """
 
     KIND: t.ClassVar[str] = "WorkloadEndpoint"
 

@@ -36,7 +36,12 @@ _LINK_LOCAL = {4: t.cast(Cidr, parse_cidr("169.254.0.0/16")), 6: t.cast(Cidr, pa
 
 @dataclasses.dataclass(frozen=True)
 class IPPool(Resource):
-    """An IP pool with every default filled in. `blockSize` is the prefix length of its blocks."""
+    """An IP pool with every default filled in. `blockSize` is the prefix length of its blocks.
+
+    `checked` raises Refused for a cidr that is invalid or link-local. Unless the pool is disabled, it also refuses one
+    smaller than a block, and an IPv4 one in the writing of IPv6. It always refuses a blockSize out of range
+    (BLOCK_SIZES), both encapsulations at once, and IPIP for IPv6.
+    """
 
     KIND: t.ClassVar[str] = "IPPool"
 
@@ -108,7 +113,8 @@ class IPPool(Resource):
             raise Refused(
                 self.cidr, f"is smaller than one block (/{block_size}).", f"Choose a larger range, or {sizes}.", "cidr"
             )
-        # Calico compares the length as written with the length of an IPv4 block: such a pool is never large enough.
+        # An IPv4 range in the writing of IPv6 (::ffff:10.0.0.0/104): Calico compares the length as written (104) with
+        # that of an IPv4 block, so the pool is never large enough.
         if not self.disabled and cidr.length_written > cidr.length:
             raise Refused(self.cidr, "is an IPv4 range in the writing of IPv6.", f"Write {cidr}.", "cidr")
         return dataclasses.replace(self, cidr=str(cidr), blockSize=block_size, allowedUses=self.allowedUses or USES)

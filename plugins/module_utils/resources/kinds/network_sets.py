@@ -31,7 +31,10 @@ S = t.TypeVar("S", bound="_NetworkSet")
 
 @dataclasses.dataclass(frozen=True)
 class _NetworkSet(Resource):
-    """The base of both kinds of sets. `nets` are ranges as written, with or without address bits beyond the prefix."""
+    """The base of both kinds of sets. `nets` are ranges as written, with or without address bits beyond the prefix.
+
+    `checked` drops empty ones. `checked_metadata` raises Refused for the label projectcalico.org/namespace.
+    """
 
     nets: tuple[str, ...] = field(_NETS, ())
 

@@ -36,7 +36,8 @@ class _Policy(Resource):
     """The base of both kinds of policies.
 
     `tier` is "default" if none is given. A policy without `order` comes last in its tier. `types` are as written, or
-    derived from the rules if none are.
+    derived from the rules if none are. `checked` raises Refused for a repeated type or hint, for services on the wrong
+    side of a rule, and for http in an egress rule.
     """
 
     tier: str = field(_TIER, "")
@@ -103,7 +104,11 @@ def _types_of_rules(ingress: tuple[Rule, ...], egress: tuple[Rule, ...]) -> tupl
 
 @dataclasses.dataclass(frozen=True)
 class GlobalNetworkPolicy(_Policy):
-    """A policy for endpoints of all namespaces, and for endpoints without one."""
+    """A policy for endpoints of all namespaces, and for endpoints without one.
+
+    `checked` raises Refused as for any policy. It also refuses preDNAT beside doNotTrack or egress, either flag without
+    applyOnForward, and services without a namespace.
+    """
 
     KIND: t.ClassVar[str] = "GlobalNetworkPolicy"
 
@@ -152,7 +157,10 @@ class GlobalNetworkPolicy(_Policy):
 
 @dataclasses.dataclass(frozen=True)
 class NetworkPolicy(_Policy, NamespacedResource):
-    """A policy for the workload endpoints of its namespace."""
+    """A policy for the workload endpoints of its namespace.
+
+    `readable` raises Refused for a field that only GlobalNetworkPolicy has.
+    """
 
     KIND: t.ClassVar[str] = "NetworkPolicy"
 

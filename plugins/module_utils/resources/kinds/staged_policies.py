@@ -24,7 +24,10 @@ _OF_DELETION = ("metadata", "tier", "stagedAction")
 
 @dataclasses.dataclass(frozen=True)
 class StagedGlobalNetworkPolicy(GlobalNetworkPolicy):
-    """A GlobalNetworkPolicy to create or change (`stagedAction` Set), or to delete (Delete)."""
+    """A GlobalNetworkPolicy to create or change (`stagedAction` Set), or to delete (Delete).
+
+    `checked` raises Refused for a deletion that sets more than metadata and tier, and else as GlobalNetworkPolicy does.
+    """
 
     KIND: t.ClassVar[str] = "StagedGlobalNetworkPolicy"
 
@@ -39,7 +42,10 @@ class StagedGlobalNetworkPolicy(GlobalNetworkPolicy):
 
 @dataclasses.dataclass(frozen=True)
 class StagedNetworkPolicy(NetworkPolicy):
-    """A NetworkPolicy to create or change (`stagedAction` Set), or to delete (Delete)."""
+    """A NetworkPolicy to create or change (`stagedAction` Set), or to delete (Delete).
+
+    `checked` raises Refused for a deletion that sets more than metadata and tier, and else as NetworkPolicy does.
+    """
 
     KIND: t.ClassVar[str] = "StagedNetworkPolicy"
 

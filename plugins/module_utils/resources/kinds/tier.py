@@ -25,7 +25,11 @@ TIER_NAME_LIMIT = 63
 
 @dataclasses.dataclass(frozen=True)
 class Tier(Resource):
-    """A tier. `defaultAction` (Deny or Pass) decides packets of its policies' endpoints that no rule decided."""
+    """A tier. `defaultAction` (Deny or Pass) decides packets of its policies' endpoints that no rule decided.
+
+    `checked` raises Refused if the tier `default` has another order than 1,000,000 or another action than Deny,
+    `checked_metadata` for a name that is no label of at most 63 characters.
+    """
 
     KIND: t.ClassVar[str] = "Tier"
 

@@ -1,4 +1,4 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The typed border for endpoints that other nodes report: on the controller, and on each node that takes them."""
+"""The checks of what other nodes report: by the controller, and by each node that gets workloads of others."""

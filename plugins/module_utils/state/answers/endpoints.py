@@ -25,9 +25,9 @@ from . import limits
 from .left_out import LeftOut, shown
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Endpoint))
-#: The form of a workload's own name and of its namespace's, as the agent accepts them: Kubernetes' names, containers'.
+#: The form of a workload's own name and of its namespace. Names of Kubernetes and of containers have it.
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
-_NAMESPACE_LIMIT = 63  # the namespace is also the value of a label
+_NAMESPACE_LIMIT = 63  # characters; the namespace is also the value of a label, which has no more
 _INTERFACE = re.compile(r"[a-zA-Z0-9_.-]{1,15}", re.ASCII)
 
 
@@ -90,7 +90,7 @@ def read_endpoints(
         return (), (LeftOut(node, "the list of its workloads", f"it is {shown(data)}."),)
     left_out: list[LeftOut] = []
     found: dict[str, Endpoint] = {}
-    taken: set[str] = set()  # interfaces and addresses: no text is both
+    taken: set[str] = set()  # interfaces and addresses of the workloads before; no text is both
     for index, entry in enumerate(data[: limits.ENDPOINTS]):
         try:
             one = _endpoint(node, entry, blocks)

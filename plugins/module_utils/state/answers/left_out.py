@@ -24,9 +24,10 @@ class LeftOut:
 
 
 def sentences(left_out: t.Iterable[LeftOut]) -> list[str]:
-    """Return one sentence for each part, sorted by node.
+    """Return sentences about the parts, sorted by node.
 
-    Of each node the first eight parts (limits.NAMED) are named. One more sentence gives the number of its other parts.
+    Each of the first eight parts (limits.NAMED) of a node has its own sentence. If the node has more parts, one more
+    sentence gives their number.
     """
     by_node: dict[str, list[LeftOut]] = {}
     for one in left_out:
@@ -43,7 +44,8 @@ def sentences(left_out: t.Iterable[LeftOut]) -> list[str]:
 def shown(value: t.Any) -> str:
     """Return a value from a node as errors show it: at most 80 characters, on one line, no control characters.
 
-    A list, a mapping or another object is only named: "a list", "a table" (a dict), "a value" (any other).
+    A text is escaped and in quotes if it is empty, has characters that cannot be printed, or begins or ends with a
+    space. A list, a mapping or another object is only named: "a list", "a table" (a dict), "a value" (any other).
     """
     if isinstance(value, str):
         text = str.__str__(value[: limits.TEXT])

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-#: The most workloads that one node may report. A host runs some hundreds; the largest tests here have 2,000 on one.
+#: The most workloads that one node may report. A host runs some hundreds; the benchmarks have 1,000 on one.
 ENDPOINTS = 16_384
 #: The most addresses of one workload: Calico gives one of each IP version, multi-homed ones have a few more.
 ADDRESSES = 16

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node with podman on its CNI backend and the agent, in network and mount namespaces that end with its process.
+"""A node with podman on its CNI backend and the agent, in network, mount and pid namespaces that end with its process.
 
-Without systemd as PID 1, podman 4.3 needs cgroups that are not of version 2 beside version 1, limits that root may set
-here, storage without an overlay of its own, and its own /run and /var/lib, in which hosts differ.
+Without systemd as PID 1, podman 4.3 needs several things: no hierarchy of cgroup version 2 beside version 1, limits
+that root may set here, storage without overlays, and a /run and a /var/lib/cni for each node.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ driver = "vfs"
 graphroot = "{folder}/graph"
 runroot = "{folder}/runroot"
 """
-#: In the new namespaces, before anything else
+#: The script that a node's first process runs: it mounts the node's folders, and then becomes _INIT.
 _BEGIN = """
 mount -t tmpfs calico-test /run
 mkdir -p /run/netns /run/lock /var/lib/cni
@@ -68,7 +68,7 @@ umount /sys/fs/cgroup/unified 2> /dev/null
 touch "$1"
 exec /usr/bin/python3 -I -c "$2"
 """
-#: Process 1 of the node: podman waits for conmon, which is nobody's child then, until somebody has.
+#: Process 1 of the node, which reaps orphans: podman waits until conmon, which has no other parent then, is reaped.
 _INIT = """
 import os, signal
 signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -81,7 +81,10 @@ while True:
 
 
 def container_root(folder: pathlib.Path) -> pathlib.Path:
-    """Return the root folder of containers, with busybox."""
+    """Create a root folder for containers, with busybox and a page for httpd, and return its path.
+
+    Raise FileNotFoundError if the machine has no /bin/busybox.
+    """
     root = folder / "root"
     for name in ("bin", "dev", "etc", "proc", "run", "sys", "tmp"):
         (root / name).mkdir(parents=True)
@@ -93,7 +96,7 @@ def container_root(folder: pathlib.Path) -> pathlib.Path:
 
 
 class PodmanNode:
-    """A node; `index` numbers it: 10.10.1.<index> with block 10.244.<index>.0/26."""
+    """A node with podman, the address 10.10.1.<index> and the block 10.244.<index>.0/26."""
 
     def __init__(self, folder: pathlib.Path, engine: pathlib.Path, root: pathlib.Path, index: int) -> None:
         self.index = index
@@ -119,16 +122,17 @@ class PodmanNode:
                 *("--pid", "--mount-proc", "--fork", "--kill-child", "--"),
                 *("sh", "-c", _BEGIN, "init", str(self.folder / "ready"), _INIT, str(self.folder / "etc")),
             ],
-            stderr=subprocess.DEVNULL,  # it wonders that its child was killed
+            stderr=subprocess.DEVNULL,  # unshare reports there that its child was killed
         )
         self.until((self.folder / "ready").exists, "the node's namespaces")
         children = pathlib.Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children")
         self.pid = int(children.read_text())
 
     def power_cut(self) -> None:
-        """Cut the power and switch it on again.
+        """Cut the node's power and switch it on again.
 
-        Only what is on the disk is left. The node has no cable then, and no agent runs.
+        Only files that a node has on its disk are left. The node has no cable then, and no agent runs. Raise
+        AssertionError if it is not up again within 30 seconds.
         """
         self.close()
         for name in ("run", "runroot", "podman"):
@@ -147,7 +151,7 @@ class PodmanNode:
             assert time.monotonic() < deadline, f"not within {PATIENCE:g} seconds: {what}"
             time.sleep(0.02)
 
-    # ---- what it is given
+    # ---- networks and desired state
 
     def network(self, name: str, *chained: dict[str, t.Any], before: t.Sequence[dict[str, t.Any]] = ()) -> None:
         plugins = [*before, {"type": "calico", "capabilities": {"ips": True, "mac": True}}, *chained]
@@ -189,7 +193,7 @@ class PodmanNode:
         (self.folder / "agent.json").write_text(json.dumps({"metrics_port": 0, "cooldown": 0}))
         command = [sys.executable, "-I", str(self._engine), "agent"]
         command += ["--paths", str(self.folder / "paths.json"), "--settings", str(self.folder / "agent.json")]
-        # The pid that it has in there, which is not that of nsenter.
+        # The agent's pid in the node's pid namespace, which differs from nsenter's pid.
         command = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(self.folder / "run" / "pid"), *command]
         with (self.folder / "agent.log").open("ab") as log:
             self._agent = subprocess.Popen(self.inside(*command), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -205,7 +209,7 @@ class PodmanNode:
         return True
 
     def kill_agent(self) -> None:
-        """Kill the agent with SIGKILL."""
+        """Kill the agent with SIGKILL, and wait for its end; raise AssertionError if it does not run."""
         assert self._agent is not None
         self.run("kill", "-9", (self.folder / "run" / "pid").read_text().strip())
         self._agent.wait(PATIENCE)
@@ -242,7 +246,7 @@ class PodmanNode:
         return self.run("podman", *arguments, check=check).strip()
 
     def start_container(self, name: str, *options: str, network: str = "pods") -> str:
-        """Start a container and return its address."""
+        """Start a container that sleeps for 1,000 seconds, and return its address; raise AssertionError on failure."""
         command = ("run", "-d", "--name", name, "--cap-add", "NET_RAW", "--network", network, *options)
         self.podman(*command, "--rootfs", f"{self.root}:O", "/bin/sleep", "1000")
         return self.address_of(name, network)
@@ -263,7 +267,7 @@ class PodmanNode:
         }
 
     def close(self) -> None:
-        """End process 1, and with it everything that it holds."""
+        """Kill the node's process 1, and with it all its processes and namespaces."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self._holder.wait(PATIENCE)
@@ -272,8 +276,11 @@ class PodmanNode:
 
 
 def joined(one: PodmanNode, other: PodmanNode) -> None:
-    """Connect two nodes by a cable; each is the other's default gateway."""
-    # From where both processes are seen
+    """Connect two nodes by a cable; each is the other's default gateway.
+
+    Raise subprocess.CalledProcessError or AssertionError if a command fails, as for nodes with a cable.
+    """
+    # nsenter without --pid, so that `ip` finds the other node's process by its pid
     add = ("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", str(other.pid))
     subprocess.run(["nsenter", f"--net=/proc/{one.pid}/ns/net", *add], check=True)
     for node, gateway in ((one, other), (other, one)):

@@ -88,7 +88,11 @@ class Namespace(Container):
 
 
 class RealRuntime(Runtime):
-    """The runtime; `spoiled`: the node is not as the next test needs it."""
+    """A runtime that calls a real agent through the shim.
+
+    `spoiled` is True if a test has changed the agent's files or state behind its back, so that `reset` has to restore
+    them.
+    """
 
     repairs = True
 
@@ -137,7 +141,11 @@ class RealRuntime(Runtime):
         self._restart(lambda: self.daemon.desire(dataclasses.replace(STATE, bird=bird)))
 
     def reset(self) -> None:
-        """Remove what the last test has left."""
+        """Delete all workloads and containers.
+
+        If the node is `spoiled`, restart the agent with its first state and an empty journal. Raise AssertionError if
+        it does not answer within 30 seconds. Containers that cannot be removed stay.
+        """
         if self.spoiled:
             for workload in self.daemon.call("workload.list")["workloads"]:
                 self.daemon.call("workload.delete", id=workload["id"])

@@ -15,7 +15,12 @@ SOURCE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "calico_node" /
 
 
 class Shim:
-    """The shim; `carrier` "python3" means a machine without netcat, "none" one without either program."""
+    """The shim, installed in `folder`, for the agent's socket at the path `socket`.
+
+    `carrier` "python3" means a machine without netcat, "none" a machine without netcat and Python. `shell` is the
+    program that runs it. It waits 3 seconds for an answer. Raise AssertionError if the role's shim lacks a text to
+    replace.
+    """
 
     def __init__(self, folder: pathlib.Path, socket: str, carrier: str = "nc", shell: str = "/bin/sh") -> None:
         folder.mkdir(parents=True, exist_ok=True)

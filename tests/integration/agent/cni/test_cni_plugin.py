@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The conformance tests on the real agent, through the shim, and what only the real ones can show."""
+"""The conformance tests on the real agent, through the shim, and tests that need the real agent and kernel."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def runtime(shared: RealRuntime) -> t.Iterator[RealRuntime]:
 
 
 def test_check_finds_a_lost_reservation(runtime: RealRuntime) -> None:
-    """CHECK finds a lost reservation.
+    """A reservation that is lost from the journal is restored when the agent starts, and CHECK then succeeds.
 
-    It replaces the test of the suite: here a reservation is lost only with its file, and an agent that starts takes the
-    address again.
+    This test replaces the suite's, in which CHECK fails: only the journal's file can lose a reservation, and the agent
+    compares the file with its workloads when it starts.
     """
     container = runtime.container()
     added = runtime.add(container)
@@ -128,5 +128,5 @@ def test_other_users_are_refused(runtime: RealRuntime) -> None:
         path.chmod(0o755)
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "nc", "-N", "-U", runtime.daemon.socket]
     answer = subprocess.run(command, input=request.encode(), capture_output=True, check=False).stdout
-    assert answer == b"" or json.loads(answer[1:])["code"] == 100  # it may not even open the socket
+    assert answer == b"" or json.loads(answer[1:])["code"] == 100  # b"": this user may not even open the socket
     assert container.addresses() is None

@@ -38,11 +38,11 @@ def nodes(engine: pathlib.Path) -> t.Iterator[tuple[PodmanNode, PodmanNode]]:
 
 @pytest.fixture
 def node(nodes: tuple[PodmanNode, PodmanNode]) -> t.Iterator[PodmanNode]:
-    """Yield the first node, with nothing left of the last test."""
+    """The first node. After the test all containers and workloads of both nodes are removed."""
     yield nodes[0]
     for each in nodes:
         each.podman("rm", "-f", "-a", "-t", "0")
-        for workload in each.workloads:  # of those that podman knows nothing of any more
+        for workload in each.workloads:  # workloads of containers that podman has forgotten
             each.call("workload.delete", id=workload["id"])
         each.until(lambda each=each: not each.links, "no link is left")
 
@@ -70,7 +70,7 @@ def test_run_and_remove(node: PodmanNode) -> None:
 
 
 def test_run_to_its_end(node: PodmanNode) -> None:
-    """A container that ends is released: conmon makes podman send the DEL."""
+    """The address of a container that ends is released, because conmon makes podman send the DEL."""
     command = ("run", "-d", "--rm", "--network", "pods", "--rootfs", f"{node.root}:O", "/bin/sleep", "0.5")
     node.podman(*command)
     assert len(node.workloads) == 1
@@ -126,12 +126,12 @@ def test_connect_later(node: PodmanNode) -> None:
 
 @pytest.mark.parametrize("also_the_container", [False, True])
 def test_conmon_is_killed(node: PodmanNode, also_the_container: bool) -> None:
-    """Podman sends the DEL of a container whose conmon was killed as soon as it is asked to handle the container."""
+    """When podman removes a container whose conmon was killed, it sends the DEL: no workload or address is left."""
     node.start_container("w1")
     shown = json.loads(node.podman("inspect", "w1"))[0]["State"]
     pids = [shown["ConmonPid"], *([shown["Pid"]] if also_the_container else [])]
     node.run("kill", "-9", *map(str, pids))
-    # While they are dying, podman may find one that it can signal no more, and give up.
+    # podman would fail for a dying process that it cannot signal, so the test waits until the killed ones are gone.
     end = time.monotonic() + 5
     while any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
         time.sleep(0.02)
@@ -141,9 +141,9 @@ def test_conmon_is_killed(node: PodmanNode, also_the_container: bool) -> None:
 
 
 def test_the_node_loses_power(node: PodmanNode, nodes: tuple[PodmanNode, PodmanNode]) -> None:
-    """A container gets its address back after a power cut without a DEL.
+    """After a power cut, which sends no DEL, podman can start the container again, under its former id.
 
-    `start` sends an ADD with the earlier id; until then no other workload gets the address.
+    No other workload gets its former address meanwhile. `podman start` sends an ADD with the former id.
     """
     _same, other = nodes
     before = node.start_container("w1")

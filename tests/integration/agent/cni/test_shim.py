@@ -26,7 +26,7 @@ VARIABLES = {
     "CNI_CONTAINERID": "c1",
     "CNI_NETNS": "/run/netns/c1",
     "CNI_IFNAME": "eth0",
-    "CNI_ARGS": "IgnoreUnknown=1;K8S_POD_NAME=w 1;x=$(touch /tmp/x)`id`\\n'\"",
+    "CNI_ARGS": "IgnoreUnknown=1;K8S_POD_NAME=w 1;x=$(id)`id`\\n'\"",
     "CNI_PATH": "/opt/cni/bin:/usr/lib/cni",
 }
 STDIN = b'{"cniVersion":"1.0.0","name":"pods"}'
@@ -92,7 +92,7 @@ def test_roots_own_socket_comes_first(shim: Shim, server: Server, tmp_path: path
     own = Server(str(tmp_path / "agent-root.sock"))
     own.answer = b"0\nown"
     assert shim.execute(VARIABLES, STDIN) == (0, b"own\n")
-    own.close()  # left by an agent that was killed, while one of an earlier release runs
+    own.close()  # the socket's file stays, as after a killed agent; `server` is an agent that has no such socket
     assert shim.execute(VARIABLES, STDIN) == (0, b'{"cniVersion":"1.0.0"}\n')
     assert [len(one.received) for one in (own, server)] == [1, 1]
 
@@ -178,7 +178,7 @@ def test_the_environment_changes_nothing_else(shim: Shim, server: Server, tmp_pa
     assert precious.read_text() == "kept"
 
 
-# --- without
+# --- without an agent
 
 
 @pytest.mark.parametrize(("command", "code"), [("ADD", 11), ("CHECK", 11), ("GC", 11), ("STATUS", 50)])

@@ -17,6 +17,6 @@ RELEASE = "bookworm"
 def debian_prometheus() -> pathlib.Path:
     """Return the folder with both programs, downloaded at the first use.
 
-    Raise RuntimeError with apt's error.
+    Raise RuntimeError with the output of the failed command if it cannot be downloaded or unpacked.
     """
     return unpacked(ROOT / ".build" / "prometheus" / RELEASE, RELEASE, "prometheus") / "usr" / "bin"

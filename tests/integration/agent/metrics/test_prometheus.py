@@ -32,7 +32,7 @@ MONITORING = ROOT / "roles" / "calico_node" / "files" / "monitoring"
 ALERTS = MONITORING / "alerts.yml"
 AGENT, PROMETHEUS = 9091, 9090  # ports in the namespace
 
-# Asks many things in one process: each has to be started inside the namespace.
+# The program of `Watched.get`: reads all URLs in one process, because each start inside the namespace takes time.
 ASK = """\
 import json, sys, urllib.error, urllib.request
 answers = []
@@ -55,7 +55,7 @@ scrape_configs:
     static_configs: [{{targets: ["127.0.0.1:{AGENT}"]}}]
 """
 
-#: Logs and denies.
+#: A policy that logs and denies all packets to workloads.
 WATCHED = global_policy("watched", types=["Ingress"], ingress=[{"action": "Log"}, {"action": "Deny"}])
 
 STATUS = b"1011-Router ID is 10.10.1.11\n0013 Daemon is up and running\n"
@@ -68,8 +68,8 @@ PROTOCOLS = b"""\
 
 class Watched(t.NamedTuple):
     daemon: Daemon
-    inside: list[str]  # what a command in the host's namespace begins with
-    log: pathlib.Path  # Prometheus's
+    inside: list[str]  # the words before a command that run it in the host's namespace
+    log: pathlib.Path  # Prometheus writes it
 
     def get(self, *urls: str) -> list[tuple[int, str]]:
         """Return (status, body) of each URL; (0, reason) if the connection fails."""
@@ -81,7 +81,7 @@ class Watched(t.NamedTuple):
         return self.get(f"http://127.0.0.1:{AGENT}{path}")[0]
 
     def query(self, *expressions: str) -> list[tuple[int, t.Any]]:
-        """Return (status, result or error) of each expression."""
+        """Return (HTTP status, result) of each PromQL expression; where the status is not 200, it is the body."""
         base = f"http://127.0.0.1:{PROMETHEUS}/api/v1/query?query="
         answers = self.get(*(base + urllib.parse.quote(expression) for expression in expressions))
         return [(status, json.loads(body)["data"]["result"] if status == 200 else body) for status, body in answers]
@@ -89,7 +89,10 @@ class Watched(t.NamedTuple):
 
 @pytest.fixture(scope="module")
 def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Watched]:
-    """Yield an agent with values in its metrics, and a Prometheus that has scraped it a few times."""
+    """An agent with values in its metrics, and a Prometheus that has scraped it at least three times.
+
+    Both are stopped at the end of the module.
+    """
     folder = tmp_path_factory.mktemp("watched")
     with daemon_under_test(engine, folder) as daemon:
         inside = ["nsenter", f"--net={folder / 'netns' / HOST}", *DIES_WITH_ITS_PARENT]
@@ -119,7 +122,10 @@ def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 def be_busy(daemon: Daemon) -> None:
-    """Cause at least one of each counted event."""
+    """Cause events that the metrics count: adds, a deletion, a resync, logged and denied packets, a CNI request.
+
+    Raise AssertionError if the agent does not know of the packets within 30 seconds.
+    """
     daemon.add("web")
     daemon.add("gone")
     daemon.delete("gone")
@@ -141,7 +147,10 @@ def scrapes(watched: Watched) -> int:
 
 
 def wait_until(holds: t.Callable[[], bool], what: str, log: pathlib.Path) -> None:
-    """Ask until it holds. On a busy machine a scrape may take too long, and only the next one tells more."""
+    """Wait until `holds` returns True; raise AssertionError with the log after 120 seconds.
+
+    On a busy machine a scrape may take too long, and only the next one has values.
+    """
     end = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < end, f"not within 120 s: {what}\n{log.read_text()}"
@@ -149,7 +158,7 @@ def wait_until(holds: t.Callable[[], bool], what: str, log: pathlib.Path) -> Non
 
 
 def queries() -> list[tuple[str, str]]:
-    """Return (panel and legend, expression) as Grafana sends them for all nodes."""
+    """Return (panel and legend, expression) of each query of the dashboard, as Grafana sends it for all nodes."""
     board = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
     return [
         (
@@ -204,7 +213,7 @@ def test_every_metric_of_the_alerts_is_there(watched: Watched) -> None:
 
 
 def test_the_format(watched: Watched) -> None:
-    """The format is valid, also by promtool's rules of style."""
+    """The page /metrics has a valid format, and promtool finds no fault with its style."""
     status, text = watched.agent("/metrics")
     assert status == 200
     promtool = [str(debian_prometheus() / "promtool"), "check", "metrics"]

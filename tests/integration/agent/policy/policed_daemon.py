@@ -32,27 +32,30 @@ from tests.integration.agent.daemon_under_test import Daemon
 from tests.integration.policy.documents import Document, global_policy
 from tests.unit.agent.node_under_test import STATE
 
-#: Without BGP: these hosts have no BIRD.
+#: A node's state without policy and without BGP: these hosts have no BIRD.
 BASE = dataclasses.replace(STATE, bird=None)
 OPEN, CLOSED = 5000, 5001
 
 _BETWEEN = 0.002  # seconds between two datagrams
-_ARRIVING = 0.1  # seconds in which one that was sent arrives
-_PATIENCE = 2.0  # seconds in which it does on a busy machine
+_ARRIVING = 0.1  # seconds in which a datagram normally arrives
+_PATIENCE = 2.0  # seconds in which a datagram arrives even on a busy machine
 _TIME = struct.Struct("d")
-_SEED = re.compile(r" initval \S+")  # of a set's hashes, another each time
+_SEED = re.compile(r" initval \S+")  # the seed of a set's hashes, which differs each time
 _SO_RCVBUFFORCE = 33  # socket(7)
 
 
 def policed(*documents: Document, base: NodeState = BASE) -> NodeState:
-    """Return `base` with these documents as its policy."""
+    """Return `base` with these documents as its policy, and the profile that allows all.
+
+    Raise ResourceError for an invalid document, and ValueError if two policies have the same name.
+    """
     found = from_resources.policy_set([resources.parse(one) for one in documents])
     found = dataclasses.replace(found, profiles=(*found.profiles, allow_all()))
     return dataclasses.replace(base, policy=PolicyState(found))
 
 
 def web(*ports: int, name: str = "web") -> Document:
-    """Return a policy by which only clients reach web, and only by UDP at these ports."""
+    """Return the policy `name`: only workloads labelled `app: client` reach `app: web`, by UDP at these ports alone."""
     rule = {
         "action": "Allow",
         "protocol": "UDP",
@@ -63,15 +66,19 @@ def web(*ports: int, name: str = "web") -> Document:
 
 
 def add(daemon: Daemon, name: str, **more: t.Any) -> str:
-    """Add a workload `app: <name>`, and return its address."""
+    """Add a workload with the label `app: <name>`, and return its first address.
+
+    `more` are further parameters of workload.add; `labels` replaces this label. Raise AgentError if the agent refuses.
+    """
     return str(daemon.add(name, **{"labels": {"app": name}, **more})["addresses"][0])
 
 
 class Datagrams:
-    """Datagrams from one namespace to another, one after the other, while the context lasts.
+    """Datagrams from one workload's namespace to another's, one every 2 milliseconds while the context lasts.
 
-    None is answered, so each is the first of a connection to connection tracking. `address` is that of the workload
-    `target`, which may not exist yet.
+    None is answered, so that connection tracking never takes one for part of an established connection. `address` is
+    that of the workload `target`; without it the agent is asked, and AgentError is raised if it has no such workload.
+    Both namespaces have to exist. `sent` has the times of sending, in seconds of the monotonic clock.
     """
 
     def __init__(self, daemon: Daemon, source: str, target: str, port: int, address: str = "") -> None:
@@ -113,7 +120,7 @@ class Datagrams:
         try:
             self._sender.sendto(_TIME.pack(now), self._to)
         except OSError:
-            return  # then it does not arrive
+            return  # a datagram that the kernel refuses counts as sent, and does not arrive
 
     def _drain(self) -> None:
         while self._receiver.fileno() >= 0:
@@ -123,17 +130,20 @@ class Datagrams:
                 return
 
     def arrived(self) -> list[float]:
-        """Return the times, by the monotonic clock, at which the arrived datagrams were sent."""
+        """Return the times at which the datagrams that have arrived so far were sent, in the order of arrival."""
         self._drain()
         return self._arrived
 
     def lost(self) -> list[float]:
-        """Return the times at which the lost datagrams were sent; call it after the end."""
+        """Return the sorted times at which the lost datagrams were sent; call it after the context has ended.
+
+        Raise AssertionError if none was sent.
+        """
         assert self.sent
         return sorted(set(self.sent) - set(self._arrived))
 
     def passes(self, patience: float = _ARRIVING) -> bool:
-        """Return whether a datagram that is sent now arrives within `patience` seconds."""
+        """Send a datagram, and return whether it arrives within `patience` seconds."""
         before = len(self.arrived())
         self.send()
         until = time.monotonic() + patience
@@ -146,7 +156,7 @@ _T = t.TypeVar("_T")
 
 
 def inside(daemon: Daemon, name: str, make: t.Callable[[], _T]) -> _T:
-    """Return what `make` creates in the namespace of a workload."""
+    """Run `make` in the network namespace `name`, and return its result; raise KernelError if there is none."""
     return daemon.kernel.inside(name)._there(make)
 
 
@@ -159,14 +169,20 @@ def _receiver(port: int) -> socket.socket:
 
 
 def closed_for(daemon: Daemon, source: str, target: str, port: int) -> bool:
-    """Return whether a datagram does not arrive in the time that it needs."""
+    """Send a datagram to a UDP port of `target`; return whether it fails to arrive within 0.1 seconds.
+
+    Raise AgentError if the agent has no workload `target`.
+    """
     return not open_for(daemon, source, target, port, patience=_ARRIVING)
 
 
 def open_for(
     daemon: Daemon, source: str, target: str, port: int, address: str = "", patience: float = _PATIENCE
 ) -> bool:
-    """Return whether a datagram arrives within `patience` seconds."""
+    """Send a datagram to a UDP port of `target`; return whether it arrives within `patience` seconds.
+
+    Without `address`, raise AgentError if the agent has no workload `target`.
+    """
     datagrams = Datagrams(daemon, source, target, port, address)
     try:
         return datagrams.passes(patience)
@@ -175,18 +191,22 @@ def open_for(
 
 
 def ours(kernel: Kernel) -> list[str]:
-    """Return our rules and sets as they are saved, in order, with a mark where rules of others come before ours."""
+    """Return the collection's rules, and then its sets, as the kernel's programs save them.
+
+    Rules of both IP versions begin with program and table, and keep their order; sets are sorted. "behind others" marks
+    a rule after another program's rule in its chain, unless it accepts.
+    """
     found: list[str] = []
     for program in ("iptables", "ip6tables"):
         table = ""
-        foreign: set[str] = set()  # chains that begin with rules of others
+        foreign: set[str] = set()  # the chains of `table` in which a line read so far is another program's rule
         for line in kernel.run([f"{program}-save"]).output.splitlines():
             if line.startswith("*"):
                 table, foreign = line, set()
             elif line.startswith("-A") and COMMENT not in line:
                 foreign.add(line.split()[1])
             elif line.startswith("-A"):
-                behind = line.split()[1] in foreign and "-j ACCEPT" not in line  # which is last, behind all others
+                behind = line.split()[1] in foreign and "-j ACCEPT" not in line  # our accepting rules stay last
                 found.append(f"{program} {table} {'behind others ' if behind else ''}{line}")
     sets = (_SEED.sub("", line) for line in kernel.run(["ipset", "save"]).output.splitlines())
     return [*found, *sorted(line for line in sets if "cali" in line)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an ADD's answer promises under policy: allowed packets pass at once, and denied ones never do."""
+"""Tests of an ADD's promise under policy: once it is answered allowed packets pass, and denied ones never do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def daemon(stopped_daemon: Daemon) -> Daemon:
 
 
 def members(daemon: Daemon, kind: str) -> dict[str, set[str]]:
-    """Return {set: members} of the sets of a kind."""
+    """Return {name: members} of the IPv4 sets whose names begin with `cali40<kind>:`."""
     found: dict[str, set[str]] = {}
     for line in daemon.kernel.run(["ipset", "save"]).output.splitlines():
         command, name, rest = line.split(None, 2)
@@ -35,7 +35,10 @@ def members(daemon: Daemon, kind: str) -> dict[str, set[str]]:
 
 
 def test_what_may_pass_passes_with_the_answer(daemon: Daemon) -> None:
-    """Allowed packets pass with the answer, for a first workload with new chains, and a second in a set only."""
+    """Allowed packets pass once an ADD is answered, also for a second workload that only joins sets.
+
+    Packets to other ports and from other workloads do not pass.
+    """
     add(daemon, "client")
     for name in ("web", "web2"):
         add(daemon, name, labels={"app": "web"})

@@ -63,7 +63,10 @@ def test_calicoctl_shows_what_is_dropped(stopped_daemon: Daemon, capsys: pytest.
 
 
 class Talk:
-    """An established TCP connection whose server answers each message."""
+    """An established TCP connection from the workload client to the workload web.
+
+    Raise OSError if it is not established within 5 seconds.
+    """
 
     def __init__(self, daemon: Daemon, port: int) -> None:
         address = daemon.call("workload.get", id="default/web")["workload"]["addresses"][0]
@@ -75,7 +78,7 @@ class Talk:
             one.settimeout(0.5)
 
     def goes_on(self) -> bool:
-        """Return whether data passes both ways."""
+        """Return whether data passes both ways, within half a second each."""
         try:
             self.client.sendall(b"question")
             if self.server.recv(64) != b"question":
@@ -86,7 +89,7 @@ class Talk:
             return False
 
     def hears(self, words: bytes) -> bool:
-        """Return whether the client receives these bytes."""
+        """Return whether the client receives exactly these bytes next, within half a second."""
         try:
             return self.client.recv(64) == words
         except OSError:
@@ -128,7 +131,7 @@ def test_a_connection_that_is_still_allowed_goes_on_and_one_that_is_not_ends(sto
         with AgentClient(daemon.socket) as agent:
             agent.call("node.apply", state=packed_state.pack(tcp(80)), removals=True)
         assert [port for port, talk in talks.items() if talk.goes_on()] == [80]
-        # Policy would let web connect to clients: what it still sends makes no new connection of the old one.
+        # Policy lets web connect to clients, but data that it sends on a cut connection begins no new one.
         for talk in talks.values():
             talk.server.sendall(b"more")
         assert [port for port, talk in talks.items() if talk.hears(b"more")] == [80]

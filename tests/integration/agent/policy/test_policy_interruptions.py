@@ -63,7 +63,7 @@ exit $status
 
 @pytest.fixture
 def guarded(stopped_daemon: Daemon) -> Daemon:
-    """Return a running agent with policy and two workloads: one reaches the other by OPEN and OLD_PORT."""
+    """A running agent with policy and two workloads: client reaches web at the ports OPEN and OLD_PORT."""
     daemon = stopped_daemon
     daemon.settings(cooldown=0.0, cleanup_grace=0.0)
     daemon.desire(policed(web(OPEN, OLD_PORT)))
@@ -94,7 +94,7 @@ def test_restart_kill_and_reload(guarded: Daemon) -> None:
             guarded.in_sync()
         os.kill(guarded.pid, signal.SIGHUP)
         guarded.in_sync()
-        # Another policy while nobody runs, and while somebody does.
+        # The policy changes while no agent runs, and again while one does.
         guarded.stop()
         guarded.desire(policed(web(OPEN, NEW_PORT)))
         guarded.start()
@@ -114,7 +114,11 @@ def test_upgrade(guarded: Daemon, tmp_path: pathlib.Path) -> None:
 
 
 def in_place_of_writers(script: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """Return a folder with a script in the place of each of these programs, which learns its `program` name."""
+    """Put a script in the place of each of WRITERS, for this process and its children; return the scripts' folder.
+
+    `script` has the fields {program}, the path of the real program, and {folder}, the scripts' folder. Raise
+    AssertionError if one of the programs is not installed.
+    """
     folder = tmp_path / "programs"
     folder.mkdir()
     for name in WRITERS:
@@ -135,7 +139,10 @@ def daemon_opens(daemon: Daemon, port: int) -> None:
 
 
 def states() -> t.Iterator[tuple[int, int, NodeState]]:
-    """Yield (port that it opens, port that it closes, state) in turn, with other rules, sets and members of sets."""
+    """Yield two states in turn without end, as (port that the state opens, port that it closes, state).
+
+    They differ in rules, sets and members of sets.
+    """
 
     def others(number: int) -> Document:
         rule = {"action": "Allow", "source": {"selector": f'app == "client" || app == "other{number}"'}}
@@ -174,7 +181,7 @@ def test_a_kill_between_writes_leaves_the_former_policy_or_the_next(
                 killed += 1
             (folder / "kill-at").write_text("")
             if not running(guarded):
-                # One of both, and not none of both.
+                # Exactly one of the two policies is in force.
                 assert is_open(opened) != is_open(closed), moment
                 guarded.start()
                 guarded.in_sync()
@@ -247,7 +254,10 @@ def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
 
 
 def outside(daemon: Daemon) -> None:
-    """Make a host beyond the node, which already forwards when it boots."""
+    """Create a namespace `outside`, a host beyond the node, and make the node forward as one that boots may do.
+
+    The node has 192.0.2.1 towards it, and it has 192.0.2.2. Raise AssertionError if a command fails.
+    """
     daemon.netns("outside")
     script = f"""
 ip link add ext0 type veth peer name ext0 netns {daemon.folder}/netns/outside

@@ -24,7 +24,10 @@ PORT = 5000
 
 
 class Connection:
-    """A connection from client to web."""
+    """A TCP connection from the workload client to the workload web, to the port PORT of web's `address`.
+
+    Raise OSError if it is not established within 10 seconds.
+    """
 
     def __init__(self, daemon: Daemon, family: int, address: str) -> None:
         self._listener = inside(daemon, "web", lambda: socket.socket(family, socket.SOCK_STREAM))
@@ -37,9 +40,9 @@ class Connection:
         self._sent = 0
 
     def passes(self, patience: float = 15.0) -> bool:
-        """Return whether data passes both ways, within `patience` seconds each.
+        """Return whether data passes in both directions; each read waits at most `patience` seconds.
 
-        TCP retransmits more rarely the longer nothing gets through.
+        Raise OSError if the connection was reset. TCP retransmits more rarely the longer nothing gets through.
         """
         for sender, receiver in ((self._client, self._server), (self._server, self._client)):
             receiver.settimeout(patience)
@@ -59,7 +62,7 @@ class Connection:
 
 
 def _cutting(port: int) -> NodeState:
-    """Return a state in which clients reach web at this port, and connections that are denied are cut."""
+    """Return a state in which clients reach web at this TCP port, and denied connections are cut."""
     rule = {
         "action": "Allow",
         "protocol": "TCP",

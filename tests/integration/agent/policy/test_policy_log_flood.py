@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A workload floods the policy log with denied packets, by the kernel's NFLOG to a real agent."""
+"""Tests of a workload that floods the policy log with denied packets, by the kernel's NFLOG to a real agent."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.integration.agent.policy.policed_daemon import CLOSED, OPEN, add, ins
 
 FLOWS = 50_000
 FIRST = 10_000  # the lowest port of the flood
-GROWTH = 8 * 1024  # KiB
+GROWTH = 8 * 1024  # KiB by which the agent's memory may grow in a flood
 
 
 @pytest.fixture
 def flooded(stopped_daemon: Daemon) -> t.Iterator[tuple[Daemon, socket.socket, str]]:
-    """Yield an agent with policy, a socket of the workload client, and the address of web."""
+    """An agent with policy, a UDP socket of the workload client, and the address of web."""
     daemon = stopped_daemon
     daemon.desire(policed(web(OPEN)))
     daemon.start()
@@ -42,23 +42,26 @@ def _heard(daemon: Daemon, sender: socket.socket, address: str) -> bool:
 
 
 def _counted(daemon: Daemon) -> int:
-    """Return how many packets the log knows of: in entries, without an entry, and lost before they reached it.
+    """Return the number of packets that the log counts: in entries, without an entry, and lost before they reached it.
 
-    Correct as long as no entry was dropped for lack of room.
+    It is correct as long as no entry was dropped for lack of room.
     """
     found = daemon.call("policy.drops")
     return sum(drop["packets"] for drop in found["drops"]) + found["unlisted"] + found["lost"]
 
 
 def _flood(sender: socket.socket, address: str, ports: int, turns: int) -> int:
-    """Send packets to as many ports, one after the other, and return their number."""
+    """Send `turns` empty datagrams, to `ports` ports from FIRST on in turn; return `turns`."""
     for number in range(turns):
         sender.sendto(b"", (address, FIRST + number % ports))
     return turns
 
 
 def _all_are_read(daemon: Daemon, sender: socket.socket, address: str) -> None:
-    """Wait until the agent has read what was sent: then a packet of another flow gets an entry."""
+    """Wait until the agent has read all packets sent so far: only then does a packet of another flow get an entry.
+
+    Raise AssertionError after 30 seconds.
+    """
     daemon.until(lambda: _heard_at(daemon, sender, address, CLOSED + 1), "the flood is over")
 
 
@@ -68,7 +71,10 @@ def _heard_at(daemon: Daemon, sender: socket.socket, address: str, port: int) ->
 
 
 def _denied(daemon: Daemon) -> int:
-    """Return how many packets rules have handed to the log, by the kernel's own counters."""
+    """Return the number of IPv4 packets that rules have handed to the log, by the kernel's own counters.
+
+    Raise AssertionError if iptables-save fails.
+    """
     done = daemon.kernel.run(["iptables-save", "-c"])
     assert done.code == 0, done.errors
     return sum(int(found) for found in re.findall(r"^\[(\d+):\d+\] .* -j NFLOG", done.output, re.MULTILINE))
@@ -80,7 +86,7 @@ def test_a_flood_of_one_kind_is_counted_packet_by_packet(flooded: tuple[Daemon, 
     _flood(sender, address, 10, FLOWS)
 
     def all_are_counted() -> bool:
-        _flood(sender, address, 1, 1)  # shows how many records before it were lost
+        _flood(sender, address, 1, 1)  # the record of this packet shows how many records before it were lost
         time.sleep(0.2)
         return _counted(daemon) == _denied(daemon)
 
@@ -100,7 +106,7 @@ def test_a_flood_of_new_flows_fills_neither_memory_nor_log(flooded: tuple[Daemon
     assert found["unlisted"] + found["lost"] > FLOWS
     assert found["unlisted"] > 0
     assert daemon.memory() - memory < GROWTH
-    # Policy is in force all the same, and the agent works.
+    # After the flood the agent still adds a workload, and brings the node in sync.
     add(daemon, "another")
     daemon.in_sync()
     said = daemon.log.read_bytes()[log:].decode()

@@ -20,7 +20,7 @@ from tests.integration.agent.policy.policed_daemon import BASE, CLOSED, OPEN, ad
 from tests.integration.policy.documents import Document, global_policy
 
 _DEVICE = TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.11", None, "66:00:00:00:00:01", 4096, 4789)
-#: A node with a tunnel, which rules guard.
+#: The state of a node with a tunnel device, which needs rules that drop forged encapsulated packets.
 TUNNELLED = dataclasses.replace(
     BASE, devices=(_DEVICE,), ipsets=(IpSet(firewall.ALL_HOSTS[4], "hash:net", ("10.10.1.11",)),)
 )
@@ -34,7 +34,7 @@ def db(*ports: int) -> Document:
 
 
 def with_bad_db(*documents: Document) -> NodeState:
-    """Return a state in which iptables refuses the first rule of `db`, which no release writes."""
+    """Return a state in which iptables refuses the first rule of `db`: its protocol is 300, which no release writes."""
     state = policed(*documents, base=TUNNELLED)
     assert state.policy is not None
     policy_set = state.policy.policy_set
@@ -65,9 +65,9 @@ def test_a_new_policy_that_is_refused_is_closed_and_all_others_apply(stopped_dae
     daemon.until(lambda: not closed_for(daemon, "client", "web", OPEN), "web's policy is in force")
     assert closed_for(daemon, "client", "web", CLOSED)
     assert closed_for(daemon, "client", "db", OPEN)
-    # What guards it stands, as far as it can: the tunnel is not held back.
+    # The refused policy does not delay the tunnel device, because the rules that it needs are in force.
     daemon.until(lambda: daemon.kernel.link("vxlan.calico"), "the tunnel device is there")
-    # Once it is right, it is as if nothing had been.
+    # When the policy has been corrected, it is in force, and `status` lists no problem with it.
     bring(daemon, policed(web(OPEN), db(OPEN), base=TUNNELLED))
     daemon.in_sync()
     assert told(daemon) == []
@@ -85,7 +85,7 @@ def test_a_changed_policy_that_is_refused_leaves_the_former_one_and_all_others_a
     assert told(daemon)
     assert open_for(daemon, "client", "web", CLOSED) and closed_for(daemon, "client", "web", OPEN)
     assert open_for(daemon, "client", "db", OPEN) and closed_for(daemon, "client", "db", CLOSED)
-    # Workloads come and go meanwhile, and are told what is theirs.
+    # A workload that is added while another policy is refused has its own policy in force.
     add(daemon, "second", labels={"app": "web"})
     daemon.until(lambda: not closed_for(daemon, "client", "second", CLOSED), "web's policy is in force for it")
     assert closed_for(daemon, "client", "second", OPEN)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy that people and other programs break is repaired within two seconds: rules and sets."""
+"""Tests that rules and sets that people and other programs change are repaired within two seconds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.integration.agent.policy.policed_daemon import (
 )
 from tests.integration.agent.test_repair import shell
 
-#: A quick agent has rules again before the chains can go.
+#: `|| true`: the deletion of chains may fail, because the agent may have written its rules again by then.
 _FLUSH_ALL = """
 for program in iptables ip6tables; do
   for table in raw mangle filter; do $program -w -t $table -F; $program -w -t $table -X || true; done
@@ -34,7 +34,7 @@ done
 """
 _SETS = "ipset list -n | grep '^cali'"
 
-#: {what somebody does: how, in a shell on the node}
+#: {name of a change by another program: its commands, in a shell on the node}
 SABOTAGES = {
     "the filter flushed": "iptables -w -F",
     "everything flushed and deleted": _FLUSH_ALL,
@@ -43,7 +43,7 @@ SABOTAGES = {
     "one chain opened": "iptables -w -F cali-pi-web; iptables -w -A cali-pi-web -j ACCEPT",
     "the hook deleted": "iptables -w -D FORWARD 1",
     "sets emptied": f"{_SETS} | while read name; do ipset flush $name; done",
-    # Where the agent is quicker, its rules have the sets again before they can go: then from the beginning.
+    # The agent may add rules that use a set before the script has destroyed it, so the script tries ten times.
     "sets destroyed": f"""
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
   {_FLUSH_ALL}
@@ -62,7 +62,7 @@ iptables -w -I FORWARD -j DOCKER-USER
 iptables -w -P FORWARD DROP
 iptables -w -I FORWARD -i {host} -j ACCEPT
 """,
-    # As its back end for iptables does: everything is deleted, then its own rules come in one go.
+    # firewalld's back end for iptables deletes everything, and then loads its own rules at once.
     "firewalld": f"""{_FLUSH_ALL}
 iptables-restore -w -n <<'END'
 *filter
@@ -92,7 +92,10 @@ def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 
 
 def started(daemon: Daemon) -> None:
-    """Start the agent with two workloads, and policy by which one reaches the other."""
+    """Start the agent and add two workloads; under its policy client reaches web at the port OPEN.
+
+    Raise AssertionError if a datagram from client to that port does not arrive within 2 seconds.
+    """
     daemon.settings(cooldown=0.0, cleanup_grace=0.0)
     daemon.start()
     add(daemon, "client")
@@ -102,7 +105,11 @@ def started(daemon: Daemon) -> None:
 
 
 def seconds_until_back(daemon: Daemon, script: str, expected: list[str]) -> float:
-    """Return the seconds from the end of the sabotage until forbidden datagrams are dropped again."""
+    """Run `script` on the node; return the seconds from its end until the collection's rules are `expected` again.
+
+    Raise AssertionError if the script fails, the rules are not back within 30 seconds, or a forbidden datagram that is
+    sent afterwards arrives.
+    """
     began = 0.0
     with Datagrams(daemon, "client", "web", CLOSED) as closed:
         shell(daemon.kernel, script)
@@ -119,7 +126,7 @@ def test_policy_is_back_within_two_seconds(shared: Daemon, name: str) -> None:
     expected = ours(shared.kernel)
     script = SABOTAGES[name].replace("{host}", host)
     try:
-        if seconds_until_back(shared, script, expected) > 2:  # once in a while the machine is busy with other things
+        if seconds_until_back(shared, script, expected) > 2:  # one retry, because the machine may be busy
             shell(shared.kernel, CLEAN)
             shared.in_sync()
             assert seconds_until_back(shared, script, expected) <= 2

@@ -57,7 +57,7 @@ def test_20_a_workload_that_goes_is_closed_and_has_no_route_and_is_open_again_wh
 
 
 def test_45_an_address_that_moves_takes_no_open_connection_along(stopped_daemon: Daemon) -> None:
-    """What was open to an address's former workload is closed to the next, which no policy opens."""
+    """If a workload's address goes to another one, which policy closes, open connections do not reach the new one."""
     daemon = stopped_daemon
     daemon.desire(policed(web(OPEN), global_policy("next", 'app == "next"', types=["Ingress"])))
     daemon.start()
@@ -70,12 +70,12 @@ def test_45_an_address_that_moves_takes_no_open_connection_along(stopped_daemon:
         assert asks(client, address, former)
         former.sendto(b"answer", former.recvfrom(64)[1])
         assert client.recv(64) == b"answer"
-        # Established: policy is not asked again.
+        # The connection is established, so that policy would not be evaluated for its further packets.
         daemon.call("workload.delete", id="default/web")
         assert add(daemon, "next", address=address) == address
         with inside(daemon, "next", lambda: datagrams(OPEN)) as following:
             assert not asks(client, address, following, 0.2)
-            # The node's own packets reach it: it is there.
+            # The node's own packets reach the new workload, which shows that its socket can receive.
             with daemon.kernel._there(datagrams) as host:
                 assert asks(host, address, following)
 
@@ -88,6 +88,9 @@ def datagrams(port: int = 0) -> socket.socket:
 
 
 def asks(sender: socket.socket, address: str, receiver: socket.socket, patience: float = 2.0) -> bool:
-    """Return whether a datagram arrives within `patience` seconds; it is then ready to be read."""
+    """Send a datagram to the port OPEN of `address`; return whether `receiver` has one within `patience` seconds.
+
+    The datagram is not read: it stays in the receiver's queue.
+    """
     sender.sendto(b"question", (address, OPEN))
     return bool(select.select([receiver], [], [], patience)[0])

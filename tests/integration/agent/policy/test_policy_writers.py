@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Other programs write rules and sets while policy changes: no rule is lost, and no program waits forever.
 
-It lasts CALICO_SOAK_SECONDS, by default a few; `make soak` takes a minute.
+The test lasts CALICO_SOAK_SECONDS seconds: 8 by default, and 60 in `make soak`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _CHAIN = ":THEIRS-{0} - [0:0]\n-A THEIRS-{0} -s 192.0.2.{0}/32 -j ACCEPT\n"
 
 
 class Writer:
-    """Another program that writes rules; those that it has not removed have to be there at the end."""
+    """Another program that writes rules and members of a set, until an event is set.
+
+    `rules` has the rules that it has added and not removed, and `failed` the commands that failed, with their errors.
+    """
 
     def __init__(self, daemon: Daemon, number: int) -> None:
         folder = daemon.folder
@@ -73,7 +76,10 @@ class Writer:
 
 @contextlib.contextmanager
 def at_once(*work: t.Callable[[threading.Event], None]) -> t.Iterator[threading.Event]:
-    """Run all work in threads until the end of the context."""
+    """Run each work in a thread, with an event that is set at the end of the with block; yield the event.
+
+    The block ends when all threads have.
+    """
     end = threading.Event()
     threads = [threading.Thread(target=one, args=(end,)) for one in work]
     for thread in threads:
@@ -120,7 +126,7 @@ def test_concurrent_writers_lose_no_rule_and_block_nobody(stopped_daemon: Daemon
         assert {line for line in saved if line.startswith(f"-A FORWARD -s 192.0.2.{number}/32")} == one.rules
         one.kernel.close()
     assert daemon.call("resync")["changes"] == []
-    # As if nobody had ever done anything else.
+    # Without policy no rule or set of the collection is left. With the same policy again, all are as before.
     before = ours(daemon.kernel)
     daemon.desire(BASE)
     daemon.call("node.apply", removals=True)

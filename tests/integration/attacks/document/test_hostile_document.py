@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 from tests.integration.ansible_playbook import BIN, ROOT
 
-#: Seconds for one program, on a machine that does other things, too. Without bounds most of these take minutes.
+#: The most seconds that one program may take on a busy machine. Without limits most documents take minutes.
 TIME = 40.0
 MANY = (
     "has more than 1,000,000 values, those of its aliases counted each time. Split it into several files, and write"
@@ -35,13 +35,16 @@ def number(characters: str) -> str:
 
 
 def doubled(first: str, more: str) -> str:
-    """Return forty lines. Each expands to twice as much as the one before."""
+    """Return forty lines of YAML: `first`, and `more` with LAST replaced by an alias of the line before.
+
+    Each line expands to twice as much as the one before if `more` has LAST twice.
+    """
     return f"a0: &a0 {first}\n" + "".join(f"a{n}: &a{n} {more}\n".replace("LAST", f"*a{n - 1}") for n in range(1, 40))
 
 
-#: {name of a file: (its content, what is said of it)}
+#: {name of a file: (its content, the error without the file's path: a line number if known, and the text)}
 DOCUMENTS: dict[str, tuple[str, str]] = {
-    # 41 KB that took 53 s
+    # a document of 38 KB whose aliases stand for 28 million values
     "aliases.yaml": (f"a: &a [{','.join(['x'] * 14000)}]\nb:\n" + "- *a\n" * 2000, f"73: {MANY}"),
     "laughs.yaml": (doubled("[x, x]", "[LAST, LAST]"), f"18: {MANY}"),
     "merges.yaml": (doubled("{x: 1}", "{<<: [LAST, LAST]}"), f"18: {MANY}"),
@@ -75,7 +78,10 @@ DOCUMENTS: dict[str, tuple[str, str]] = {
 
 
 def calicoctl(*words: t.Union[str, pathlib.Path], **more: t.Any) -> tuple[int, str, float]:
-    """Return the exit status of the real program, its output, and its time in seconds."""
+    """Run the real program; return its exit status, stdout with stderr after it, and its time in seconds.
+
+    Raise subprocess.TimeoutExpired after 120 seconds.
+    """
     environment = {**os.environ, "PYTHON": sys.executable, "PATH": f"{BIN}:{os.environ['PATH']}"}
     began = time.monotonic()
     done = subprocess.run(
@@ -103,7 +109,7 @@ def test_a_document_ends_neither_time_nor_memory_nor_the_program(tmp_path: pathl
 
 
 def hostile_places(folder: pathlib.Path) -> dict[str, str]:
-    """Return {path: part of the error} of things that are no text files."""
+    """Create entries of `folder` that are no readable text files; return {name: the error without the path}."""
     os.mkfifo(folder / "pipe.yaml")
     with socket.socket(socket.AF_UNIX) as here:
         here.bind(str(folder / "socket.yaml"))
@@ -147,7 +153,7 @@ def test_a_file_that_has_no_end_is_not_read(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTS))
 def test_a_policy_file_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
-    """Put such a document among the files of calico_policy_files.
+    """Put a document with hostile aliases, nesting, numbers or tags among the files of calico_policy_files.
 
     Gain: a run that does not end.
     Precedent: CVE-2019-11253.
@@ -166,7 +172,7 @@ def test_a_policy_file_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["laughs.yaml", "deep-flow.yaml", "base-60.yaml", "tag-bool.yaml", "itself.yaml"])
 def test_a_lockfile_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
-    """Replace the lockfile by such a document, for instance in a merge request.
+    """Replace the lockfile by a document with hostile aliases, nesting, numbers or tags, as in a merge request.
 
     Gain: a run that does not end.
     Precedent: CVE-2019-11253.

@@ -20,7 +20,7 @@ from tests.integration.host_under_test import HOST
 PORT = 19091
 GET = b"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n".decode("unicode_escape")
 
-# Tries to open files and to connect to sockets by their names, and prints what it gets.
+# The program of `tried`: opens files, lists folders and connects to sockets; prints {name: result or error}.
 TRY = """\
 import json, os, socket, sys
 found = {}
@@ -39,7 +39,7 @@ for name in json.load(sys.stdin):
         found[name] = error.strerror
 json.dump(found, sys.stdout)
 """
-# Opens connections to the port, says something on each, and goes on to open new ones for those that are closed.
+# A slow client: holds connections to the port open, sends a text on each, and on request replaces closed ones.
 SLOW = """\
 import json, select, socket, sys
 port, count, said, again = json.load(sys.stdin)
@@ -61,7 +61,8 @@ while True:
     if not again and not held:
         break
 """
-# Asks as a monitoring system does.
+# The program of `scraped`: reads the page as a monitoring system does, and prints its size in bytes, or 0 if
+# the connection is refused.
 SCRAPE = """\
 import sys, urllib.error, urllib.request
 try:
@@ -166,7 +167,7 @@ def test_slow_clients_do_not_blind_metrics(daemon: Daemon, said: str, again: boo
 
 
 def scraped(daemon: Daemon, address: str) -> int:
-    """Return the size in bytes of the metrics page; 0 if the connection fails."""
+    """Return the size in bytes of the metrics page, read by a user in no group; 0 if the connection is refused."""
     output, _ = start(daemon, STRANGER, (), SCRAPE, address, str(PORT)).communicate(timeout=60)
     return int(output)
 

@@ -23,7 +23,7 @@ APPLY = "host_routing/node/command.py"
 
 @pytest.fixture
 def root(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Return two engines, as on a node after an upgrade: 1, and 2, which is in use."""
+    """The folder of two engines, as on a node after an upgrade: 1, and 2, which is in use."""
     return install_both(tmp_path)
 
 
@@ -41,7 +41,7 @@ def install_both(folder: pathlib.Path) -> pathlib.Path:
 
 
 def start(root: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    """Run `start apply` as the boot unit does, with the paths of this test."""
+    """Run `start apply` as the boot unit does, with the paths of this test; return the finished process."""
     code = (
         f"import sys; sys.path.insert(0, {str(SOURCE / 'node' / 'engine')!r}); import engine_start; "
         f"sys.exit(engine_start.main(['apply'], {str(root)!r}, {str(root / 'alarm.json')!r}))"
@@ -68,7 +68,7 @@ def change_byte_code(root: pathlib.Path) -> str:
     source = current(root) / APPLY
     times = source.stat()
     hostile = root.parent / "hostile.py"
-    # As long as the source and of its time, so that Python takes the byte code for that of the source.
+    # hostile.py gets the size and time of the source, so that Python accepts its byte code as the source's.
     text = "def main(argv, agent):\n    print('ATTACK')\n"
     hostile.write_text(text + "#" * (times.st_size - len(text) - 1) + "\n")
     os.utime(hostile, (times.st_atime, times.st_mtime))

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Attacks by a local user, and by any host while this host boots.
 
-The host has a state on its disk, and its firewall unit has run: `firewall`, as calico-firewall.service calls it.
-tests/lab/scenarios/test_policy.py does the same with hosts that boot.
+The host has a state on its disk. A boot is the command `firewall`, which calico-firewall.service runs.
+tests/lab/scenarios/test_policy.py has the same attacks on hosts that really boot.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ pytestmark = [
 
 CLOSED, OPEN = 5000, 5001
 FAILSAFES = PolicySettings(failsafe_inbound=(Failsafe("tcp", 22),), failsafe_outbound=(Failsafe("udp", 53),))
-#: All hosts and workloads but for one port.
+#: A policy for all host and workload endpoints that allows everything except incoming UDP to the port CLOSED.
 ALL_BUT_ONE = global_policy(
     "all-but-one",
     types=["Ingress", "Egress"],
@@ -62,7 +62,7 @@ ALL_BUT_ONE = global_policy(
 
 
 class BootingHost:
-    """A host that boots; `policed` sends packets, `machine` is the host's, with its own disk."""
+    """A host that boots: `policed` sends packets to it, and `machine` has its kernel and a disk below `folder`."""
 
     def __init__(self, policed: PolicedNode, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.policed = policed
@@ -77,7 +77,7 @@ class BootingHost:
         )
 
     def store(self, *documents: Document, settings: PolicySettings = FAILSAFES) -> Stored:
-        """Store a state with this policy on the disk, with nothing of it in the kernel, and return it."""
+        """Store a state with this policy on the disk, and return it. The kernel then has no policy."""
         self.policed.apply(*documents, settings=settings)
         stored = Stored(self.policed.state, complete=True)
         self.policed.without_policy()
@@ -86,7 +86,7 @@ class BootingHost:
         return stored
 
     def boot(self) -> None:
-        """Run what calico-firewall.service runs."""
+        """Run the command of calico-firewall.service; raise AssertionError unless it succeeds and changes something."""
         status = command.main(["firewall"], self.machine)
         said = self._capsys.readouterr()
         assert (status, said.err) == (0, ""), said
@@ -94,7 +94,10 @@ class BootingHost:
         self.policed.forget()
 
     def complete(self) -> None:
-        """Write the firewall that calico-node-state.service writes, with the addresses that interfaces have then."""
+        """Write the stored firewall as calico-node-state.service does, for the addresses that interfaces have now.
+
+        Raise AssertionError if no state is stored, and ApplyError if the kernel refuses a change.
+        """
         stored = Store(self.machine.store).load()
         assert stored is not None
         kernel = self.machine.kernel
@@ -112,7 +115,7 @@ def host(
     iptables_backend.choose(request.param, tmp_path, monkeypatch)
     with host_under_test(tmp_path, HostKernel) as kernel:
         policed = PolicedNode(Node(kernel, str(tmp_path / "netns"), request.param))
-        # The command closes its kernel; this one is the test's.
+        # The command closes its kernel, but the test still needs this one.
         monkeypatch.setattr(kernel, "close", lambda: None)
         yield BootingHost(policed, tmp_path / "host", capsys)
         monkeypatch.undo()
@@ -169,7 +172,7 @@ def test_a_restart_does_not_keep_a_change_that_nobody_confirmed(host: BootingHos
     UnconfirmedStore(host.machine.store).save(pending)
     host.boot()
     host.policed.expect([udp(OUTSIDE, HOST, OPEN)], [udp(OUTSIDE, HOST, CLOSED), udp(OUTSIDE_V6, HOST_V6, CLOSED)])
-    assert UnconfirmedStore(host.machine.store).any()  # the boot unit goes back from all of it
+    assert UnconfirmedStore(host.machine.store).any()  # the boot unit reverts it later
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a neighbour on the underlay."""
+"""Attacks by a neighbour on the underlay through tunnel devices, on a node without a firewall."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def dual(wanted: NodeState) -> NodeState:
 
 
 def in_tunnel(host: Host, device: str) -> None:
-    """Send a Router Advertisement in a VXLAN packet whose source is the other node's address."""
+    """Send the host a Router Advertisement for the tunnel `device`, in a VXLAN packet from the other node's address."""
     inner = struct.pack("!II", 0x08 << 24, 4096 << 8) + advertisement()
     link = host.kernel.link("eth0")
     assert link is not None
@@ -86,7 +86,7 @@ def test_no_router_advertisement_comes_out_of_a_tunnel(host: Host, device: str) 
 
 
 def test_what_came_out_of_a_tunnel_before_is_removed(host: Host) -> None:
-    """Make the host accept such an advertisement before it runs this release.
+    """Make the host accept a Router Advertisement out of a tunnel before it runs this release.
 
     Gain: The host's IPv6 default route, through the tunnel.
     Precedent: CVE-2020-13597.

@@ -44,7 +44,7 @@ def one_open_port() -> tuple[t.Any, ...]:
 
 
 def arrives(node: PolicedNode, packets: t.Mapping[int, t.Sequence[bytes]]) -> set[int]:
-    """Send these packets {number: a packet or its fragments}; return the numbers that the host received."""
+    """Send these packets {number: a packet or its fragments} to eth0; return the numbers that the host received."""
     for pieces in packets.values():
         for piece in pieces:
             node.send_raw(piece, "eth0")
@@ -52,7 +52,7 @@ def arrives(node: PolicedNode, packets: t.Mapping[int, t.Sequence[bytes]]) -> se
 
 
 def fragments(data: bytes, first: int, identification: int) -> tuple[bytes, bytes]:
-    """Return a packet in two fragments. The first one carries `first` bytes (a multiple of 8)."""
+    """Return an IP packet in two fragments. The first one carries `first` bytes of its payload, a multiple of 8."""
     if data[0] >> 4 == 6:
         body = data[40:]
         return tuple(  # type: ignore[return-value]
@@ -79,12 +79,12 @@ def _with_checksum(header: bytes) -> bytes:
 
 
 def behind_extension_header(data: bytes, kind: int) -> bytes:
-    """Return the IPv6 packet with an extension header before what it carries."""
-    header = struct.pack("!BBBBI", data[6], 0, 1, 4, 0)  # PadN of four bytes
+    """Return the IPv6 packet with an extension header of eight bytes before its payload; `kind` is its number."""
+    header = struct.pack("!BBBBI", data[6], 0, 1, 4, 0)  # the option PadN with four zero bytes
     if kind == _ROUTING:
         header = struct.pack("!BBBBI", data[6], 0, 4, 0, 0)  # a segment routing header without segments left
     if kind == _FRAGMENT:
-        header = struct.pack("!BBHI", data[6], 0, 0, 4712)  # RFC 6946: atomic
+        header = struct.pack("!BBHI", data[6], 0, 0, 4712)  # an atomic fragment (RFC 6946): offset 0, no more
     return data[:4] + struct.pack("!HB", len(data) - 40 + 8, kind) + data[7:40] + header + data[40:]
 
 
@@ -95,14 +95,14 @@ def with_options(data: bytes) -> bytes:
 
 
 def with_flags(data: bytes, flags: int) -> bytes:
-    """Return the TCP segment with other flags, as if it belonged to a connection that is there."""
+    """Return the IP packet `data`, a TCP segment, with other TCP flags and a correct checksum."""
     start = 40 if data[0] >> 4 == 6 else 20
     at = start + 13
     before = struct.unpack("!H", data[at - 1 : at + 1])[0]
     changed = data[:at] + bytes([flags]) + data[at + 1 :]
     after = struct.unpack("!H", changed[at - 1 : at + 1])[0]
     checksum = struct.unpack("!H", data[start + 16 : start + 18])[0]
-    total = (~checksum & 0xFFFF) + (~before & 0xFFFF) + after  # RFC 1624
+    total = (~checksum & 0xFFFF) + (~before & 0xFFFF) + after  # RFC 1624: change of one word
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return changed[: start + 16] + struct.pack("!H", ~total & 0xFFFF) + changed[start + 18 :]
@@ -150,7 +150,7 @@ def test_shape_of_a_packet_opens_no_port(policed: PolicedNode, version: int) -> 
             ]
         else:
             forms += [(with_options(whole),)]
-        # Each form has a number of its own at its end: these are the same bytes but for it.
+        # Each form has its own number at its end, by which `arrives` tells them apart.
         return {number + index: _renumbered(form, number + index) for index, form in enumerate(forms)}
 
     opened = shaped(udp(source, destination, OPEN_PORT), 100)
@@ -167,7 +167,7 @@ def test_shape_of_a_packet_opens_no_port(policed: PolicedNode, version: int) -> 
 
 
 def _renumbered(form: t.Sequence[bytes], number: int) -> tuple[bytes, ...]:
-    """Return the packets with `number` in the tag at the end, and no checksum to compare: UDP's 0, TCP as it was."""
+    """Return the packets with `number` in the tag at the end; checksums stay as they were."""
     *before, last = form
     return (*before, last[:-2] + struct.pack("!H", number))
 

@@ -40,7 +40,8 @@ from tests.integration.policy.policed_node import (
 )
 
 CALI0 = workload_interface(0)
-#: Workloads of other nodes, in the same pools; addresses of this node's blocks that nobody has; its tunnels' own.
+#: The addresses of another node's workload in the same pools (REMOTE), unused ones of this node's blocks (UNUSED), and
+#: those of its tunnel devices (TUNNEL).
 REMOTE, REMOTE_V6 = "10.65.9.1", "fd65:0:0:9::1"
 UNUSED, UNUSED_V6 = "10.65.0.33", "fd65::33"
 TUNNEL, TUNNEL_V6 = "10.65.0.9", "fd65::9"
@@ -65,7 +66,10 @@ def gets_nowhere(attacked: AttackedNode, by: str, flows: t.Iterable[Flow]) -> No
 
 
 def await_address(attacked: AttackedNode, address: str) -> None:
-    """Wait until the kernel, which takes an address of IPv6 a moment after it was added, knows it as the host's own."""
+    """Wait until the kernel routes to `address` as the host's own, which for IPv6 is a moment after it was added.
+
+    Raise AssertionError after 5 seconds.
+    """
     until = time.monotonic() + 5
     while "local" not in attacked.node.kernel.run(["ip", "route", "get", address]).output:
         assert time.monotonic() < until, address
@@ -73,7 +77,7 @@ def await_address(attacked: AttackedNode, address: str) -> None:
 
 
 def to_everybody(*sources: str) -> list[Flow]:
-    """Return a flow from each to a workload, to the host and to somebody beyond."""
+    """Return flows from each source to the workload w1, to the host and to OUTSIDE."""
     return [
         udp(source, target)
         for source in sources
@@ -174,7 +178,7 @@ def test_a_tunnel_delivers_packets_of_a_local_workload(attacked: AttackedNode, s
     sources = (local, (UNUSED, UNUSED_V6)[six], (TUNNEL, TUNNEL_V6)[six], remote)
     for number, source in enumerate(sources, 1):
         inner = forged.ethernet(packet(udp(source, target), 9, number), destination=str(device.mac))
-        # With a trailer, so that the tag at the packet's end is not that of what carries it, too.
+        # With 8 bytes of trailer only the inner packet ends with the tag, and not the outer one as well.
         datagram = forged.udp(peer, own, 50000, PORT, forged.vxlan(inner + b"\0" * 8, device.vni or 0))
         attacked.send_raw(forged.ip(peer, own, forged.UDP, datagram), "eth0")
     assert attacked.arrived(9) == {len(sources)}
@@ -202,4 +206,5 @@ def test_what_a_node_sends_to_itself(attacked: AttackedNode) -> None:
             assert made.recv(10) == b"self"
     flows: dict[Flow, str | None] = {udp(TUNNEL, W0): CALI0, udp(TUNNEL_V6, W0_V6): CALI0}
     assert attacked.see(flows, by="") == flows
-    assert attacked.see({udp(W0, ELSEWHERE): "eth1"}, by=CALI0)
+    leaving: dict[Flow, str | None] = {udp(W0, ELSEWHERE): "eth1"}
+    assert attacked.see(leaving, by=CALI0) == leaving

@@ -42,7 +42,7 @@ APP, APP6 = "10.244.200.2", "fd00:10:244:c8::2"
 
 @pytest.fixture
 def victim(host: t.Any) -> t.Any:
-    """Yield a node with a workload that policy protects: only workloads with the label app=app reach it."""
+    """A node with a workload that policy protects: only workloads with the label app=app reach it."""
     state = fleets.states(
         fleets.build(
             fleets.pool("direct"),
@@ -62,38 +62,47 @@ def victim(host: t.Any) -> t.Any:
 
 
 def sources(victim: t.Any) -> set[str]:
-    """Return the members of the kernel's sets of allowed sources."""
+    """Return the members, with their options (`nomatch`), of the kernel's sets of allowed sources, both IP versions."""
     saved = victim.kernel.run(["ipset", "save"]).output.splitlines()
     return {line.split(" ", 2)[2] for line in saved if line.startswith(("add cali40s:", "add cali60s:"))}
 
 
 def told(*endpoints: t.Any, blocks: t.Optional[t.Sequence[str]] = (BLOCK, BLOCK6)) -> dict[str, t.Any]:
-    """Return what node1 receives about node2, as from a controller that checks nothing."""
+    """Return a report about node2, {"node2": ...}, as a controller that checks nothing would send it to node1.
+
+    With `blocks` None it has no blocks, as from a controller of another release.
+    """
     content = [one if isinstance(one, dict) else to_plain(one) for one in endpoints]
     entry: dict[str, t.Any] = {"collected": WHEN, "endpoints": content}
     return {"node2": {**entry, "blocks": list(blocks)} if blocks is not None else entry}
 
 
 def workload(address: t.Any, name: str = "app", **fields: t.Any) -> dict[str, t.Any]:
-    """Return a workload of node2 with the label that the rule allows."""
+    """Return a workload of node2, as a dictionary, with the label that the rule allows.
+
+    `address` is one address or the list of all; `fields` replace other fields. Nothing is checked.
+    """
     plain = t.cast("dict[str, t.Any]", to_plain(answers.endpoint("node2", "", name, app="app")))
     return {**plain, "addresses": address if isinstance(address, list) else [address], **fields}
 
 
 def port(name: str, protocol: str, number: t.Any) -> dict[str, t.Any]:
-    """Return a named port."""
+    """Return a named port in the form in which a node reports it."""
     return {"name": name, "protocol": protocol, "port": number}
 
 
 def take(victim: t.Any, content: dict[str, t.Any]) -> list[str]:
-    """Send the report `content` to the node, which must accept it, and return its warnings."""
+    """Send the report `content` to the node; return the texts of its warnings.
+
+    Raise AssertionError if the module fails.
+    """
     answer = victim.run(remote_endpoints, told=content, nodes=NODES)
     assert not answer.get("failed"), answer
-    return [entry["event"]["msg"] if isinstance(entry, dict) else entry for entry in answer.get("warnings", ())]
+    return list(answer.get("warnings", ()))
 
 
 def boot(victim: t.Any) -> None:
-    """Run what the boot unit runs."""
+    """Empty the table filter of both IP versions, and run the boot unit's command; raise AssertionError if it fails."""
     victim.kernel.run(["iptables", "-F"])
     victim.kernel.run(["ip6tables", "-F"])
     assert command.main(["apply"], victim.machine) == 0
@@ -153,7 +162,7 @@ def test_a_node_speaks_for_its_own_addresses_alone(victim: t.Any) -> None:
         for n, address in enumerate(foreign)
     ]
     assert sources(victim) == {APP}
-    # A controller of another release sends no blocks along.
+    # A report from a controller of another release has no blocks.
     content = told(*(workload(address, f"w{n}") for n, address in enumerate(foreign)), workload(APP), blocks=None)
     left_out = take(victim, content)
     assert [line.partition(" is left out: ")[2] for line in left_out] == [
@@ -177,7 +186,7 @@ def test_what_an_older_release_wrote_is_checked_at_boot(victim: t.Any, tmp_path:
     path.write_text(json.dumps({"complete": True, "nodes": told(*evil, blocks=None)}))
     boot(victim)
     assert sources(victim) == {APP} and not written.exists()
-    (warning,) = (entry["event"]["msg"] for entry in victim.run(remote_endpoints_info)["warnings"])
+    (warning,) = victim.run(remote_endpoints_info)["warnings"]
     assert warning.startswith(f"{path} has workloads of other nodes that are not taken. node2: workload default/one ")
     assert victim.run(remote_endpoints, told=told(workload(APP)), nodes=NODES)["changed"] is True
     assert "nomatch" not in path.read_text() and "warnings" not in victim.run(remote_endpoints_info)
@@ -253,16 +262,17 @@ def test_there_is_an_end_to_what_a_node_tells() -> None:
 
 @pytest.fixture(scope="module")
 def fleet() -> dict[str, NodeState]:
-    """Return the states of three nodes after a first run.
-
-    node1 has two blocks more than a fresh plan would give it.
-    """
+    """The states of three nodes after a first run, by name."""
     nodes = {name: fleets.LAB[name] for name in NODES}
     return fleets.states(fleets.build(fleets.pool("ipip"), nodes=nodes, workloads=[]))
 
 
 def inventory(folder: pathlib.Path, states: t.Mapping[str, NodeState], with_lockfile: bool = True) -> str:
-    """Write an inventory of these nodes, and the lockfile that they were planned by. Returns the path of hosts.yml."""
+    """Write an inventory of NODES into the new folder `folder`, and return the path of its hosts.yml.
+
+    With `with_lockfile` it has the lockfile of a first run. `states` is ignored. Raise FileExistsError if the folder
+    exists.
+    """
     folder.mkdir()
     hosts = {name: {"calico_node_address": fleets.LAB[name]} for name in NODES}
     (folder / "hosts.yml").write_text(json.dumps({"calico_nodes": {"hosts": hosts}}))
@@ -344,7 +354,7 @@ def test_lies_about_blocks_harm_the_liar_alone(tmp_path: pathlib.Path, fleet: di
 
 
 def lockfile_nodes(folder: pathlib.Path) -> dict[str, t.Any]:
-    """Return what the lockfile gives to each node."""
+    """Return what the lockfile in `folder` gives to each node, by the node's name."""
     document = lockfile.to_document(lockfile.load((folder / ".calico.lock.yml").read_text()))
     return t.cast("dict[str, t.Any]", document["nodes"])
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by another node: what it says about the whole fleet, or about what others gave up."""
+"""Attacks by another node: what it says about the whole fleet, or about blocks that other nodes gave up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.integration.attacks.node.test_another_node import NODES, inventory, l
 from tests.unit.fleet import fleets
 from tests.unit.plugin_utils import controller
 
-#: The defaults of the role, with a limit on the sessions of nodes.
+#: The role's default limits, but no session between nodes may be reset either (the default sets no limit).
 LIMITS = {"session_resets": 0, "external_resets": 0, "hosts_changed": -1, "routes_withdrawn": 10}
 LIAR = "node3"
 DOWN = {"unreachable": True, "msg": "no route to host"}
@@ -39,20 +39,23 @@ Answers = dict[str, dict[str, t.Any]]
 
 @pytest.fixture(scope="module")
 def fleet() -> dict[str, NodeState]:
-    """Return the states of three nodes after a first run."""
+    """The states of three nodes after a first run, by name."""
     nodes = {name: fleets.LAB[name] for name in NODES}
     return fleets.states(fleets.build(fleets.pool("ipip"), nodes=nodes, workloads=[]))
 
 
 def lie(honest: Answers, change: t.Callable[[dict[str, t.Any]], t.Any]) -> dict[str, t.Any]:
-    """Return the liar's answer with a change of its stored state."""
+    """Return a copy of the liar's honest answer, with its stored state changed by `change`."""
     answer = copy.deepcopy(honest[LIAR])
     change(answer["state"])
     return answer
 
 
 def too_far(what: str) -> str:
-    """Return the pattern of the refusal of a node by whose word alone a run goes too far."""
+    """Return a regular expression for the beginning of the refusal of a node by whose word alone a run goes too far.
+
+    `what` is what the run would do. Group 1 is the plan's approval.
+    """
     return rf"plan (\w+) goes further than a run may unasked because of what node3 alone says: it would {what}"
 
 
@@ -274,4 +277,4 @@ def test_a_node_alone_does_not_change_a_rollback(tmp_path: pathlib.Path, fleet: 
     assert (second["change"], second["hold"], second["modes"]) == (False, False, {"default": "ipip"})
     generations = [(name, answer["kept"]["generation"]["state"]) for name, answer in lying.items()]
     states = [node_info.stored_state(name, state) for name, state in generations]
-    assert pool_modes.modes_of_most(states) == {"default": "IPIP"}  # what the targets record
+    assert pool_modes.modes_of_most(states) == {"default": "IPIP"}  # the modes that a rollback records

@@ -38,7 +38,7 @@ from tests.integration.attacks import hostile_answers as answers
 from tests.unit.fleet import fleets
 
 COUNT = 10_000 if os.environ.get("HOST_ROUTING_SOAK") == "1" else 1_000
-#: How the count is shared out: what is compiled takes the longest.
+#: The numbers of answers that the tests try: on workloads, on a node (compiled, which takes the longest), and reports.
 EXCHANGES, COMPILED, REPORTED = COUNT * 4 // 10, COUNT * 2 // 10, COUNT * 4 // 10
 SEED = 14
 
@@ -118,14 +118,14 @@ class Fleet:
         self.honest = self.compile(self.answers)
 
     def compile(self, said: t.Mapping[str, t.Any]) -> fleet_source.Compiled:
-        """Return what a run compiles from these answers."""
+        """Return what a run compiles from these answers; nothing is written. Raise FleetError if a run would stop."""
         read = observed_nodes.read(said)
         return fleet_source.compile_targets(
             self.task_vars, read.states, given=read.journals, passwords=read.passwords, refused=read.refused
         )
 
 
-#: The defaults of the role, with a limit on the sessions of nodes.
+#: The role's default limits, but no session between nodes may be reset either (the default sets no limit).
 LIMITS = ImpactLimits(session_resets=0, external_resets=0, routes_withdrawn=10)
 ARGUMENTS = {"limits": dataclasses.asdict(LIMITS), "approve": ""}
 
@@ -229,7 +229,7 @@ def test_hostile_reports() -> None:
     chance = random.Random(SEED)
     targets = Targets()
     for number in range(REPORTED):
-        kind = number % 4
+        kind = number % 5
         if kind == 0:
             said = {**dict.fromkeys(HOSTS, answers.plan()), LIAR: answers.tampered(answers.plan(), chance)}
             read = _read(said, results.PLAN)
@@ -249,6 +249,12 @@ def test_hostile_reports() -> None:
             report_lines.converged(HOSTS, {}, {}, read, 1.0)
             for phase in ("prove", "soak"):
                 phase_lines.phase(phase, HOSTS, _read(said, results.any_phase), targets)
+        elif kind == 3:
+            said = {**dict.fromkeys(HOSTS, answers.settled()), LIAR: answers.tampered(answers.settled(), chance)}
+            read = _read(said, results.PLAN)
+            found = {host: read[host]["settled"] for host in HOSTS if read[host].get("settled")}
+            assert {"node1", "node2"} <= found.keys(), number
+            report_lines.converged(HOSTS, read, found, found, 1.0)
         else:
             said = {host: answers.status(host) for host in HOSTS}
             honest = status_lines.text(HOSTS, _read(said, results.status))

@@ -23,13 +23,25 @@ from tests.unit.plugin_utils import controller
 from tests.unit.preflight.test_judge import GOOD
 
 SOAK = os.environ.get("HOST_ROUTING_SOAK") == "1"
-#: Commands to terminals in 7 and 8 bits, a line over the one before, and marks that turn the order of characters.
+#: Commands to terminals in 7 and 8 bits, a backspace, a carriage return, a line separator, and marks that change the
+#: direction of text.
 HOSTILE = "ATTACK\x1b]0;owned\x07\x1b[2J\x9b2J\x08\r\u202eread\u2066\u200f\u2028"
 _COMMAND = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-#: Modules whose actions need a fleet, unless they get a state.
-ARGUMENTS: dict[str, dict[str, t.Any]] = {"convergence_info": {"state": {}}, "node": {"state": {}}}
+#: {module: arguments}: of modules that need some, and of those whose actions need a fleet unless `state` is given.
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "convergence_info": {"state": {}},
+    "interface_sysctl": {"interface": "eth0", "proxy_arp": True},
+    "interface_sysctl_info": {"interface": "eth0"},
+    "node": {"state": {}},
+    "probe": {"targets": []},
+    "remote_endpoints": {"told": {}, "nodes": []},
+    "route": {"routes": []},
+    "tunnel_device": {"kind": "ipip"},
+    "workload": {"name": "web"},
+    "workload_endpoint": {"name": "web", "address": "10.244.0.1"},
+}
 EVENT = {"__ansible_type": "Event", "msg": HOSTILE, "help_text": HOSTILE}
-#: Outcomes of a task. Ansible itself makes objects of warnings and errors that have such a type.
+#: Outcomes of a task. Ansible makes objects of its own of warnings and errors with `__ansible_type`.
 OUTCOMES: dict[str, dict[str, t.Any]] = {
     "ok": {"failed": False, "unreachable": False, "skipped": False},
     "failed": {"failed": True, "unreachable": False, "skipped": False},
@@ -44,13 +56,13 @@ OUTCOMES: dict[str, dict[str, t.Any]] = {
 }
 
 
-@pytest.fixture
-def fleet(tmp_path: pathlib.Path) -> Fleet:
-    return Fleet(tmp_path)
+@pytest.fixture(params=[False, True], ids=["archive", "engine"])
+def fleet(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> Fleet:
+    return Fleet(tmp_path, engine=request.param)
 
 
 def _commands(printed: str) -> list[str]:
-    """Return the characters that control a terminal, each with the text on both sides."""
+    """Return an excerpt of `printed`, as its repr, around each character that controls a terminal; [] without any."""
     return [repr(printed[max(found.start() - 60, 0) : found.end() + 20]) for found in _COMMAND.finditer(printed)]
 
 
@@ -105,7 +117,8 @@ def test_output_that_is_no_answer_commands_no_terminal(fleet: Fleet, after: str)
     ]}]))  # fmt: skip
     printed = fleet.printed(path, "-v")
     assert _commands(printed) == []
-    assert "ATTACK" in printed
+    # The controller takes one line of an engine's output, and prints no other one beside an answer.
+    assert ("ATTACK" in printed) == (not fleet.engine or not after)
 
 
 def test_names_of_facts_command_no_terminal(fleet: Fleet) -> None:
@@ -157,7 +170,10 @@ def test_playbooks_quote_no_command(fleet: Fleet, playbook: str, options: dict[s
 
 
 def _hostile(value: t.Any, *keys: str) -> t.Any:
-    """Return a copy of the table `value` whose entries at `keys`, all entries without keys, have HOSTILE as texts."""
+    """Return a copy of `value` with HOSTILE in place of each text and None, and as the entry of each empty list.
+
+    With `keys`, this is done in these entries of the table `value` only.
+    """
     if isinstance(value, t.Mapping):
         return {key: _hostile(entry) if not keys or key in keys else entry for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -166,7 +182,7 @@ def _hostile(value: t.Any, *keys: str) -> t.Any:
 
 
 def _texts(value: t.Any) -> t.Iterator[str]:
-    """Yield all texts in `value`, with the names in tables."""
+    """Yield all texts in `value`, including the keys of tables."""
     if isinstance(value, str):
         yield value
     for entry in [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -174,7 +190,7 @@ def _texts(value: t.Any) -> t.Iterator[str]:
 
 
 def _places(value: t.Any, above: tuple[t.Any, ...] = ()) -> t.Iterator[tuple[t.Any, ...]]:
-    """Yield the paths of all values in `value` that are neither tables nor lists, and of all tables and lists."""
+    """Yield the path (keys and indexes) of `value` itself, which is `above`, and of each value at any depth in it."""
     yield above
     if isinstance(value, (dict, list)):
         for key in value if isinstance(value, dict) else range(len(value)):
@@ -190,7 +206,7 @@ def _with(value: t.Any, place: tuple[t.Any, ...], text: t.Any) -> t.Any:
 
 
 def _mutants(answer: t.Any) -> t.Iterator[t.Any]:
-    """Yield the answer with the text in the place of each value, and as a new name in each table."""
+    """Yield copies of the answer, each with one value replaced by HOSTILE, by [HOSTILE] or by {HOSTILE: HOSTILE}."""
     plain = json.loads(json.dumps(answer))
     for place in _places(plain):
         if not place:
@@ -201,7 +217,9 @@ def _mutants(answer: t.Any) -> t.Iterator[t.Any]:
 
 
 def test_no_place_of_an_answer_commands_a_terminal(tmp_path: pathlib.Path) -> None:
-    """Write commands to terminals into each place of an answer, one after the other, and ask every action about it.
+    """Write commands to terminals into the places of an answer, one after the other, and ask the actions that read it.
+
+    Without HOST_ROUTING_SOAK=1 one of five such answers is tried.
 
     Gain: Forged or hidden lines on the operator's screen.
     Precedent: CWE-150.

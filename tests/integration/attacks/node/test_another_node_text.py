@@ -44,14 +44,14 @@ UNITS = pathlib.Path(__file__).resolve().parents[4] / "roles" / "calico_node" / 
 
 
 class Node:
-    """A network namespace, its firewall, and a file that no attack may write."""
+    """A network namespace, its firewall, and the path `file` at which no attack may create a file."""
 
     def __init__(self, kernel: LinuxKernel, file: pathlib.Path) -> None:
         self.kernel = kernel
         self.file = file
 
     def bring(self, state: NodeState) -> list[str]:
-        """Bring the firewall to `state`; return what was refused."""
+        """Bring the kernel's IP sets and rules to those of `state`; return a sentence for each part that is refused."""
         said = []
         for driver, wanted in ((ipset, state.ipsets), (iptables, state.iptables)):
             changes = driver.diff(wanted, driver.observe(self.kernel, wanted))
@@ -63,11 +63,17 @@ class Node:
         return said
 
     def told(self, *others: Endpoint) -> list[str]:
-        """Bring the firewall to a state with policy, where other nodes say that they have these endpoints."""
+        """Bring the firewall to STATE with its policy, for a node to which other nodes report these endpoints.
+
+        Return what `bring` returns.
+        """
         return self.bring(NodePolicyTables().with_policy(STATE, (), others))
 
     def firewall(self) -> dict[str, list[str]]:
-        """Return all sets and rules, without counters."""
+        """Return {"ipset save", "iptables-save" or "ip6tables-save": sorted lines of its output}.
+
+        Comments, counters and the sizes and seeds of hashes are left out. Raise AssertionError if a program fails.
+        """
         found = {}
         for program in ("ipset save", "iptables-save", "ip6tables-save"):
             done = self.kernel.run(program.split())
@@ -244,7 +250,7 @@ def test_an_interface_with_a_rule_in_its_name_is_no_rule(node: Node) -> None:
         attacked = dataclasses.replace(STATE, policy=dataclasses.replace(policy, endpoints=hosts))
         said = node.bring(NodePolicyTables().with_policy(attacked, (), (OTHER,)))
         closed = [sentence for sentence in said if "was not given chain" in sentence]
-        # The rules that stay in force of a chain that was set aside lead to chains of the name that was before.
+        # A chain that was set aside keeps rules that lead to the chains of the former name, which so cannot be deleted.
         assert closed and all("could not be deleted" in sentence for sentence in said if sentence not in closed), said
         saved = [*node.firewall()["iptables-save"], *node.firewall()["ip6tables-save"]]
         assert [line for line in saved if re.match(r"-A (INPUT|OUTPUT|PREROUTING|FORWARD) ", line) and "cali-" not in
@@ -277,7 +283,7 @@ def test_no_text_of_a_session_is_a_statement_of_birds(tmp_path: pathlib.Path) ->
                 refused += 1
                 continue
             assert len(re.findall(_STATEMENT, text)) <= len(re.findall(_STATEMENT, plain)), (path, hostile)
-            if not {"password", "secrets"} & set(path):  # no such secret is defined
+            if not {"password", "secrets"} & set(path):  # BIRD refuses a secret that is not defined
                 assert _parse(tmp_path, text) == "", (path, hostile)
             parsed += 1
     assert _parse(tmp_path, plain) == ""
@@ -290,7 +296,7 @@ _STATEMENT = re.compile(r"^(?:protocol|filter|function|include|define|template)\
 
 
 def _parse(folder: pathlib.Path, text: str) -> str:
-    """Return BIRD's complaint about the configuration, or ""."""
+    """Write the configuration `text` into `folder`; return BIRD's complaint about it, "" if it is valid."""
     config = folder / "bird.cfg"
     config.write_text(text)
     done = subprocess.run(["bird", "-p", "-c", str(config)], capture_output=True, text=True, timeout=20, check=False)

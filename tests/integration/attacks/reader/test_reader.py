@@ -4,7 +4,7 @@
 """Attacks by a member of group `calico`.
 
 The agent runs as on nodes, processes belong to real users, and the shim is executed as by container runtimes.
-bench/hostile_reader.py measures how long an ADD takes beside all of this; nothing here depends on a clock.
+bench/hostile_reader.py measures how long an ADD takes during these attacks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tests.unit.agent.api.live_server import LiveServer, eventually, everything
 
 SOURCE = pathlib.Path(hostile_reader.__file__).read_text("utf-8")
 
-# Opens a number of connections, sends the same text on each, prints how many stayed open and what came, and waits.
+# The program of `held`: opens connections, sends the same text on each, prints the first answers, and then waits.
 HOLD = """\
 import json, select, signal, socket, sys
 count, said, wanted = json.load(sys.stdin)
@@ -86,7 +86,11 @@ def daemon(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 def held(
     daemon: Daemon, count: int, said: str, wanted: int = 0, uid: int = MEMBER
 ) -> t.Iterator[list[dict[str, t.Any]]]:
-    """Open so many connections as a member, and yield the answers to them while they stay open."""
+    """Open `count` connections as the user `uid`, a member, and send `said` on each; close them at the end.
+
+    Yield the first `wanted` answers, of different connections, while all connections stay open. Raise ValueError if a
+    connection is refused, or nothing is answered for 60 seconds.
+    """
     process = start(daemon, uid, [GID], HOLD)
     assert process.stdin and process.stdout
     try:
@@ -100,7 +104,10 @@ def held(
 
 
 def attach(daemon: Daemon, name: str) -> None:
-    """Attach a workload through the shim, as a container runtime does."""
+    """Attach a workload through the shim, as a container runtime does, and detach it again.
+
+    Raise AssertionError if one of both fails.
+    """
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket)
     variables = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": name, "CNI_NETNS": daemon.netns(name), "CNI_IFNAME": "eth0"}
     stdin = b'{"cniVersion":"1.0.0","name":"pods","type":"calico"}'
@@ -256,7 +263,7 @@ def test_what_only_root_may(daemon: Daemon) -> None:
 
 
 def test_all_of_it_at_once(daemon: Daemon) -> None:
-    """Run all of these attacks at the same time, as several users.
+    """Run all ways of hostile_reader.py to flood the API at the same time, as two users.
 
     Gain: No container starts any more, and the attack fills the journal.
     Precedent: CWE-400.
@@ -286,14 +293,15 @@ def test_all_of_it_at_once(daemon: Daemon) -> None:
 
 
 class CountingServer:
-    """The agent's API in this process, with a record of what its event loop begins and ends, in order.
+    """The agent's API in this process, with a record of what its event loop does.
 
-    The readers' method ends at once. An ADD goes through the loop 3,000 times, as one that waits for other threads.
+    `order` has "read" for each call of the readers' method, which ends at once, and "begin" and "end" of each ADD. An
+    ADD goes through the loop 3,000 times, as one that waits for other threads.
     """
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.order: list[str] = []
-        self.seconds = 0.0  # that the last ADD took on the loop
+        self.seconds = 0.0  # the time that the last ADD took on the event loop
         self.live = LiveServer(folder, group=GROUP)
         self.live.cni = self._add
         self.live.server.calls._methods["read"] = Method(self._read)  # type: ignore[index]
@@ -314,7 +322,10 @@ class CountingServer:
 
     @contextlib.contextmanager
     def stopped(self) -> t.Iterator[None]:
-        """Stop the event loop, so that what arrives meanwhile waits in the kernel."""
+        """Stop the event loop for the with block, so that requests that arrive meanwhile wait in the kernel.
+
+        Raise AssertionError if it does not stop within 60 seconds.
+        """
         stopped, go_on = threading.Event(), threading.Event()
 
         def wait() -> None:
@@ -366,7 +377,7 @@ def test_an_add_waits_behind_no_queue_of_readers(tmp_path: pathlib.Path) -> None
             running.append((new[new.index("begin") : new.index("end")].count("read"), server.seconds))
         assert server.order.count("read") < 4 * 32 * 200, "nothing was queued any more"
         assert max(waiting) <= 3 and sum(waiting) <= 30, waiting
-        # One may have begun before, and one begins each tenth of a second; see fair_share.py.
+        # One request may have begun before the ADD, and one more begins each tenth of a second; see fair_share.py.
         assert all(reads <= 2 + seconds / 0.1 for reads, seconds in running), running
     finally:
         for process in processes:
@@ -395,7 +406,7 @@ def test_a_refusal_reaches_who_attaches(tmp_path: pathlib.Path, carrier: str) ->
             for command in ("ADD", "DEL", "CHECK", "STATUS"):
                 answer = shim.execute({"CNI_COMMAND": command, "CNI_CONTAINERID": "c"}, b'{"cniVersion":"1.0.0"}')
                 assert answer.error == {
-                    "cniVersion": "1.1.0",  # it was not read as far as that
+                    "cniVersion": "1.1.0",  # the agent refused before it read the request's own version
                     "code": 11,
                     "msg": "the agent holds too many requests that are not complete. Try again.",
                     "details": "",

@@ -20,7 +20,7 @@ from tests.integration.attacks.local_users import GID, MEMBER, daemon_with_reade
 LINES = 100_000 if os.environ.get("HOST_ROUTING_SOAK") == "1" else 10_000
 AT_ONCE = 2000  # lines on a connection
 
-# Says all lines of stdin on one connection, while it reads what is answered, and prints that.
+# A program that sends all of its stdin to the agent on one connection, reads the answers meanwhile, and prints them.
 SAY = """\
 import socket, sys, threading
 said = sys.stdin.buffer.read()
@@ -77,7 +77,7 @@ PIECES = (
 
 
 def line(chance: random.Random) -> bytes:
-    """Return an odd request, a damaged one, or noise; never an empty line."""
+    """Return a request, most often with odd values or damage, or noise; never an empty line, nor a valid `watch`."""
     method = chance.choice([*QUICK, *QUICK, *QUICK, *CHANGING, "workload.check", "", "x" * 3000, "__class__"])
     params = json.loads(json.dumps(READING.get(method, {})))
     for _ in range(chance.randrange(3)):
@@ -85,7 +85,7 @@ def line(chance: random.Random) -> bytes:
         params[name] = chance.choice(ODD)
     asked: dict[str, t.Any] = {"id": chance.choice([1, None, "x", "y" * 2000]), "method": method, "params": params}
     if method == "watch":
-        asked["params"] = {"odd": 1}  # it would not end
+        asked["params"] = {"odd": 1}  # a valid `watch` would not end
     if chance.random() < 0.2:
         asked[chance.choice(["id", "method", "params", "version", "odd"])] = chance.choice(ODD)
     data = json.dumps(asked, ensure_ascii=chance.random() < 0.5).encode("utf-8", "surrogatepass")
@@ -95,7 +95,7 @@ def line(chance: random.Random) -> bytes:
     if chance.random() < 0.05:
         data = chance.randbytes(chance.randrange(1, 200))
     data = data.replace(b"\n", b" ")
-    if _watches(data):  # it is answered until the client has sent all, so what follows it is not
+    if _watches(data):  # after a valid `watch` the agent answers no further line
         data = data.replace(b'"watch"', b'"watch "')
     return data if data.strip() else b"-"
 
@@ -118,7 +118,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
 
 
 def written(daemon: Daemon) -> dict[str, t.Any]:
-    """Return all that the agent has written anywhere, without the time of its last resync, which passes anyway."""
+    """Return the agent's files, links, routes, log and status, without the time of its last resync.
+
+    That time changes even if no request arrives.
+    """
     daemon.in_sync()
     folders = [daemon.folder / "lib", daemon.folder / "run" / "workloads"]
     files = {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pathlib
 import random
 import socket
 import typing as t
@@ -64,7 +63,10 @@ ARGUMENTS = (
 
 
 def spoiled(value: t.Any, chance: random.Random) -> t.Any:
-    """Return a copy in which one part, at any depth, is odd, missing or added."""
+    """Return a copy of a table or list in which one part, at any depth, is missing or replaced by a value of ODD.
+
+    `value` must not be empty.
+    """
     copy = json.loads(json.dumps(value))
     inside = copy
     while True:
@@ -81,7 +83,7 @@ def spoiled(value: t.Any, chance: random.Random) -> t.Any:
 
 
 def call(chance: random.Random, netns: str) -> bytes:
-    """Return a request in the shim's form."""
+    """Return a random request in the shim's form, most often an invalid one; `netns` is a valid namespace's path."""
     environment = {
         "CNI_COMMAND": chance.choice(COMMANDS),
         "CNI_CONTAINERID": chance.choice(["c1", "c1", "x" * 128, "x" * 129, "../x", "a b", ".", "é", ""]),
@@ -91,7 +93,7 @@ def call(chance: random.Random, netns: str) -> bytes:
         "CNI_PATH": "/opt/cni/bin",
     }
     if environment["CNI_NETNS"] == HOSTS:
-        environment["CNI_COMMAND"] = "CHECK"  # the host's own as a container's: test_workload_namespace.py
+        environment["CNI_COMMAND"] = "CHECK"  # test_workload_namespace.py tests ADD with the host's own namespace
     if chance.random() < 0.02:
         environment["CNI_ARGS"] = "a=" + "b" * 900_000
     configuration: t.Any = CONFIGURATION
@@ -143,7 +145,7 @@ def stands(daemon: Daemon) -> dict[str, t.Any]:
         "allocated": daemon.allocated(),
         "problems": status["problems"],
         "since": status["since"],
-        "deleted": sorted(path.name for path in (daemon.folder / "lib").rglob("*.request")),
+        "files": sorted(str(path) for path in daemon.folder.rglob("*")),
     }
 
 
@@ -154,10 +156,10 @@ def test_a_thousand_calls(daemon: Daemon) -> None:
     Precedent: CVE-2021-20206 (libcni: a name that leads to another program), CWE-20.
     Result: Each call returns a result, or an error with a code, a message and no traceback, and leaves nothing behind.
     """
+    netns = daemon.netns("c1")
     before = stands(daemon)
     memory = daemon.memory()
     chance = random.Random(int(os.environ.get("HOST_ROUTING_FUZZ_SEED", "7")))
-    netns = daemon.netns("c1")
     codes: dict[int, int] = {}
     for _ in range(CALLS):
         asked = call(chance, netns)
@@ -178,7 +180,6 @@ def test_a_thousand_calls(daemon: Daemon) -> None:
     assert stands(daemon) == before
     assert "Traceback" not in daemon.log.read_text()
     assert daemon.memory() - memory < 12 * 1024
-    assert not any(path.exists() for path in (daemon.folder / "etc", pathlib.Path("/tmp/x")))
 
 
 @pytest.mark.parametrize(
@@ -199,8 +200,8 @@ def test_wishes_by_the_shim(daemon: Daemon, variable: str, value: str, code: int
     Precedent: CWE-93.
     Result: The plugin refuses the parameter by name, and attaches nothing.
     """
-    before = stands(daemon)
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket)
+    before = stands(daemon)
     variables = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": "c", "CNI_NETNS": daemon.netns("c1"), "CNI_IFNAME": "eth0"}
     answer = shim.execute({**variables, variable: value}, b'{"cniVersion":"1.0.0","name":"pods","type":"calico"}')
     assert (answer.code, said in answer.error["msg"]) == (code, True), answer.error

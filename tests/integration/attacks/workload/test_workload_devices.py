@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a workload."""
+"""Attacks by a workload on the settings of the host's devices, on a node without a firewall."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_workload_cannot_send_as_somebody_else(host: Host, wanted: NodeState, 
 
     assert arriving(HOST, here) == set()
     assert arriving(app.address, there) == set()
-    # The same packets do arrive where sources are not checked.
+    # Where sources are not checked (rp_filter is 0), the same packets do arrive.
     host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/rp_filter", "0")
     assert len(arriving(HOST, here)) > 4
     assert len(arriving(app.address, there)) > 4
@@ -149,7 +149,7 @@ def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeSt
     assert host.kernel.routes(protocol=179) == routes
     assert not plan_node(host.kernel, wanted).changes
 
-    # A run that was stopped between closing the device and removing what was there is made up for.
+    # The next run removes a route that is left because a run was stopped after it had closed the device.
     left = RouteAttributes(device=web.interface, gateway="fe80::bad", protocol=9, metric=1024)
     assert not host.kernel.route_batch([RouteOperation("add", "::/0", left)])
     host.apply(wanted)
@@ -182,7 +182,7 @@ def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeSt
     host.sends("web", "eth0", *frames(MANY), arp(1, web.address, "169.254.1.1"))
     assert until(lambda: any(web.address in line for line in host.neighbours(web.interface)))
     assert len(host.neighbours(web.interface)) <= 3
-    # The same frames do fill it where sources are not checked.
+    # Where sources are not checked, such frames do fill the host's neighbour table.
     host.kernel.sysctl_write(f"net/ipv4/conf/{web.interface}/rp_filter", "0")
     host.sends("web", "eth0", *frames(200))
     assert until(lambda: len(host.neighbours(web.interface)) > 50)
@@ -244,7 +244,7 @@ def test_unasked_advertisements_do_not_fill_the_neighbour_table(host: Host, want
     Result: The host learns no entry.
     """
     keys = [f"net/ipv6/conf/{name}/accept_untracked_na" for name in ("default", endpoint(wanted, "web").interface)]
-    # Kernels before 6.0 lack the setting, and never learn from such messages.
+    # Older kernels lack the setting, and never learn from such messages.
     has_setting = host.kernel.sysctl_read(keys[0]) is not None
     if has_setting:
         host.kernel.sysctl_write(keys[0], "1")
@@ -268,7 +268,10 @@ def test_unasked_advertisements_do_not_fill_the_neighbour_table(host: Host, want
 
 
 def until_it_carries(host: Host, listener: socket.socket, sender: VethEndpoint) -> None:
-    """Send until a packet arrives: a busy kernel takes a moment to make a new interface ready."""
+    """Send packets of the workload web until one arrives: a busy kernel takes a moment to make an interface ready.
+
+    Raise AssertionError if none of ten packets arrives, each within a second.
+    """
     for _turn in range(10):
         host.sends("web", "eth0", ethernet(udp(sender.address, HOST, b"last")))
         with contextlib.suppress(TimeoutError):
@@ -278,7 +281,7 @@ def until_it_carries(host: Host, listener: socket.socket, sender: VethEndpoint) 
 
 
 def neighbour_advertisement(target: str) -> bytes:
-    """Return an unsolicited neighbour advertisement to all nodes, with the option that says the MAC address."""
+    """Return an Ethernet frame with an unsolicited neighbour advertisement to all nodes, with the MAC address."""
     body = struct.pack("!I", 0x20000000) + ipaddress.ip_address(target).packed + b"\2\1" + b"\2\0\0\0\0\x66"
     packet = forged.icmpv6(target, "ff02::1", forged.NEIGHBOR_ADVERTISEMENT, body)
     return ethernet(packet, "33:33:00:00:00:01", kind=0x86DD)

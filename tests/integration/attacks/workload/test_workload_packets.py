@@ -39,7 +39,7 @@ CALI0 = workload_interface(0)
 GATEWAY = "fe80::ecee:eeff:feee:eeee"
 MAC = b"\x02\0\0\0\xff\xff"
 FLOOD = 10_000
-#: Entries that a workload's share of the limit and the common rest let come about, at once and later.
+#: The most neighbour entries that the limits let a workload cause: at once, and in each further second.
 AT_ONCE, A_SECOND = 11, 4
 
 
@@ -113,7 +113,7 @@ def test_a_workload_answers_for_a_server_of_the_host(attacked: AttackedNode) -> 
         def answer(by: str, payload: bytes) -> None:
             attacked.send_raw(forged.ip(OUTSIDE, HOST, forged.UDP, forged.udp(OUTSIDE, HOST, 53, port, payload)), by)
 
-        for _turn in range(3):  # from the second on the kernel knows the way to the socket
+        for _turn in range(3):  # from the second packet on the kernel finds the socket before it checks the source
             answer("eth0", b"true")
             assert client.recv(100) == b"true"
         answer(CALI0, b"forged")
@@ -170,7 +170,7 @@ def test_what_honest_workloads_and_the_host_need(attacked: AttackedNode) -> None
     }
 
 
-# --- packets in packets
+# --- encapsulated packets
 
 
 def encapsulated(own: str, *targets: str) -> list[Flow]:
@@ -182,11 +182,11 @@ def test_a_workload_encapsulates(attacked: AttackedNode) -> None:
 
     Gain: Packets from any source to any workload of the fleet, past all policy.
     Precedent: CVE-2020-8558 (class: trust in a packet's way).
-    Result: dropped before connection tracking, by the fleet's port and the assigned one.
+    Result: Packets to the fleet's port, to the assigned one and of IPIP are dropped before connection tracking.
     """
     attacked.defend(tunnels=True)
     gets_nowhere(attacked, [*encapsulated(W0, PEER, HOST, W1), *encapsulated(W0_V6, PEER_V6, HOST_V6, W1_V6)])
-    # Nor as an answer to what somebody sent from that port.
+    # A workload's packet to the tunnel port PORT is dropped even if it answers a packet from that port.
     for asked in (udp(PEER, W0, 6000, PORT), udp(PEER_V6, W0_V6, 6000, PORT)):
         attacked.expect([asked], denied=[back(asked)])
     passes(attacked, {udp(W0, PEER): "eth0", udp(W0_V6, PEER_V6): "eth0"})
@@ -235,7 +235,7 @@ def test_a_workload_that_may_encapsulates(attacked: AttackedNode) -> None:
 
 
 def _in_two(source: str, destination: str, body: bytes, at: int, protocol: int = forged.UDP) -> list[bytes]:
-    """Return an IP packet in two fragments. `at`: bytes in the first one, a multiple of 8."""
+    """Return an IP packet with the payload `body` in two fragments; the first has `at` bytes of it, a multiple of 8."""
     found = []
     for offset, part in ((0, body[:at]), (at, body[at:])):
         more = offset == 0
@@ -255,14 +255,14 @@ def _left(frames: socket.socket) -> t.Iterator[bytes]:
 
 
 def _has_udp_header(packet: bytes, port: int) -> bool:
-    """Return whether `packet` is the first packet of a datagram to this port."""
+    """Return whether an IP packet or fragment has the outer UDP header of a datagram to this port."""
     if packet[0] >> 4 == 4:
         fragment = struct.unpack_from("!H", packet, 6)[0]
         return packet[9] == forged.UDP and not fragment & 0x1FFF and packet[22:24] == struct.pack("!H", port)
     kind, offset = packet[6], 40
     while kind in (forged.DESTINATION_OPTIONS, forged.FRAGMENT):
         if kind == forged.FRAGMENT and struct.unpack_from("!H", packet, offset + 2)[0] & 0xFFF8:
-            # The second one of those whose first has no header of UDP's.
+            # The UDP header is in a second fragment if the first one ends with the destination options.
             return packet[offset] == forged.DESTINATION_OPTIONS and struct.pack("!H", port) in packet[offset + 8 :][:4]
         kind, offset = packet[offset], offset + 8
     return kind == forged.UDP and packet[offset + 2 : offset + 4] == struct.pack("!H", port)
@@ -272,7 +272,10 @@ def _has_udp_header(packet: bytes, port: int) -> bool:
 
 
 def with_gateway(attacked: AttackedNode, index: int, interface: str = "") -> str:
-    """Give a workload's interface what the agent gives it: the gateway, and neighbours. Return its name."""
+    """Set up a workload's interface as the agent does: ARP, the gateway's address and the route. Return its name.
+
+    The interface is renamed to `interface` first if that is given. Raise AssertionError if a command fails.
+    """
     node, name = attacked.node, workload_interface(index)
     if interface:
         attacked.expect([udp(f"10.65.0.{index + 1}", OUTSIDE)])
@@ -293,19 +296,19 @@ def entries(attacked: AttackedNode, interface: str) -> int:
 
 
 def flood(attacked: AttackedNode, by: str) -> float:
-    """Send what makes neighbour entries, each from another address; return the seconds that it took."""
+    """Send 10,000 packets that make the host add neighbours, each from another address; return the seconds taken."""
     began = time.monotonic()
     kinds = itertools.cycle(MAKING_ENTRIES)
     for number in range(FLOOD):
         attacked.send_raw(next(kinds)(f"fe80::bad:{number:x}"), by)
         if number % 500 == 0:
-            time.sleep(0.005)  # or the host's queue loses most of it
+            time.sleep(0.005)  # otherwise the host's queue would lose most packets
     attacked.expect([udp(W1, OUTSIDE)])
     return time.monotonic() - began
 
 
 def advertised(frames: socket.socket, target: str) -> bool:
-    """Return whether the host has advertised `target`."""
+    """Read all frames that have arrived; return whether one is the host's neighbour advertisement for `target`."""
     wanted = socket.inet_pton(socket.AF_INET6, target)
     return any(frame[20] == forged.ICMPV6 and frame[54] == 136 and frame[62:78] == wanted for frame in _left(frames))
 

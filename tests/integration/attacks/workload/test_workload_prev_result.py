@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by a hostile document: the `prevResult` of an earlier plugin in the chain."""
+"""Attacks by the `prevResult` of an earlier plugin in the chain, which the runtime passes to the CNI plugin."""
 
 from __future__ import annotations
 

@@ -24,16 +24,18 @@ from tests.unit.fleet.fleets import LAB, build, pool, states
 
 oldest_and_newest = pytest.mark.parametrize("build", ["bookworm", "forky"], indirect=True)
 
-#: Without spaces, which FRR takes for the end of it.
+#: A password without spaces, because FRR ends it at the first one.
 PASSWORD = "It's-a-key:1${x}"
 SECRETS = {"tor": {"password": PASSWORD}}
 REFERENCE = {"secretKeyRef": {"name": "tor", "key": "password"}}
-#: rack -> addresses of the router there
+#: rack -> address of the router in it
 GATEWAYS = {1: "10.10.1.1", 2: "10.10.2.1"}
 GATEWAYS6 = {1: "fd00:10:1::1", 2: "fd00:10:2::1"}
+#: rack -> AS number of the nodes in it
 AS_OF_RACK = {1: 64512, 2: 64513}
+#: The AS number of the router, which stands for the switches of both racks.
 TOR_AS = 65001
-#: What nodes add to what they announce.
+#: Variables of the fleet that have nodes add communities to their blocks.
 COMMUNITIES = {
     "bgp_communities": [{"name": "workloads", "value": "64512:100"}],
     "bgp_prefix_advertisements": [
@@ -44,7 +46,10 @@ COMMUNITIES = {
 
 
 def peers(as_number: int, **fields: t.Any) -> list[dict[str, t.Any]]:
-    """Return a session of each family with the router of a node's rack."""
+    """Return entries of calico_bgp_peers, for each rack and IP version: its nodes' session with the rack's router.
+
+    `as_number` is the router's, and `fields` are added to each entry.
+    """
     return [
         {
             "name": f"rack{rack}-ipv{family}",
@@ -60,7 +65,11 @@ def peers(as_number: int, **fields: t.Any) -> list[dict[str, t.Any]]:
 
 
 def birds(network: Network, mode: str, as_of_rack: t.Mapping[int, int], **variables: t.Any) -> dict[str, Bird]:
-    """Return the BIRDs of node1 and node3, compiled from an inventory."""
+    """Return the BIRDs of node1 and node3 by name, compiled from an inventory without a mesh.
+
+    `mode` is the encapsulation mode of its IPv4 pool. Blocks are those of `network`. `as_of_rack` has the nodes' AS
+    numbers by rack, and `variables` are the fleet's, without the prefix calico_.
+    """
     nodes = (network.nodes[0], network.nodes[2])
     compiled = states(
         build(
@@ -107,7 +116,10 @@ class Interop:
             daemon.start()
 
     def established(self, seconds: float = 25) -> None:
-        """Wait until all sessions of both nodes are up; report the reasons if they are not."""
+        """Wait until the two sessions of each node are up.
+
+        Raise AssertionError with the reason if one is not up within `seconds`.
+        """
         for node in (self.one, self.three):
             bird = self.fleet[node.name].bird
             assert bird is not None and len(bird.peers) == 2
@@ -129,23 +141,30 @@ class Interop:
         return refusals.why(self.session(node, name), bird, peer, dropped)
 
     def wait_until_said(self, node: Node, name: str, words: str) -> None:
-        """Wait until the reason of session `name` contains `words`."""
+        """Wait until the reason why the session `name` is down contains `words`.
+
+        Raise AssertionError after 25 seconds.
+        """
         try:
             wait_for(words, lambda: words in self.why(node, name), 25)
         except AssertionError as error:
             raise AssertionError(f"{error}. {self.why(node, name)} {self.session(node, name)}") from None
 
     def refused_is_said(self, words: str) -> str:
-        """Wait for `words` as the reason of the first node's sessions of both families; return the reason of IPv4."""
+        """Wait until `words` are in the reasons why the first node's sessions of both IP versions are down.
+
+        Return the whole reason of the IPv4 session. Raise AssertionError after 25 seconds for one session.
+        """
         names = [f"Node_{addresses[1].replace('.', '_').replace(':', '_')}" for addresses in (GATEWAYS, GATEWAYS6)]
         for name in names:
             self.wait_until_said(self.one, name, words)
         return self.why(self.one, names[0])
 
     def reflected(self, node: Node, other: Node) -> str:
-        """Check that a node has both blocks of another with that node as next hop, as tunnels need.
+        """Check that `node` has both blocks of `other` with `other` as next hop, as tunnels need.
 
-        Return BIRD's output on the IPv6 block.
+        For the IPv6 block, BIRD's next hop is checked. Return BIRD's output on this block, with `BGP.` for `bgp_`.
+        Raise AssertionError if a route is missing after 15 seconds, or different.
         """
         wait_for("the route", lambda: self.kernel_route(node, other.block))
         assert self.kernel_route(node, other.block) == f"{other.block} via {other.address} dev vxlan.calico onlink"
@@ -156,13 +175,13 @@ class Interop:
         return shown
 
     def kernel_route(self, node: Node, prefix: str) -> str:
-        """Return one route of the node's kernel as a line, without metrics."""
+        """Return BIRD's route to `prefix` in the node's kernel as a line, cut before `metric`; "" if there is none."""
         family = "-6" if ":" in prefix else "-4"
         line = node.space.run("ip", family, "route", "show", prefix, "proto", "bird").strip()
         return line.partition(" metric")[0].strip()
 
     def reaches(self, node: Node, other: Node) -> bool:
-        """Return whether a workload of `node` reaches a workload of `other` by both IP versions."""
+        """Return whether the workload of `other` answers a ping of each IP version from that of `node` in a second."""
         commands = [
             node.workload_space.command("ping", "-c1", "-W1", address) for address in (other.workload, other.workload6)
         ]
@@ -172,5 +191,8 @@ class Interop:
 
 
 def leave_blocks_to_bgp(network: Network) -> None:
-    """Remove the router's own routes to blocks, so that it learns them only by BGP."""
+    """Remove the router's own routes to blocks, so that it learns them only by BGP.
+
+    Raise AssertionError if they have been removed before.
+    """
     network.router.ip(*(f"route del {block}" for node in network.nodes for block in (node.block, node.block6)))

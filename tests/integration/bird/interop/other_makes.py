@@ -39,7 +39,7 @@ def _complete(tree: pathlib.Path) -> None:
 
 
 class Frr:
-    """zebra, bfdd and bgpd with one configuration."""
+    """FRR's zebra, bfdd and bgpd in one namespace; the configuration is bgpd's."""
 
     DAEMONS = ("zebra", "bfdd", "bgpd")
 
@@ -66,9 +66,11 @@ class Frr:
             wait_for(f"FRR's {daemon}", (self._folder / f"{daemon}.vty").exists)
 
     def ask(self, daemon: str, command: str) -> t.Any:
-        """Return the JSON of a daemon's answer to a command.
+        """Return a daemon's answer to `<command> json`, decoded; {} if it is empty.
 
-        The protocol is vtysh's: a zero ends a command, three zeros and a status end an answer.
+        Raise OSError if the daemon does not accept a connection, TimeoutError after 10 seconds without a byte of the
+        answer, and ValueError if the answer is not JSON. The protocol is vtysh's: a zero byte ends a command,
+        three zero bytes and a status end an answer.
         """
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(10)
@@ -81,12 +83,12 @@ class Frr:
         return json.loads(answer.partition(b"\0")[0].decode() or "{}")
 
     def route(self, prefix: str) -> list[dict[str, t.Any]]:
-        """Return the paths to a prefix."""
+        """Return bgpd's paths to a prefix; [] if it has none."""
         family = "ipv6" if ":" in prefix else "ipv4"
         return t.cast("list[dict[str, t.Any]]", self.ask("bgpd", f"show bgp {family} {prefix}").get("paths", []))
 
     def communities(self, prefix: str) -> list[str]:
-        """Return the communities of both kinds of the first path to a prefix."""
+        """Return the communities, then the large communities, of the first path to a prefix; [] without a path."""
         paths = self.route(prefix)
         kinds = ("community", "largeCommunity")
         return [text for kind in kinds for text in paths[0].get(kind, {}).get("list", ())] if paths else []
@@ -122,7 +124,7 @@ class GoBgp:
         return done.stdout if done.returncode == 0 else ""
 
     def route(self, prefix: str) -> list[dict[str, t.Any]]:
-        """Return the paths to a prefix, as its API shows them."""
+        """Return the paths to a prefix, as `gobgp` prints them in JSON; [] if there are none or it fails."""
         family = "ipv6" if ":" in prefix else "ipv4"
         said = self.command("global", "rib", prefix, "-a", family, "-j", check=False)
         return [path for paths in json.loads(said or "{}").values() for path in paths]

@@ -11,7 +11,7 @@ from tests.integration.bird.network import Node
 
 
 def neighbor(name: str, address: str, as_number: int, own_as: int, options: str = "") -> str:
-    """Return a session with `address`, of the address's family."""
+    """Return BIRD's text of a session with `address`, for routes of its IP version."""
     family = 6 if ":" in address else 4
     return (
         f"protocol bgp {name} {{ local as {own_as}; neighbor {address} as {as_number}; {options}"
@@ -20,9 +20,10 @@ def neighbor(name: str, address: str, as_number: int, own_as: int, options: str 
 
 
 def configuration(node: Node, says: t.Sequence[str], *sessions: str, direct: bool = False) -> str:
-    """Return its configuration.
+    """Return the text of the configuration of a BIRD on `node`.
 
-    `says` are the prefixes to announce, all of one family. With `direct` it announces eth0's subnet as well.
+    `says` are the prefixes to announce, one or more of one IP version. `sessions` are texts of `neighbor`. With
+    `direct` BIRD announces eth0's subnet as well.
     """
     family = 6 if ":" in says[0] else 4
     routes = " ".join(f"route {prefix} blackhole;" for prefix in says)

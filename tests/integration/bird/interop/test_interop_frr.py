@@ -32,7 +32,7 @@ def frr(network: Network, tmp_path: pathlib.Path) -> t.Iterator[Frr]:
     made = Frr(network.router, tmp_path / "frr")
     yield made
     made.stop()
-    network.router.run("ip", "nexthop", "flush")  # with them go the routes by them
+    network.router.run("ip", "nexthop", "flush")  # removes all nexthop objects, and with them the routes that use them
 
 
 def configuration(
@@ -44,9 +44,9 @@ def configuration(
     password: str = PASSWORD,
     also: str = "",
 ) -> str:
-    """Return FRR's configuration.
+    """Return the text of bgpd's configuration, with node1 and node3 as neighbors by both IP versions.
 
-    `options` follow each `neighbor ADDRESS`, `policy` does so inside its address family.
+    `options` follow each `neighbor ADDRESS`, `policy` does so inside its address family. `also` is the end of the text.
     """
     lines = [f"router bgp {own_as}", " bgp router-id 10.10.1.1", " no bgp default ipv4-unicast"]
     lines += [" no bgp ebgp-requires-policy", " bgp graceful-restart"]
@@ -75,7 +75,7 @@ def test_as_the_switch_of_each_rack(interop: Interop, frr: Frr, network: Network
     interop.start(birds(network, "direct", AS_OF_RACK, bgp_peers=peers(TOR_AS, bfd=FAST), **COMMUNITIES))
     interop.established()
 
-    # What the nodes announce is in its table, marked by them, and in its kernel: it forwards.
+    # FRR has the nodes' blocks with their communities. Each node has the other node's block from FRR.
     for node in (one, three):
         wait_for(f"{node.block} at FRR", lambda n=node: frr.communities(n.block))
         assert frr.communities(node.block) == ["64512:100", "64512:1:2"]
@@ -91,7 +91,7 @@ def test_as_the_switch_of_each_rack(interop: Interop, frr: Frr, network: Network
         assert "(65001,7)" in shown and "(64512,100)" in shown
     wait_for("workloads reach each other", lambda: interop.reaches(one, three) and interop.reaches(three, one))
 
-    # BFD withdraws long before the hold time of 90 s would.
+    # When a node drops all packets, BFD has its routes withdrawn long before the hold time ends.
     sessions = wait_for("BFD", lambda: (s := frr.ask("bfdd", "show bfd peers")) and up(s) >= 4 and s)
     assert {session["peer"] for session in sessions} >= {one.address, three.address, one.address6, three.address6}
     three.space.run("iptables", "-I", "INPUT", "-j", "DROP")
@@ -126,7 +126,7 @@ def test_as_route_reflector(interop: Interop, frr: Frr, network: Network) -> Non
         ({"password": "another"}, "most likely the passwords differ: the kernel just dropped "),
         ({"as_of_rack": {1: 64599, 2: 64599}}, "the peer refuses AS 6451"),
         ({"own_as": 65077}, "the peer is in another AS than 65001. "),
-        # Its kernel drops what has another TTL than 255: it is all silence here, and among what that may be.
+        # FRR's kernel drops packets with a TTL below 255, so the node names TTL security among the reasons of silence.
         ({"options": ("ttl-security hops 1",)}, "TTL security there and not here"),
     ],
     ids=["password", "AS of the nodes", "AS of the switch", "TTL security"],

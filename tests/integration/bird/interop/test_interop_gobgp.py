@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """GoBGP as the switch of two racks (eBGP) and as route reflector (iBGP), with passwords, IPv6 and communities.
 
-It writes no kernel routes: the tests compare what it receives and announces, and send packets where it is no hop.
+It writes no kernel routes, so the tests compare what it receives and announces, and send no packets.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def configuration(
     more: str = "",
     password: str = PASSWORD,
 ) -> str:
-    """Return GoBGP's configuration; `more` is added to each neighbor."""
+    """Return GoBGP's configuration in TOML, with node1 and node3 as neighbors by both IP versions.
+
+    `more` is added to each neighbor.
+    """
     parts = [f'[global.config]\nas = {own_as}\nrouter-id = "10.10.1.1"\n']
     for node in (network.nodes[0], network.nodes[2]):
         for family, address in ((4, node.address), (6, node.address6)):
@@ -63,7 +66,7 @@ def test_as_the_switch_of_each_rack(interop: Interop, gobgp: GoBgp, network: Net
     interop.established()
 
     def attributes(prefix: str) -> str:
-        """Return the attributes of the only path to a prefix, as GoBGP prints them."""
+        """Return the attributes of the only path to a prefix, as GoBGP prints them; "" if the command fails."""
         return gobgp.command("global", "rib", prefix, "-a", "ipv6" if ":" in prefix else "ipv4", check=False)
 
     for node in (one, three):
@@ -79,7 +82,7 @@ def test_as_the_switch_of_each_rack(interop: Interop, gobgp: GoBgp, network: Net
         shown = interop.fleet[node.name].birdc("show", "route", other.block, "all")
         assert f"path: {TOR_AS} {AS_OF_RACK[other.rack]}" in shown
         assert "(64512,100)" in shown and "(64512, 1, 2)" in shown
-    # From other routers a node accepts blocks of the pools with their communities, and nothing else.
+    # From a router a node accepts blocks inside the pools, and keeps their communities. It accepts no other prefix.
     gobgp.announce("10.244.200.0/26", "community", "65001:7")
     gobgp.announce("192.0.2.0/24")
     wait_for("a block of others", lambda: interop.kernel_route(one, "10.244.200.0/26"))

@@ -43,7 +43,7 @@ def test_a_stale_peer_takes_nothing(fleet: Fleet, network: Network) -> None:
     fleet.wait_established()
     wait_for("the liar's own block", lambda: len(one.space.routes("proto", "bird")) == 3)
 
-    # The owner believes none of it, says so, and still announces its block.
+    # node1 refuses the liar's routes inside node1's block, logs each of them, and still announces its block.
     assert f"blackhole {one.block} proto 179" in one.space.routes()
     assert one.space.routes("proto", "bird") == [
         "10.244.2.0/26 via 10.10.1.12 dev vxlan.calico onlink",
@@ -53,11 +53,11 @@ def test_a_stale_peer_takes_nothing(fleet: Fleet, network: Network) -> None:
     log = fleet[one.name].log.read_text()
     for prefix in ("10.244.1.0/26", "10.244.1.2/32", "10.244.1.0/27"):
         assert f"calico: refused {prefix} from {liar.address}: it is inside a block of this node" in log
-    # All but its own block count as refused, what is said of ours and what is no block.
+    # On node1's session with the liar, all prefixes except the liar's own block count as refused.
     sessions = {session.description: session for session in status.observe(fleet[one.name].socket).sessions}
     assert [sessions[name].refused for name in ("node2", "node3", "node4")] == [0, 0, len(claimed) - 1]
     exported = fleet[one.name].birdc("show", "route", "export", "Mesh_10_10_1_12")
     assert re.findall(r"^(\d+\S+)", exported, re.MULTILINE) == [one.block]
-    # Others take the liar's block, and neither single workloads nor the whole pool nor what is outside.
+    # Other nodes accept the liar's own block, but no single workload, whole pool or prefix outside the pools.
     learned = fleet[two.name].birdc("show", "route", "where", "source = RTS_BGP", "primary")
     assert sorted(re.findall(r"^(\d+\S+)", learned, re.MULTILINE)) == [one.block, "10.244.3.0/26", liar.block]

@@ -53,7 +53,7 @@ def bird(*peers: BirdPeer, **changes: t.Any) -> Bird:
 
 
 def tor(**changes: t.Any) -> BirdPeer:
-    """Return a session with a top-of-rack switch in AS 65001."""
+    """Return the node's session with the router as a top-of-rack switch in AS 65001, with `changes`."""
     return dataclasses.replace(BirdPeer("Global_10_9_0_2", ROUTER, 65001, "external", multihop=False), **changes)
 
 
@@ -84,9 +84,9 @@ class Pair:
         self._stack.callback(stop)
 
     def start(self, what: Bird, **passwords: str) -> None:
-        """Start the node's daemon.
+        """Start the node's daemon with the configuration `what`; raise AssertionError unless it answers in 15 seconds.
 
-        `passwords` are by the names of secrets; SECRET is that of `tor`.
+        The keyword `tor` gives the password of the secret SECRET; without keywords there are no secrets.
         """
         values = {SECRET: passwords["tor"]} if passwords else {}
         secrets_file.install(str(self.daemon.config), values)

@@ -5,7 +5,7 @@
 
     node1 .1.11  node2 .1.12  |router|  node3 .2.13         10.10.<rack>.0/24 and fd00:10:10:<rack>::/64
 
-Nothing is made by hand but the underlay: all that a node has is what `plan_node` says of its compiled NodeState.
+Only the underlay is made by hand. All else on a node comes from `plan_node` with its compiled NodeState.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ NET6 = "fd00:10:244::/64"
 def fleet_of(
     mode: str, mode6: str, previous: t.Optional[Fleet] = None, with_ipv4: t.Collection[str] = frozenset(NODES)
 ) -> Fleet:
-    """Return a fleet in these modes.
+    """Return a fleet whose IPv4 pool has the encapsulation `mode` and whose IPv6 pool has `mode6`.
 
-    Nodes that are not in `with_ipv4` have IPv6 only; if it is empty, there is no IPv4 pool either.
+    Its nodes keep the blocks and addresses that they have in `previous`. Nodes that are not in `with_ipv4` have IPv6
+    only; if it is empty, there is no IPv4 pool either.
     """
     alone = {"calico_node_address": None, "calico_node_labels": {"alone": "yes"}}
     return build(
@@ -56,7 +57,7 @@ def fleet_of(
 
 
 class Host:
-    """One node: a namespace with eth0 in its rack, its state programmed by the drivers, and a BIRD."""
+    """One node: a namespace with eth0 in its rack, the kernel objects that the drivers made there, and a BIRD."""
 
     def __init__(self, name: str, space: Namespace, build: Build, folder: pathlib.Path) -> None:
         self.name, self.space = name, space
@@ -67,7 +68,10 @@ class Host:
         self._folder = pathlib.Path(folders["netns_folder"])
 
     def bring_to(self, state: NodeState) -> None:
-        """Apply a state as the module does: additions, BIRD, removals."""
+        """Apply a state as the module node does: additions first, then BIRD, then removals.
+
+        Raise ApplyError if the kernel refuses a change, and AssertionError if BIRD does not start or reconfigure.
+        """
         apply_node(self.kernel, plan_node(self.kernel, state), lambda: self._tell_bird(state))
         self.state = state
 
@@ -80,7 +84,10 @@ class Host:
             self.daemon.configure(state.bird)
 
     def unsettled(self) -> list[str]:
-        """Return what is left to do, for us or for BIRD."""
+        """Return the lines of the plan that is left, for the drivers or for BIRD; [] if the node has its state.
+
+        Raise AssertionError before the first `bring_to`, and ObserveError if the kernel cannot be read.
+        """
         assert self.state
         return plan_node(self.kernel, self.state).lines()
 
@@ -149,7 +156,10 @@ class Racks:
         return space
 
     def learn(self, fleet: Fleet) -> None:
-        """Route the blocks on the router, which needs them without a tunnel, as if it learned them by BGP."""
+        """Add routes to all blocks on the router, which needs them without a tunnel, as if it learned them by BGP.
+
+        Raise AssertionError if the router refuses one, or a node of `fleet` is not among `hosts`.
+        """
         for name, state in states(fleet).items():
             for block in (*state.ipam.blocks, *state.ipam.spare_blocks):
                 own = state.address6 if ":" in block.cidr else state.address
@@ -157,7 +167,10 @@ class Racks:
             assert name in self.hosts
 
     def bring_to(self, wanted: t.Mapping[str, NodeState]) -> None:
-        """Apply the states node after node, through all mixtures of old and new, and wait until all are complete."""
+        """Apply the states node after node, and wait until all are complete.
+
+        Raise AssertionError if a node is not complete within 15 seconds.
+        """
         for name, state in wanted.items():
             self.hosts[name].bring_to(state)
         for name, host in self.hosts.items():
@@ -166,14 +179,17 @@ class Racks:
             assert host.unsettled() == [], name
 
     def switch(self, target: Fleet) -> None:
-        """Change to `target` through the phases, with a barrier after each."""
+        """Change all nodes to `target` through the phases; each begins when all nodes have completed the one before.
+
+        Raise what `bring_to` raises.
+        """
         goals = states(target)
         for phase in PHASES:
             wanted = {name: transition.phase_state(self.hosts[name].state, goals[name], phase) for name in goals}
             self.bring_to(wanted)
 
     def streams(self, size: int = 64) -> Streams:
-        """Return streams both ways between all workloads, of each IP version."""
+        """Return streams of each IP version, both ways, between all workloads that have it; `size` is in bytes."""
         pairs, receivers = [], {}
         for name, host in self.hosts.items():
             for address in host.addresses():
@@ -188,7 +204,7 @@ class Racks:
         return Streams(pairs, receivers, rate=500, size=size)
 
     def way(self, name: str, destination: str) -> str:
-        """Return a node's route to a destination."""
+        """Return the routes of the node `name` to exactly this destination, as `ip` prints them; "" if it has none."""
         return self.hosts[name].space.run("ip", "-6" if ":" in destination else "-4", "route", "show", destination)
 
 
@@ -210,13 +226,13 @@ def test_both_families_are_switched_without_loss(racks: Racks) -> None:
         for mode6 in ("direct", "vxlan", "vxlan-crosssubnet", "direct"):
             fleet = fleet_of("vxlan", mode6, fleet)
             racks.switch(fleet)
-            time.sleep(0.5)  # what a wrong route loses has to be seen before the next switch mends it
+            time.sleep(0.5)  # so that losses by a wrong route show before the next switch repairs it
     assert racks.way("node1", block6).startswith(f"{block6} via fd00:10:10:1::1 dev eth0 proto bird")
     assert flows.dropped == 0
     assert flows.sent > 12 * 4 * 0.5 * 400
     assert flows.lost == {}
     print(f"4 changes of mode, {flows.sent} packets of both IP versions, 0 lost")
-    for host in racks.hosts.values():  # nothing of the tunnel is left
+    for host in racks.hosts.values():  # the device of the IPv6 tunnel is gone
         assert host.kernel.link("vxlan-v6.calico") is None
 
 
@@ -236,7 +252,7 @@ def test_nodes_with_ipv6_alone_are_switched_without_loss(
             for mode6 in ("direct", "vxlan-crosssubnet", "vxlan"):
                 fleet = fleet_of("vxlan", mode6, fleet, with_ipv4)
                 racks.switch(fleet)
-                time.sleep(0.5)  # what a wrong route loses has to be seen before the next switch mends it
+                time.sleep(0.5)  # so that losses by a wrong route show before the next switch repairs it
         assert flows.dropped == 0
         assert flows.sent > (6 + (2 if with_ipv4 else 0)) * 3 * 0.5 * 400
         assert flows.lost == {}

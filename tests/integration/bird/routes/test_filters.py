@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Random BGPFilters: BIRD decides, and changes routes, as the evaluator says.
 
-One daemon announces routes with all kinds of attributes to another, which has some routes of its own. There each filter
-stands between the main table and a table of its own, in which the accepted routes are read. A route that no rule
-matches gets a community that is used nowhere else.
+One daemon announces routes with all kinds of attributes to another, which has some routes of its own. There a pipe with
+each filter leads from the main table to a table of its own, from which the tests read the accepted routes. A route that
+no rule matches gets a community that is used nowhere else (NO_RULE).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tests.integration.bird.network import POOL, Namespace, Network, wait_for
 
 pytestmark = pytest.mark.root
 
-FUNCTIONS = 120  # of each family
+FUNCTIONS = 120  # BGPFilters for each IP version
 NO_RULE = (4294967295, 1, 1)
 NUMBERS = (65000, 65001, 4200000000)
 COMMUNITIES = ("65000:1", "65000:2", "65000:1:2", "65001:1:2")
 PRIORITIES = (100, 1024, 2147483547)
 DEVICES = ("eth0", "eth1", "cali7", "vxlan.calico")
 PATTERNS = ("eth*", "eth0", "cali*", "*.calico", "*", "vxlan")
-#: The ranges of rules and the prefixes of routes, of both families: equal, inside, outside, and the ends of lengths.
+#: The ranges of rules and the prefixes of routes by IP version: equal, inside, outside, and the shortest and longest.
 RANGES = {
     4: ("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.3/32", "0.0.0.0/0"),
     6: ("fd00:1::/32", "fd00:1:2::/48", "fd00:1:2:3::/64", "fd00:1:2:3::4/128", "::/0"),
@@ -50,7 +50,10 @@ PREFIXES = {
 
 
 def rule(chance: random.Random, family: int, direction: str) -> dict[str, t.Any]:
-    """Return a random rule with few conditions, so that many rules match."""
+    """Return a random rule of a BGPFilter for one IP version, with few conditions, so that many rules match.
+
+    It suits either direction: `direction` is ignored.
+    """
 
     def now_and_then() -> bool:
         return chance.random() < 0.25
@@ -103,9 +106,10 @@ def functions(chance: random.Random, family: int) -> list[FilterFunction]:
 
 
 def routes(chance: random.Random, family: int) -> dict[str, BgpRoute]:
-    """Return random routes by prefix.
+    """Return routes of one IP version by prefix.
 
-    The peer announces each prefix once, and the node has a longer prefix inside it as its own.
+    The peer announces each of PREFIXES, with random attributes. The node's own routes, one on each of DEVICES, have
+    other prefixes.
     """
     found = {}
     for prefix in PREFIXES[family]:
@@ -140,7 +144,10 @@ def announcing(found: t.Mapping[str, BgpRoute]) -> str:
 
 
 def shown(text: str) -> dict[str, dict[str, str]]:
-    """Return attributes by prefix from `show route all`, with the names of BIRD 3."""
+    """Return {prefix: {BGP attribute: its text}} from the output of `show route all` of any BIRD.
+
+    The names have no prefix, as in `local_pref`; the AS path is `path`.
+    """
     found: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     for line in text.splitlines():
@@ -260,7 +267,8 @@ def test_bird_decides_as_the_evaluator(build: Build, pair: tuple[Namespace, Name
             def read(table: str = table) -> dict[str, dict[str, str]]:
                 return shown(own.birdc("show", "route", "table", table, "all"))
 
-            with contextlib.suppress(AssertionError):  # BIRD 3 fills a pipe in steps; errors show below
+            # BIRD 3 fills a table in steps. If routes are missing after the wait, the comparison below fails.
+            with contextlib.suppress(AssertionError):
                 wait_for(table, lambda wanted=let_through, read=read: wanted <= set(read()), 5)
             answer = read()
             for prefix, route in given[function.family].items():
@@ -287,9 +295,9 @@ def test_bird_decides_as_the_evaluator(build: Build, pair: tuple[Namespace, Name
 
 @pytest.mark.parametrize("build", [*RELEASES], indirect=True)
 def test_what_a_rule_accepts_is_written_beside_what_the_host_has(fleet: Fleet, network: Network) -> None:
-    """Routes that a rule accepts are written beside the host's own.
+    """Routes of a router outside the fleet that a rule accepts are written to the kernel beside the host's own routes.
 
-    The filters of a router outside the fleet, both ways, come before the general ones and after the own blocks.
+    Rules decide before the general filters, in both directions, but cannot accept a route inside the node's own block.
     """
     one, router = network.nodes[:2]
     rules = {
@@ -342,7 +350,7 @@ def test_what_a_rule_accepts_is_written_beside_what_the_host_has(fleet: Fleet, n
     assert re.findall(r"^(\d+\S+)", heard, re.MULTILINE) == [one.block]
     assert "BGP.community: (65000,7)" in heard
     fleet["node2"].stop()
-    # The session and its routes are kept for a while, by graceful restart; an end that is meant takes them.
+    # Graceful restart keeps the routes of the stopped peer for a while. Disabling the session removes them at once.
     fleet["node1"].birdc("disable", "Global_1")
     wait_for("all of it is gone", lambda: one.space.routes("proto", "bird") == [])
     assert one.space.routes() == before
@@ -350,7 +358,7 @@ def test_what_a_rule_accepts_is_written_beside_what_the_host_has(fleet: Fleet, n
 
 @pytest.mark.parametrize("build", [*RELEASES], indirect=True)
 def test_communities_reach_peers_and_ignored_interfaces_are_no_way(fleet: Fleet, network: Network) -> None:
-    """Communities reach peers and ignored interfaces carry no route, and neither resets a session."""
+    """Communities reach peers, and subnets of ignored interfaces are no routes of BIRD; neither resets a session."""
     one, two = network.nodes[:2]
     birds = mesh([one, two], pool())
     fleet.start(birds)

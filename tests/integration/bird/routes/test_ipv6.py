@@ -45,7 +45,7 @@ TUNNEL, CROSS_SUBNET, PLAIN = (
 
 
 def dual_stack(nodes: t.Sequence[Node], *pools: BirdPool, **fields: t.Any) -> dict[str, Bird]:
-    """Return a mesh in each family."""
+    """Return the BIRDs of a full mesh by node, with an IPv4 and an IPv6 session between each two of `nodes`."""
     birds = {}
     for node in nodes:
         others = [other for other in nodes if other is not node]
@@ -90,14 +90,14 @@ def test_routes_beside_those_of_ipv4(fleet: Fleet, network: Network, mode: BirdP
     # BIRD touched nothing else: connected, default, blackhole and workload routes are as they were.
     assert [line for line in everything if " proto bird" not in line] == before
     wait_for("those of IPv4", lambda: len(node.space.routes("proto", "bird")) == 3)
-    # No workload leaves its node.
+    # The node announces its block, and no workload.
     said = fleet["node1"].birdc("show", "route", "export", "Mesh_fd00_10_1__12")
     assert re.findall(r"^(\S+/\d+)", said, re.MULTILINE) == [node.block6]
 
 
 @EACH
 def test_what_is_written_is_not_written_again(fleet: Fleet, network: Network) -> None:
-    """BIRD does not rewrite its IPv6 routes after the next scan (every 5 s), despite the kernel's own metric."""
+    """BIRD does not rewrite its IPv6 routes at its next scan (every 5 s), although the kernel sets a metric on them."""
     fleet.start(dual_stack(network.nodes, TUNNEL))
     node = network.nodes[0]
     wait_for("three routes", lambda: len(written(node)) == 3)
@@ -153,7 +153,7 @@ def bird_without_vteps(bird: Bird) -> Bird:
 @EACH
 @pytest.mark.parametrize("size", [64, 1428], ids=["small", "full"])
 def test_no_packet_is_lost(fleet: Fleet, network: Network, streams, size: int) -> None:
-    """No packet is lost while the nodes change one after the other, through every mixture of old and new."""
+    """No packet is lost while the nodes change the pool's mode, one after the other."""
     walk = [TUNNEL, PLAIN, CROSS_SUBNET, TUNNEL, CROSS_SUBNET, PLAIN, TUNNEL]
     fleet.start(dual_stack(network.nodes, walk[0]))
     for node in network.nodes:
@@ -181,7 +181,7 @@ def test_a_crash_loses_nothing(fleet: Fleet, network: Network, streams) -> None:
         wait_for("three routes", lambda n=node: len(written(n)) == 3)
     with streams(family=6) as flows:
         fleet["node1"].kill()
-        time.sleep(1)  # RestartSec
+        time.sleep(1)  # systemd waits for RestartSec of the unit, 1 s, before it starts a killed BIRD again
         fleet["node1"].start(recover=True)
         fleet.wait_established()
         time.sleep(0.5)

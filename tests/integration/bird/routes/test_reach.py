@@ -31,7 +31,10 @@ def between(one: str, other: str, **fields: t.Any) -> dict[str, t.Any]:
 
 
 def chain(*clusters: str) -> dict[str, t.Any]:
-    """Return node1 - node2 - node3 - node4, each peering with the next; `clusters`: their cluster IDs, "" for none."""
+    """Return the variables of a fleet node1 - node2 - node3 - node4, each peering with the next.
+
+    `clusters` are their cluster IDs in this order, "" for none.
+    """
     own = {
         f"node{index}": {"calico_node_route_reflector_cluster_id": cluster}
         for index, cluster in enumerate(clusters, 1)
@@ -42,7 +45,10 @@ def chain(*clusters: str) -> dict[str, t.Any]:
 
 
 def racks(second: str) -> dict[str, t.Any]:
-    """Return a fleet whose reflectors node2 and node3 serve a rack each."""
+    """Return the variables of a fleet in which reflector node2 serves node1 and reflector node3 serves node4.
+
+    `second` is node3's cluster ID. node2 has the default one.
+    """
     return {
         "reflectors": {"node2": "", "node3": ""},
         "own": {

@@ -20,7 +20,7 @@ CLUSTER = "10.10.0.1"
 
 
 def with_reflectors(network: Network, *pools: BirdPool) -> dict[str, Bird]:
-    """Return a fleet in which node1 and node4, one in each subnet, reflect for node2 and node3."""
+    """Return the BIRDs by node of a fleet in which node1 and node4, pure reflectors, reflect for node2 and node3."""
     one, two, three, four = network.nodes
 
     def reflector(node: Node, other: Node) -> Bird:
@@ -40,7 +40,7 @@ def with_reflectors(network: Network, *pools: BirdPool) -> dict[str, Bird]:
 
 @pytest.fixture
 def pair(fleet: Fleet, network: Network) -> t.Iterator[Fleet]:
-    """Yield the fleet with reflectors that have nothing of a node with workloads."""
+    """The fleet, with node1 and node4 as pure reflectors: during the test they have no tunnels and no block."""
     gone = [network.nodes[0], network.nodes[3]]
     for node in gone:
         node.space.ip(
@@ -75,7 +75,7 @@ def test_next_hops_arrive_unmodified(pair: Fleet, network: Network, mode: BirdPo
     pair.start(with_reflectors(network, mode))
     wait_for("node3's block", lambda: two.space.routes("proto", "bird") == [f"{three.block} {route}"])
     shown = pair["node2"].birdc("show", "route", three.block, "all").replace("bgp_", "BGP.")
-    # by both reflectors, each time with node3 as next hop
+    # Both reflectors announce node3's block to node2, with node3 as next hop.
     assert shown.count("BGP.next_hop: 10.10.2.13") == 2, shown
     assert shown.count("BGP.cluster_list: 10.10.0.1") == 2
     for reflector in (one, four):
@@ -88,7 +88,7 @@ def test_a_reflector_need_not_reach_what_it_reflects(pair: Fleet, network: Netwo
     birds = with_reflectors(network, pool("vxlan.calico"))
     one.space.ip("route del default", "route add 10.10.2.14 via 10.10.1.1")
     try:
-        # Only node1 reflects; node3 reaches it, and it reaches node3 by a route that BIRD is not shown.
+        # Only one of the two reflectors, node1, runs. It reaches node3 by a route in a table that BIRD does not read.
         one.space.ip("route add 10.10.2.13 via 10.10.1.1 table 100", "rule add to 10.10.2.13 lookup 100")
         for name in ("node1", "node2", "node3"):
             pair[name].write(birds[name])

@@ -54,7 +54,7 @@ def test_routes_are_those_of_the_calico_documents(
     fleet.start(mesh(network.nodes, mode))
     wait_for("three routes", lambda: len(node.space.routes("proto", "bird")) == 3)
     everything = node.space.routes()
-    # `ip route show proto bird` leaves out what was asked for.
+    # The whole list is filtered here, because `ip route show proto bird` leaves "proto bird" out of its lines.
     assert [line for line in everything if " proto bird" in line] == routes
     # BIRD touched nothing else: connected, default, blackhole and workload routes are as they were.
     assert [line for line in everything if " proto bird" not in line] == before
@@ -82,7 +82,7 @@ def test_each_pool_of_a_fleet_goes_its_own_way(fleet: Fleet, network: Network) -
 def test_no_workload_leaves_its_node(fleet: Fleet, network: Network) -> None:
     one = network.nodes[0]
     fleet.start(mesh(network.nodes, pool("vxlan.calico")))
-    # Not to be announced: a workload, a route of somebody else inside the pool, what is elsewhere (and the whole pool).
+    # Routes that must not be announced: a workload, another program's route in the pool, and one outside the pool.
     foreign = ["10.244.1.7/32", "10.244.77.0/26", "192.168.55.0/24"]
     one.space.ip(*(f"route add {prefix} dev lo proto static" for prefix in foreign))
     try:
@@ -117,7 +117,7 @@ def test_a_new_block_is_announced_by_its_route_alone(fleet: Fleet, network: Netw
 def test_the_next_hop_is_the_nodes_own_address(fleet: Fleet, network: Network) -> None:
     """The next hop is the node's own address, also across subnets and beside other addresses on the same device."""
     one, three = network.nodes[0], network.nodes[2]
-    # Left to itself the kernel would take .99 across subnets.
+    # Without an explicit source address, the session across subnets would come from 10.10.1.99.
     one.space.ip("addr add 10.10.1.99/24 dev eth0", f"route replace default via {one.router} src 10.10.1.99")
     try:
         fleet.start(mesh([one, three], pool()))
@@ -179,7 +179,7 @@ def test_nodes_of_different_as_numbers(fleet: Fleet, network: Network) -> None:
 
     fleet.start({node.name: bird(node) for node in network.nodes})
     wait_for("two routes", lambda: len(network.nodes[0].space.routes("proto", "bird")) == 2)
-    # node1 and node4 do not talk to each other, and do not hear of each other by node2 or node3 either.
+    # node1 has no route to node4's block: they have no session, and node2 and node3 pass on no block.
     assert network.nodes[0].space.routes("proto", "bird") == [
         "10.244.2.0/26 via 10.10.1.12 dev vxlan.calico onlink",
         "10.244.3.0/26 via 10.10.2.13 dev vxlan.calico onlink",

@@ -37,7 +37,10 @@ def birds(
     reflectors: t.Collection[str] = (),
     **fleet: t.Any,
 ) -> dict[str, Bird]:
-    """Return the compiler's BIRDs for the network's nodes, with the blocks that their kernels have."""
+    """Return the compiler's BIRDs for the network's nodes, with the blocks that their kernels have.
+
+    `own` holds variables of single nodes by name. `fleet` are variables of all nodes, without the prefix calico_.
+    """
     hosts = [
         Host(
             node.name,
@@ -65,7 +68,10 @@ def _as_it_is(node: Node, bird: t.Optional[Bird]) -> Bird:
 
 
 def run(fleet: Fleet, network: Network, wanted: t.Mapping[str, Bird]) -> None:
-    """Start all daemons; return when each has all sessions and each kernel all blocks."""
+    """Start all daemons, and wait until each has all sessions, and each kernel the blocks of all other nodes.
+
+    Raise AssertionError if that takes too long.
+    """
     folder = fleet["node1"].config
     values = {passwords.secret_name(name, key): text for name, keys in SECRETS.items() for key, text in keys.items()}
     pathlib.Path(secrets_file.beside(str(folder))).write_text(passwords.to_text(values))
@@ -111,7 +117,7 @@ def test_a_reflector_in_each_rack_with_a_cluster_id_of_its_own(fleet: Fleet, net
 
 
 def test_reflectors_by_bgp_peers_as_in_calico(fleet: Fleet, network: Network) -> None:
-    """Two reflectors of one cluster are both heard by a client."""
+    """Entries of calico_bgp_peers make node2 and node4 reflectors of one cluster, and all nodes learn all blocks."""
     reflector = {"calico_node_route_reflector_cluster_id": "244.0.0.7", "calico_node_labels": {"reflector": "yes"}}
     options = {"ttlSecurity": 2, "holdTime": "9s", "keepaliveTime": "3s", "maxRestartTime": "30s"}
     wanted = birds(
@@ -144,7 +150,7 @@ def test_an_as_for_each_rack_and_another_port(fleet: Fleet, network: Network) ->
 
 
 def test_a_reflector_tells_a_router_who_owns_which_block(fleet: Fleet, network: Network) -> None:
-    """A reflector tells a router the owner of each block; node4 is a router outside the fleet of the other three."""
+    """A reflector announces blocks to a router outside the fleet, here node4, with each block's owner as next hop."""
     *nodes, router = network.nodes
     wanted = birds(
         nodes,
@@ -163,9 +169,9 @@ def test_a_reflector_tells_a_router_who_owns_which_block(fleet: Fleet, network: 
 
 
 def test_a_router_that_no_route_leads_to(fleet: Fleet, network: Network) -> None:
-    """Sessions with a router come up although no route leads to it.
+    """Sessions come up with two addresses of a router, here node4, to which node3 has a route only by reachableBy.
 
-    node4's router address is found only by reachableBy; node3 also has a session from a second address.
+    A third session comes up from a second address of node3 to the router's address on eth0.
     """
     node, router = network.nodes[2:]
     router.space.ip("addr add 192.0.2.44/32 dev lo", "addr add 2001:db8::44/128 dev lo")

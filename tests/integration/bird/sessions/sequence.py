@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Datagrams with sequence numbers, sent at a steady rate from one namespace to others and counted there.
 
-Run inside a namespace: `sequence.py send RATE BYTES ADDRESS...` or `sequence.py receive ADDRESS`. Both end at the end
-of their standard input and then print one line of JSON: {address of the other end: count}. The receiver counts distinct
-numbers, so a duplicate does not hide a loss, and says what its own socket dropped.
+Run inside a namespace: `sequence.py send RATE BYTES ADDRESS...` or `sequence.py receive ADDRESS`. RATE is in datagrams
+a second to each address. Both print "sending" or "listening" when they work, and end when their standard input has a
+line or ends. Then they print one line of JSON: {address of the other end: count}, with "refused" (sends that failed) or
+"dropped" beside. The receiver counts distinct numbers, so a duplicate does not hide a loss.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PORT = 9179
 def send(rate: int, size: int, addresses: t.Sequence[str]) -> dict[str, int]:
     family = _family(addresses[0])
     sock = socket.socket(family, socket.SOCK_DGRAM)
-    # Don't fragment: a packet that does not fit has to be seen as lost. IP_MTU_DISCOVER or IPV6_MTU_DISCOVER, always.
+    # Packets are not fragmented (IP_MTU_DISCOVER, IPV6_MTU_DISCOVER), so that one that does not fit counts as lost.
     if family == socket.AF_INET:
         sock.setsockopt(socket.IPPROTO_IP, 10, 2)
     else:
@@ -41,7 +42,7 @@ def send(rate: int, size: int, addresses: t.Sequence[str]) -> dict[str, int]:
             try:
                 sock.sendto(struct.pack("!Q", number) + padding, (address, PORT))
             except OSError:
-                refused += 1  # no route, too large: as good as lost
+                refused += 1  # no route, a packet too large, or a full send buffer; it counts as sent, and so as lost
             sent[address] += 1
         number += 1
         if number == 10:
@@ -58,7 +59,12 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 def receive(address: str) -> dict[str, int]:
-    """Count datagrams at `address`, which another receiver for the other IP version does not share."""
+    """Count the datagrams that arrive at `address` until standard input has a line or ends.
+
+    Datagrams that follow within 0.3 seconds of each other are counted as well. Return {source address: number of
+    distinct datagrams}, with the number that the socket's full buffer has dropped as "dropped". A namespace may have
+    one receiver of each IP version.
+    """
     family = _family(address)
     sock = socket.socket(family, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
@@ -86,9 +92,12 @@ def receive(address: str) -> dict[str, int]:
 
 
 class Streams:
-    """Streams between workloads, as a context manager that has the losses afterwards.
+    """Streams of datagrams between workloads that last as long as the context.
 
-    `pairs` are (source namespace, source address, [destination address]), `receivers` {address: namespace}.
+    `pairs` are (source namespace, source address, [destination address]), `receivers` {address: namespace}. `rate` is
+    the number of datagrams a second to each destination, `size` that of each packet in bytes. After the context, `sent`
+    is the number of all datagrams sent, and `lost` has the numbers of lost ones by "source -> destination"; pairs
+    without a loss are absent. Entering the context raises AssertionError if a sender or receiver does not begin.
     """
 
     def __init__(
@@ -101,7 +110,7 @@ class Streams:
         self._pairs, self._receivers, self._rate, self._size = pairs, receivers, rate, size
         self.sent = 0
         self.lost: dict[str, int] = {}
-        self.dropped = 0  # by full receive buffers: the fault of the test, not of the network
+        self.dropped = 0  # datagrams lost in full receive buffers, which is the test's fault
 
     def _start(self, space: t.Any, *arguments: str) -> subprocess.Popen[str]:
         command = space.command(sys.executable, "-I", __file__, *arguments)

@@ -36,7 +36,10 @@ _EVENT = re.compile(r"^(Deleted )?(\S+/\d+) (.*) proto bird", re.MULTILINE)
 
 @dataclasses.dataclass
 class Written:
-    """BIRD's writes of a node's routes: destination -> next hops in order; removals are listed separately."""
+    """BIRD's writes of a node's routes.
+
+    `ways` is {destination: its next hops in order of writing}. `deleted` has the deleted routes, with next hops.
+    """
 
     ways: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     deleted: list[str] = dataclasses.field(default_factory=list)
@@ -51,7 +54,10 @@ class Written:
 
 @contextlib.contextmanager
 def watched(*nodes: Node) -> t.Iterator[dict[str, Written]]:
-    """Yield {node: BIRD's writes meanwhile}, of both families."""
+    """Yield {node: Written}. When the context ends, each Written is filled with what BIRD wrote meanwhile.
+
+    Routes of both IP versions are recorded.
+    """
     seen = {node.name: Written() for node in nodes}
     monitors = [
         (
@@ -128,7 +134,7 @@ def test_a_crash(fleet: Fleet, network: Network) -> None:
         fleet["node1"].kill()
         fleet["node1"].start(recover=True)
         fleet.wait_established()
-        time.sleep(1.5)  # its first scan of the kernel
+        time.sleep(1.5)  # meanwhile the restarted BIRD scans the kernel's routes for the first time
     assert taken_away(seen) == {}
 
 
@@ -166,7 +172,10 @@ CLUSTER = "10.10.0.1"
 
 
 def reflected(nodes: t.Sequence[Node]) -> dict[str, Bird]:
-    """Return BIRDs in which node3 and node4 reflect for node1 and node2, which learn each block twice."""
+    """Return the BIRDs by node of a fleet in which node3 and node4 reflect for node1 and node2.
+
+    So a client learns each block twice.
+    """
     birds = dual_stack(nodes, pool("vxlan.calico"), TUNNEL)
     clients, reflectors = {node.name for node in nodes[:2]}, {node.name for node in nodes[2:]}
     for name, bird in birds.items():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every reason for which a session does not come up, with real BIRDs, and its explanation.
+"""Tests with real BIRDs of the explanation for every reason why a session is not up.
 
 All pairs of a release start together, because most of the time is spent on retries and timers.
 """
@@ -35,7 +35,7 @@ def router(
     router_id: str = ROUTER,
     hop: str = "direct",
 ) -> str:
-    """Return the configuration of the far side, written by hand."""
+    """Return the text of the router's configuration, with one session to the node."""
     return (
         f"router id {router_id};\nlog stderr all;\nprotocol device {{}}\nprotocol bfd {{}}\n"
         f"protocol bgp node {{ local {address} as {as_number}; neighbor {neighbor}; {hop}; connect delay time 1; "
@@ -45,7 +45,12 @@ def router(
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One case; `reason` is the beginning of the explanation, `then` runs once the session is up."""
+    """A session that is not up.
+
+    `peer` is the node's side, and `router` the configuration of the other side, None for no BIRD there. `reason` is the
+    beginning of the explanation. `password` is that of the node's side, "" for none. `then` runs once the session is
+    up, and takes it down.
+    """
 
     peer: BirdPeer
     router: t.Optional[str]
@@ -140,7 +145,7 @@ CASES = {
         then=lambda pair: pair.daemon.birdc("disable", "Global_10_9_0_2"),
     ),
 }  # fmt: skip
-#: Texts that BIRD shows for a moment only, so that the test must look for them at once.
+#: Cases in which BIRD shows the reason for a moment only, so that the test must look for it at once.
 PASSING = ("shut down there",)
 
 
@@ -156,7 +161,8 @@ class Router(Daemon):
         pair.until_closed(self.stop)
 
 
-# 2.17 says the same in the same words; the oldest and the newest are enough of the time that this takes.
+# Only the oldest and the newest of three releases run, because each takes long. BIRD 2.17, the one between, gives its
+# reasons in the same words.
 @pytest.fixture(scope="module", params=["bookworm", "forky"])
 def pairs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[dict[str, Pair]]:
     build: Build = debian_bird(request.param)
@@ -203,7 +209,7 @@ def test_none_of_this_is_said_of_a_session_that_stands(pairs: dict[str, Pair], t
         pair.start(bird(tor(password=SECRET, ttl_security=1)), tor="ours")
         pair.established()
         assert pair.why() == ""
-        # Another password alone, read by birdc configure: it is what the session restarts for.
+        # `birdc configure` does not restart the session while the password is the same, and restarts it after a change.
         before = wait_for("the block is announced", lambda: (found := pair.session()) and found.exported and found)
         pair.daemon.configure()
         assert pair.session() == before

@@ -25,14 +25,14 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import
     secrets_file,
 )
 
-from tests.integration.bird.daemons import Daemon, Fleet, bird_of, mesh, peer, pool, render
+from tests.integration.bird.daemons import Daemon, Fleet, bird_of, mesh, peer, pool, render, younger_sessions
 from tests.integration.bird.debian_bird import RELEASES
 from tests.integration.bird.network import Network, Node, wait_for
 from tests.integration.bird.routes.test_ipv6 import CROSS_SUBNET, DIRECT, PLAIN, TUNNEL, VIA_TUNNEL, dual_stack, written
 
 pytestmark = pytest.mark.root
 
-#: field -> (before, after), None: the default.
+#: Field of a session -> (value before, value after); None stands for the default.
 OPTIONS: dict[str, tuple[t.Any, t.Any]] = {
     "as_number": (64512, 64600),
     "passive": (False, True),
@@ -53,7 +53,7 @@ OPTIONS: dict[str, tuple[t.Any, t.Any]] = {
     "next_hop": ("auto", "self"),
     "node": ("node2", "node3"),
 }
-#: What Bird says of all sessions, and which fields of a session that stands for.
+#: Field of Bird that may concern all sessions -> value after the change.
 OF_ALL: dict[str, t.Any] = {
     "graceful_restart_time": 60,
     "hold_time": 30,
@@ -79,7 +79,10 @@ def session(number: int, field: str, value: t.Any) -> BirdPeer:
 
 
 def restarted(daemon: Daemon, bird: Bird) -> set[str]:
-    """Return the sessions that a reconfiguration restarts, from BIRD's own log."""
+    """Reconfigure the daemon with `bird`; return the names of the sessions that restart, from BIRD's own log.
+
+    Raise AssertionError if BIRD refuses it.
+    """
     said = daemon.log.stat().st_size
     daemon.configure(bird)
     return set(re.findall(r"Restarting protocol (Node_\S+)", daemon.log.read_text()[said:]))
@@ -89,7 +92,7 @@ def start(daemon: Daemon, bird: Bird) -> None:
     daemon.write(bird)
     daemon.start()
     if daemon.build.version.startswith("3."):
-        # 3.4.0 ends with SIGSEGV where the kernel protocol's filter is replaced in the first moments.
+        # BIRD 3.4.0 ends with SIGSEGV if the filter of its kernel protocol is replaced in the first moments.
         time.sleep(1)
 
 
@@ -100,7 +103,7 @@ def daemon(fleet: Fleet, network: Network) -> Daemon:
 
 @ALL
 def test_what_restarts_a_session(daemon: Daemon, network: Network) -> None:
-    """The known options restart a session, each tried on a session of its own."""
+    """Exactly the changes that `session_changes.resets` names restart a session; each is tried on its own session."""
     sessions = {field: [session(n, field, value) for value in both] for n, (field, both) in enumerate(OPTIONS.items())}
     before, after = (
         bird_of(
@@ -122,7 +125,7 @@ def test_what_restarts_a_session(daemon: Daemon, network: Network) -> None:
 def test_what_restarts_all_sessions(daemon: Daemon, network: Network, field: str) -> None:
     one = BirdPeer("Node_1", "10.10.1.101", 64512, "reflector", node="node2")
     before = bird_of(network.nodes[0], [one], pool("vxlan.calico"))
-    if field == "routers_alone":  # says something of these alone
+    if field == "routers_alone":  # this field has an effect only together with backups, backup_pools and backups_lead
         before = dataclasses.replace(
             before, **{name: OF_ALL[name] for name in ("backups", "backup_pools", "backups_lead")}
         )
@@ -145,7 +148,7 @@ def backups(nodes: t.Sequence[Node], birds: t.Mapping[str, Bird]) -> dict[str, B
 
 
 def reflected(nodes: t.Sequence[Node], *pools: t.Any, cluster: str = "10.10.0.1") -> dict[str, Bird]:
-    """Return BIRDs in which node1 and node4, one in each subnet, reflect and have workloads like all others."""
+    """Return the BIRDs by node of a fleet whose first and last node reflect, and have workloads like all others."""
     first, last = nodes[0], nodes[-1]
     birds = {}
     for node in nodes:
@@ -159,7 +162,7 @@ def reflected(nodes: t.Sequence[Node], *pools: t.Any, cluster: str = "10.10.0.1"
 
 
 def by_bgp(fleet: Fleet, nodes: t.Sequence[Node]) -> None:
-    """Wait until no backup route is the best one any more."""
+    """Wait until all sessions are up, and no backup route is in use any more; raise AssertionError otherwise."""
     fleet.wait_established()
     for node in nodes:
         wait_for(f"{node.name}: all by BGP", lambda n=node: not backup_routes.in_use(fleet[n.name].socket))
@@ -168,10 +171,10 @@ def by_bgp(fleet: Fleet, nodes: t.Sequence[Node]) -> None:
 @ALL
 @pytest.mark.parametrize("device", ["vxlan.calico", ""], ids=["vxlan", "direct"])
 def test_a_change_of_topology_loses_nothing(fleet: Fleet, network: Network, streams, device: str) -> None:
-    """A change of topology loses nothing.
+    """A change of topology under backup routes loses no packet.
 
-    Mesh, reflectors, another cluster ID on both at once, another AS, mesh: each under backup routes, with all nodes
-    reconfigured one right after the other.
+    The steps are mesh, reflectors, another cluster ID, another AS and mesh again. In each, all nodes are reconfigured
+    one right after the other.
     """
     nodes, mode = network.nodes, pool(device)
     another_as = {
@@ -202,14 +205,18 @@ def test_backups_hold_when_all_sessions_restart_and_are_told_to_nobody(fleet: Fl
     fleet.start(birds)
     by_bgp(fleet, nodes)
     with streams() as flows:
-        held: set[str] = set()
         for node in nodes:
             fleet[node.name].restart_sessions()
-            held |= backup_routes.in_use(fleet["node2"].socket)
         by_bgp(fleet, nodes)
-    assert held == {node.block for node in nodes if node.name != "node2"}
+        # The sessions of node2 stay down until BIRD has been asked: restarted ones may be back before that.
+        node2 = fleet["node2"]
+        node2.change_sessions("disable")
+        held = {node.block for node in nodes if node.name != "node2"}
+        wait_for("all routes by backups", lambda: backup_routes.in_use(node2.socket) == held)
+        node2.change_sessions("enable")
+        by_bgp(fleet, nodes)
     assert flows.lost == {}
-    # node2's backups are not what node1 hears from it, not even while they are the best that node2 has.
+    # node2 announces its own block and none of its backup routes.
     for name in ("node1", "node4"):
         heard = fleet[name].birdc("show", "route", "protocol", "Node_10_10_1_12")
         assert re.findall(r"^(\S+/\d+)", heard, re.MULTILINE) == [nodes[1].block]
@@ -234,9 +241,9 @@ def test_backups_of_ipv6_go_where_bgp_would_send(
 
 @ALL
 def test_backups_of_direct_pools_take_a_tunnel_and_lead_all_into_it(fleet: Fleet, network: Network) -> None:
-    """Backups of direct pools take a tunnel and carry all traffic.
+    """Backup routes of direct pools lead into a tunnel, and with `backups_lead` so do BGP's routes of all sessions.
 
-    On the way to routers outside the fleet BGP's routes win once those announce them; on the way back backups win.
+    With `routers_alone`, routes that a router outside the fleet announces stay direct. Sessions are not reset.
     """
     nodes = network.nodes
     node, *others = nodes
@@ -258,17 +265,21 @@ def test_backups_of_direct_pools_take_a_tunnel_and_lead_all_into_it(fleet: Fleet
         assert (len(written4(node)), len(written(node))) == (3, 3)
 
     settled([0, 0], 0)
-    ages = sessions_since(daemon)
+    ages = daemon.sessions_since()
+    assert len(ages) == len(bird.peers)
+    time.sleep(2)  # a restart shows in seconds
     daemon.configure(dataclasses.replace(bird, backups_lead=True))
-    settled([3, 2], 0)  # by BGP as before, and the neighbour of the other pool stays on the link
-    assert sessions_since(daemon) == ages
+    # BGP's routes lead into tunnels: all three IPv4 ones, and the two IPv6 ones to nodes in the other subnet.
+    settled([3, 2], 0)
+    assert younger_sessions(ages, daemon.sessions_since()) == []
     daemon.configure(bird)
     settled([0, 0], 0)
-    # Only a router outside can bring them in the end: what sessions of the fleet still say of them goes by a tunnel.
+    # `blocks` are those that a router outside the fleet will announce. Routes to them from sessions with nodes take a
+    # tunnel.
     blocks = tuple(route.destination for route in held)
     daemon.configure(dataclasses.replace(bird, backups_lead=True, routers_alone=blocks))
     settled([3, 2], 0)
-    assert sessions_since(daemon) == ages
+    assert younger_sessions(ages, daemon.sessions_since()) == []
     outside = tuple(
         dataclasses.replace(one, kind="external", port=bird.listen_port) if one.node == others[-1].name else one
         for one in bird.peers
@@ -284,11 +295,6 @@ def test_backups_of_direct_pools_take_a_tunnel_and_lead_all_into_it(fleet: Fleet
 
 def written4(node: Node) -> list[str]:
     return node.space.routes("proto", "bird")
-
-
-def sessions_since(daemon: Daemon) -> list[tuple[str, ...]]:
-    """Return (protocol, time of its establishment) of all sessions."""
-    return re.findall(r"^(\S+) +BGP +\S+ +up +(\S+)", daemon.birdc("show", "protocols"), re.MULTILINE)
 
 
 @pytest.mark.parametrize("build", ["bookworm"], indirect=True)

@@ -20,7 +20,7 @@ from tests.unit.bgp import confd_cases
 
 pytestmark = pytest.mark.root
 
-#: The options that only some sessions have, alone and together.
+#: {name of a case: fields of a BirdPeer that differ from the defaults}: each option alone, and several together.
 OPTIONS: dict[str, dict[str, t.Any]] = {
     "plain": {},
     "passive": {"passive": True},
@@ -63,7 +63,10 @@ NET = {4: "10.10.3.", 6: "fd00:10:10:3::"}
 
 
 def sessions() -> t.Iterator[BirdPeer]:
-    """Yield each option in a session of each kind and family, each with an address of its own."""
+    """Yield a session for each option of OPTIONS, kind of session and IP version; each has an address of its own.
+
+    The kinds are mesh, client, reflector, node and external.
+    """
     for family in (4, 6):
         number = 10
         for option, fields in OPTIONS.items():

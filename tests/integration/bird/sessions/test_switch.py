@@ -29,7 +29,7 @@ MODES = {
     "vxlan-crosssubnet": pool("vxlan.calico", cross_subnet=True),
     "direct": pool(),
 }
-# Every ordered pair once: a walk through all of them.
+# A walk through every ordered pair of vxlan, direct and ipip, and then through the cross-subnet modes.
 ALL_WAYS = [
     "vxlan", "direct", "ipip", "vxlan", "ipip", "direct", "vxlan",
     "ipip-crosssubnet", "vxlan-crosssubnet", "direct", "vxlan-crosssubnet", "ipip-crosssubnet", "direct", "vxlan",
@@ -50,7 +50,7 @@ def test_no_packet_is_lost(fleet: Fleet, network: Network, streams, size: int) -
         wait_for("three routes", lambda n=node: len(n.space.routes("proto", "bird")) == 3)
     with streams(size=size) as flows:
         for mode in ALL_WAYS[1:]:
-            # Node after node, so that every mixture of old and new is passed through.
+            # The nodes are configured one after another, so some of them are in the old mode and some in the new one.
             fleet.configure(mesh(network.nodes, MODES[mode]))
             device = devices[mode.partition("-")[0]]
             for node in network.nodes:
@@ -68,7 +68,8 @@ def test_no_packet_is_lost(fleet: Fleet, network: Network, streams, size: int) -
     )
 
 
-#: Step by step, of a pool in IPv4 and one in IPv6: device and route MTU. Faster than a BIRD scans, which helps nobody.
+#: The steps: (device, route MTU) of an IPv4 and an IPv6 pool. They follow each other faster than BIRD scans the kernel,
+#: so that no scan can repair a route.
 MTUS: list[tuple[str, t.Optional[int]]] = [
     ("vxlan.calico", None),
     ("vxlan.calico", 1400),
@@ -99,12 +100,18 @@ def test_another_mtu_alone_reaches_the_kernel(fleet: Fleet, network: Network, st
     assert flows.dropped == 0
     assert flows.sent > 12 * 4 * 0.2 * 400
     assert flows.lost == {}
-    # Nothing is left that has routes written again by each scan.
+    # BIRD exports no route with a weight to the kernel: it would write such a route again at each scan.
     assert "weight" not in fleet["node1"].birdc("show", "route", "export", "kernel4", "all")
 
 
 def limited(nodes: t.Sequence[Node], device: str, mtu: t.Optional[int]) -> dict[str, Bird]:
-    """Return BIRDs in which node3 has no session: traffic between it and the others uses backup routes only."""
+    """Return the BIRDs by node of a mesh without node3.
+
+    The IPv4 pool has this device ("" for none), the IPv6 pool its counterpart, such as vxlan-v6.calico for
+    vxlan.calico. Both have this MTU in bytes, None for none.
+
+    node3 has no session, so that traffic between it and the others uses backup routes only.
+    """
     six = BirdPool(POOL6, device.replace("vxlan", "vxlan-v6"), mtu=mtu, block_size=122)
     birds = {}
     for name, bird in dual_stack(nodes, pool(device, mtu=mtu), six).items():
@@ -121,14 +128,17 @@ def limited(nodes: t.Sequence[Node], device: str, mtu: t.Optional[int]) -> dict[
 
 
 def tell(fleet: Fleet, birds: t.Mapping[str, Bird]) -> None:
-    """Reconfigure the daemons as the node module does."""
+    """Reconfigure the daemons as the node module does; raise ConfigurationRefused if one cannot read its text."""
     for name, bird in birds.items():
         daemon = fleet[name]
         configuration.apply(render(bird), str(daemon.config), daemon.socket, daemon.build.bird)
 
 
 def mtus(node: Node) -> set[t.Optional[int]]:
-    """Return the MTUs of the routes to the three other nodes, in both families; an empty set if some are missing."""
+    """Return the MTUs in bytes of BIRD's six routes of both IP versions to the other nodes, None for a default MTU.
+
+    The set is empty unless there are exactly six routes.
+    """
     lines = [*node.space.routes("proto", "bird"), *node.space.routes6("proto", "bird")]
     found = [re.search(r" mtu (\d+)", line) for line in lines]
     return {int(one.group(1)) if one else None for one in found} if len(lines) == 6 else set()

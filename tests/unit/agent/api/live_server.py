@@ -24,9 +24,10 @@ ME = os.getuid()
 
 
 class LiveServer:
-    """A running server.
+    """A running server; the constructor returns once it listens at agent.sock in `folder`.
 
-    `root` is the uid that may do everything, by default the tests' own. The fixture `serve` closes it.
+    `root` is the uid that may do everything, by default the tests' own. `more` are further arguments of Server. The
+    fixture `serve` closes the server.
     """
 
     def __init__(
@@ -80,14 +81,18 @@ class LiveServer:
         return connection
 
     def say(self, data: bytes, end: bool = True) -> bytes:
-        """Send `data`, then return everything that the server sends until it closes the connection."""
+        """Send `data`, then return everything that the server sends until it closes the connection.
+
+        With `end` True, shut down sending after `data`. A server that closes early is no error. Raise TimeoutError if
+        the server sends nothing for 10 seconds and does not close.
+        """
         with self.connect() as connection:
             try:
                 connection.sendall(data)
                 if end:
                     connection.shutdown(socket.SHUT_WR)
             except (BrokenPipeError, OSError):
-                pass  # the server closed early: its answer is what counts
+                pass  # the server closed before it read all of `data`; its answer is read all the same
             return everything(connection)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.p
 
 
 async def refused(awaitable) -> tuple[str, str]:
-    """Await a call that must raise AgentError; return the error's code and message."""
+    """Await a call that must raise AgentError; return the error's code and message. Fail the test if it succeeds."""
     with pytest.raises(AgentError) as caught:
         await awaitable
     return caught.value.code, caught.value.message

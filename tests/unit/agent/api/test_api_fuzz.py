@@ -67,7 +67,7 @@ ODD: st.SearchStrategy[t.Any] = st.sampled_from(
 
 @st.composite
 def asked(draw: st.DrawFn) -> tuple[str, dict[str, t.Any]]:
-    """Draw a method and its parameters, with up to two values at any depth replaced, removed or added."""
+    """Draw (method, parameters): up to two values at any depth are replaced or removed, one may be added on top."""
     method, valid = draw(st.sampled_from(ASKED) | st.just(ASKED[0]))
     params = json.loads(json.dumps(valid))
     for dummy in range(draw(st.integers(0, 2))):

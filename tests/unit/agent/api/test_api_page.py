@@ -21,7 +21,10 @@ PAGE = (ROOT / "docs" / "agent.md").read_text("utf-8")
 
 
 def rows(heading: str) -> list[list[str]]:
-    """Return the cells of each row of the first table below a heading."""
+    """Return the cells of each row, except the header, of the first table below `heading` in docs/agent.md.
+
+    Raise AssertionError if there is no table below it.
+    """
     below = PAGE.partition(heading)[2]
     lines = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
     assert lines

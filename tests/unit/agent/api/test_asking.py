@@ -65,6 +65,10 @@ def test_what_is_left_out_has_a_default():
             "address6 'fd00::1/128' must be an IP address without a prefix length, such as fd00:10:244::7.",
         ),
         ({"name": "web", "netns": "n", "families": [4, 5]}, "families (4, 5) must be a list of IP versions, 4 and 6."),
+        (
+            {"name": "web", "netns": "n", "families": 4, "address": "10.0.0.1"},
+            "families 4 must be a list of IP versions, 4 and 6.",
+        ),
         ({"name": "web", "netns": "n", "families": "6"}, "families '6' must be a list of IP versions, 4 and 6."),
         (
             {"name": "web", "netns": "n", "families": [4], "address6": "fd00::1"},
@@ -141,11 +145,13 @@ def test_whatever_is_asked_for_is_refused_or_fits(params):
         ("[]", "it must hold a JSON object."),
         ('{"grup": "x"}', "grup is not a setting. There are: group, metrics_address, metrics_port, log_level,"
          " resync_interval, cleanup_grace, leak_grace, cooldown."),
-        ('{"cooldown": "x"}', "cooldown 'x' must be a number that is not negative, such as 30.0."),
+        ('{"cooldown": "x"}', "cooldown 'x' must be a finite number that is not negative, such as 30.0."),
         ('{"metrics_port": 1.5}', "metrics_port 1.5 must be a number that is not negative, such as 9091."),
         ('{"metrics_port": 65536}', "metrics_port 65536 must be at most 65535."),
         ('{"log_level": "loud"}', "log_level 'loud' must be one of debug, info, warning, error."),
-        ('{"leak_grace": -1}', "leak_grace -1 must be a number that is not negative, such as 900.0."),
+        ('{"leak_grace": -1}', "leak_grace -1 must be a finite number that is not negative, such as 900.0."),
+        ('{"cooldown": Infinity}', "cooldown inf must be a finite number that is not negative, such as 30.0."),
+        ('{"leak_grace": NaN}', "leak_grace nan must be a finite number that is not negative, such as 900.0."),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be(tmp_path, content, words):

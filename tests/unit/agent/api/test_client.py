@@ -23,6 +23,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.p
 from tests.unit.agent.api.live_server import ME, LiveServer, eventually
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
+NOT_ACCEPTED = (
+    "the agent does not accept a connection: {}. Its socket is /run/agent.sock. Nothing was asked for; ask again in a "
+    "moment. `journalctl -u calico-agent` says what keeps it."
+)
 REMEDY = "Start it with `systemctl start calico-agent`; `journalctl -u calico-agent` says why it stopped."
 
 
@@ -108,7 +112,7 @@ def test_an_answer_that_does_not_come(live: LiveServer) -> None:
             "happen; ask again, which does no harm. `journalctl -u calico-agent` says what keeps it."
         )
         client.timeout = 10
-        client.call("echo")  # this must not read the answer to the first call
+        client.call("echo")  # this call must not read the late answer to `wait`, the call before
 
 
 def answering(path: str, said: bytes) -> threading.Thread:
@@ -162,7 +166,7 @@ def test_who_answers_is_no_agent(tmp_path: pathlib.Path, said: bytes, reason: st
 
 
 def test_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Closed(socket.socket):  # root runs the tests and may open every socket
+    class Closed(socket.socket):  # root may run the tests, and may open every socket: this one refuses in its place
         def connect(self, address: t.Any) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -177,7 +181,7 @@ def test_no_access(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_both_sockets_share_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root tries two sockets. The agent may be too busy to accept at the first of them, or at both."""
+    """A call by root that neither of the two sockets accepts in time ends after its timeout, here 10 s."""
     now = 0.0
 
     class Full(socket.socket):
@@ -189,17 +193,32 @@ def test_both_sockets_share_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(socket, "socket", Full)
-    with pytest.raises(NotRunning) as caught:
+    with pytest.raises(AgentError) as caught:
         AgentClient("/run/agent.sock", 10).call("echo")
     monkeypatch.undo()
-    assert str(caught.value) == (
-        f"the agent of this node does not answer. Its socket is /run/agent.sock: timed out. {REMEDY}"
-    )
+    assert not isinstance(caught.value, NotRunning)
+    assert (caught.value.code, caught.value.message) == ("timeout", NOT_ACCEPTED.format("timed out"))
     assert now == pytest.approx(10, abs=0.01)
 
 
+def test_an_agent_with_a_full_queue_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket whose queue of connections is full is that of an agent that runs, so the error is not NotRunning."""
+
+    class Full(socket.socket):
+        def connect(self, address: t.Any) -> None:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(socket, "socket", Full)
+    with pytest.raises(AgentError) as caught:
+        AgentClient("/run/agent.sock", 10).call("echo")
+    monkeypatch.undo()
+    assert not isinstance(caught.value, NotRunning)
+    words = NOT_ACCEPTED.format("Resource temporarily unavailable")
+    assert (caught.value.code, caught.value.message) == ("timeout", words)
+
+
 def test_it_costs_little_to_import() -> None:
-    """Programs that make one call import it, and asyncio alone takes 50 ms."""
+    """The client imports none of five slow modules: programs import it for one call, and asyncio alone takes 50 ms."""
     code = (
         "import sys; from plugins.module_utils.agent.api import client; "
         "print(sorted({'asyncio', 'dataclasses', 'inspect', 'logging', 'subprocess'} & set(sys.modules)))"

@@ -38,7 +38,7 @@ def test_turns_use_no_more_than_their_share() -> None:
 
 
 def test_who_has_used_less_is_next() -> None:
-    """A round robin would give most of the time to the caller with long turns."""
+    """The caller that has used less time is next. A round robin would give most time to the one with long turns."""
 
     async def scenario() -> list[str]:
         share, done = shared(), []
@@ -142,7 +142,7 @@ def test_a_long_turn_gives_way_to_root_and_to_nobody_else() -> None:
                 said.append("short")
 
         await asyncio.gather(long(), short(), root())
-        await fair_share.give_way()  # this task has no turn
+        await fair_share.give_way()  # this task has no turn, so the call returns at once
         return said
 
     assert run(scenario()) == ["long 0", "root", "long 1", "long 2", "short"]
@@ -175,7 +175,7 @@ def test_one_answer_for_all_who_ask_before_it_begins() -> None:
             return mine
 
         early = [asyncio.ensure_future(coalesced(number, "plan", {}, work)) for number in range(200)]
-        await asyncio.sleep(0.5)  # the first has begun
+        await asyncio.sleep(0.5)  # the first piece of work has begun: later callers do not share it
         late = [asyncio.ensure_future(coalesced(number, "plan", {}, work)) for number in range(200)]
         other = asyncio.ensure_future(coalesced(1, "plan", {"id": "x"}, work))
         await asyncio.sleep(0.1)
@@ -183,7 +183,7 @@ def test_one_answer_for_all_who_ask_before_it_begins() -> None:
         return await asyncio.gather(*early, *late, other), made
 
     answers, made = run(scenario())
-    # The other question comes first, because its caller has used no time yet.
+    # `other` runs before `late`: its caller, 1, has used no time yet. Both other pieces run in turns of caller 0.
     assert answers == [1] * 200 + [3] * 200 + [2] and made == 3
 
 

@@ -192,7 +192,7 @@ def test_the_kernel_says_who_asks(serve: Serve) -> None:
     live = serve(root=SOMEBODY_ELSE)
     assert answers(live.say(b'{"id":1,"method":"change"}\n'))[0]["error"]["code"] == "forbidden"
     with live.connect() as connection:
-        # The other end of the pair is this process too.
+        # Both ends of the connection are in this process, so the peer has its ids.
         assert Peer.from_socket(connection) == Peer(
             os.getpid(), ME, os.getgid(), frozenset({os.getgid(), *os.getgroups()})
         )
@@ -326,7 +326,7 @@ def test_others_leave_connections_for_root(serve: Serve) -> None:
 def test_who_says_nothing_is_left_alone_for_a_while(serve: Serve) -> None:
     live = serve(limits=ApiLimits(idle=0.05))
     with live.connect() as silent, live.connect() as slow:
-        slow.sendall(b'{"id":1')  # a started request has to be complete by then, too
+        slow.sendall(b'{"id":1')  # a request that was begun must be complete within `idle`, too
         assert everything(silent) == b"" and everything(slow) == b""
     eventually(lambda: not live.server.bounds.connections)
     assert live.server.bounds.waiting == {True: 0, False: 0}

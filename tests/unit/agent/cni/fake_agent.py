@@ -36,7 +36,8 @@ class Interface:
 class FakeAgent:
     """A fake of the agent.
 
-    `fail` maps a method to the error that its next call raises; `asked` are the requests received.
+    `fail` maps "add" or "delete" to the error that the next call of that method raises. `asked` are the valid requests
+    that `add` received.
     """
 
     def __init__(self, bird_socket: str = "/nowhere/bird.ctl") -> None:
@@ -45,7 +46,7 @@ class FakeAgent:
         self.ipam = self
         self.namespaces: dict[str, dict[str, Interface]] = {}
         self.host_routes: set[str] = set()
-        self.given: dict[str, Allocation] = {}  # allocations by address
+        self.given: dict[str, Allocation] = {}  # {address: its allocation}
         self.workloads: dict[str, AttachedWorkload] = {}
         self.fail: dict[str, Exception] = {}
         self.asked: list[AddRequest] = []

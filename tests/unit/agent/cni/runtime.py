@@ -24,7 +24,10 @@ class Answer(t.NamedTuple):
 
     @property
     def result(self) -> dict[str, t.Any]:
-        """The parsed output of an execution that succeeded and printed something."""
+        """The parsed output of an execution that succeeded.
+
+        AssertionError if the execution failed, and ValueError if the output is no JSON.
+        """
         assert self.status == 0, self.output
         return json.loads(self.output)
 
@@ -131,7 +134,8 @@ class Runtime(abc.ABC):
     ) -> Answer:
         """Execute the plugin and return its answer.
 
-        `environment` replaces variables, and None removes one; `fields` are added to the network configuration.
+        `environment` replaces variables, and None removes one; `fields` are added to the network configuration. `stdin`
+        replaces that configuration as a whole.
         """
         variables: dict[str, str | None] = {"CNI_COMMAND": command, "CNI_PATH": "/opt/cni/bin"}
         if container is not None:

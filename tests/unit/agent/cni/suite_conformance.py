@@ -190,13 +190,13 @@ def test_add_without_the_namespace(runtime: Runtime) -> None:
 
 
 def test_add_twice_is_the_same(runtime: Runtime) -> None:
-    """The specification does not require this. Calico does it too, and it helps a runtime that lost the answer."""
+    """A second ADD succeeds with the same result, for a runtime that lost the answer. CNI does not require this."""
     container = runtime.container()
     assert runtime.add(container).result == runtime.add(container).result
 
 
 def test_add_after_a_lost_delete(runtime: Runtime) -> None:
-    """After a crash podman starts a container without a DEL: the id is the same, the namespace another."""
+    """ADD of a known id in another namespace replaces the attachment: podman sends one after a crash, without DEL."""
     container, again = runtime.container(), runtime.container()
     first = runtime.add(container)
     again.id = container.id
@@ -226,7 +226,7 @@ def test_add_with_an_address(runtime: Runtime, fields: dict) -> None:
 
 
 def test_args_win_over_cni_args(runtime: Runtime) -> None:
-    """CNI's CONVENTIONS.md: a plugin that understands `args` ignores the same field of CNI_ARGS."""
+    """An address in the configuration's `args` wins over IP in CNI_ARGS, as CNI's CONVENTIONS.md requires."""
     stdin = json.dumps({**runtime.configuration(), "args": {"cni": {"ips": ["10.244.1.41"]}}}).encode()
     assert runtime.run("ADD", runtime.container(), args="IP=10.244.1.42", stdin=stdin).address == "10.244.1.41"
 
@@ -337,7 +337,7 @@ def test_del_asks_for_no_more_than_it_needs(runtime: Runtime) -> None:
 
 
 def test_del_by_a_longer_name_takes_nothing_else(runtime: Runtime) -> None:
-    """Names of networks and containers may contain dots: `a` + `b.c` is not `a.b` + `c`."""
+    """A DEL of container `c` in network `a.b` frees no address of container `b.c` in network `a`."""
     container, other = runtime.container(), runtime.container()
     container.id = "b.c"
     added = runtime.add(container, network="a")

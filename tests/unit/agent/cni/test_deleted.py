@@ -26,7 +26,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def taken(container: Container, network: str = "pods", ifname: str = "eth0") -> bytes:
-    """Return the request that the shim stores for a DEL."""
+    """Return the bytes of the request that the shim stores for a DEL of the container's `ifname` on `network`."""
     variables = {
         "CNI_COMMAND": "DEL",
         "CNI_CONTAINERID": container.id,
@@ -46,7 +46,7 @@ def test_they_are_completed(runtime: FakeRuntime, folder: pathlib.Path) -> None:
     runtime.add(one)
     kept = runtime.add(two)
     (folder / "a.request").write_bytes(taken(one))
-    (folder / "b.request").write_bytes(taken(two, ifname="net1"))  # there was no such attachment
+    (folder / "b.request").write_bytes(taken(two, ifname="net1"))  # a DEL of net1, which no ADD has made
     assert complete(runtime) == 2
     assert list(runtime.allocated()) == [kept.address]
     assert list(folder.iterdir()) == []
@@ -76,7 +76,10 @@ def test_one_that_cannot_be_completed_waits(
 def test_a_file_that_cannot_be_removed_keeps_nothing_else_from_its_end(
     runtime: FakeRuntime, folder: pathlib.Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its DEL is not repeated, because the runtime may have added a container of the same name since."""
+    """If the file of a stored DEL cannot be removed, the other files are processed, and an error is logged.
+
+    Its DEL is not repeated in this process, because the runtime may have added a container of the same id since.
+    """
     one, two = runtime.container(), runtime.container()
     runtime.add(one)
     runtime.add(two)
@@ -131,12 +134,12 @@ def test_one_that_says_nothing_is_dropped(
 
 @pytest.mark.parametrize("command", ["ADD", "GC", "STATUS"])
 def test_a_later_request_finds_them_completed(runtime: FakeRuntime, folder: pathlib.Path, command: str) -> None:
-    """The shim may find no socket just before the agent opens it."""
+    """Each request completes stored DELs first: the shim may store one just before the agent opens its socket."""
     container = runtime.container()
     first = runtime.add(container)
     (folder / "a.request").write_bytes(taken(container))
     if command == "ADD":
-        # The address of the deleted workload is the first free one.
+        # The stored DEL has released the workload's address, so ADD assigns the same one again.
         assert runtime.add(container).address == first.address
         assert len(runtime.agent.asked) == 2
     else:

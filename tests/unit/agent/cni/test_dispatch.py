@@ -42,7 +42,7 @@ def test_errors_of_the_agent(runtime: FakeRuntime, code: str) -> None:
 
 
 def test_a_delete_that_could_not_be_written_is_an_error(runtime: FakeRuntime) -> None:
-    """The runtime then retries."""
+    """A DEL that cannot be written to the disk fails with code 5, and its retry succeeds."""
     container = runtime.container()
     runtime.add(container)
     runtime.agent.fail["delete"] = AgentError(protocol.NOT_WRITTEN, "the disk is full.")
@@ -68,7 +68,7 @@ def test_gc_goes_on_after_an_error(runtime: FakeRuntime) -> None:
 
 
 def test_gc_frees_addresses_whose_workloads_did_not_come_back(runtime: FakeRuntime) -> None:
-    """After a reboot there are allocated addresses and no workloads."""
+    """GC frees addresses of attachments that are not valid, also without their workloads, as after a reboot."""
     kept, gone = runtime.container(), runtime.container()
     stays = runtime.add(kept)
     runtime.add(gone)
@@ -127,7 +127,7 @@ def test_names_of_workloads(runtime: FakeRuntime, pod: str, id: str, name: str) 
 
 
 def test_a_configuration_of_calico_is_taken(runtime: FakeRuntime) -> None:
-    """It is a configuration of Calico's own plugin, written by kubespray, with fields that mean nothing here."""
+    """`mtu` and the IPv4 pools of a configuration of Calico's own plugin are used; its other fields are ignored."""
     calicos = {
         "nodename": "node1",
         "log_level": "info",

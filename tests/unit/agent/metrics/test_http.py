@@ -29,7 +29,11 @@ def state() -> dict[str, t.Any]:
 
 @contextlib.contextmanager
 def served(state: dict[str, t.Any], seconds: float) -> t.Iterator[Ask]:
-    """Start a server and yield a function that sends bytes, may shut down sending, and returns the whole answer."""
+    """Start a server, and yield a function of the bytes to send and `end` that returns the server's whole answer.
+
+    With `end` True, the default, the client shuts down sending after the bytes. The server cuts a client off that needs
+    more than `seconds` for its request or for reading the answer. It is stopped after the `with`.
+    """
     registry = Registry()
     registry.counter("calico_x", "x").add()
     registry.refresh_with(lambda: state["broken"]() if "broken" in state else None)

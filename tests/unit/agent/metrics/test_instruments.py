@@ -46,7 +46,7 @@ def instruments() -> Instruments:
 
 
 def test_names_are_good_ones(instruments: Instruments) -> None:
-    """Names follow Prometheus' conventions: base units, and a namespace."""
+    """Names of metrics begin with calico_ or process_ and have no suffix of a series; histograms end with a unit."""
     for metric in instruments.registry.metrics():
         assert metric.name.startswith(("calico_", "process_"))
         assert metric.help.endswith(".") and len(metric.help) < 130
@@ -104,7 +104,7 @@ def test_the_process(instruments: Instruments) -> None:
     metrics.text(instruments.registry)
     assert instruments.open_fds.value() == pytest.approx(len(os.listdir("/proc/self/fd")), abs=2)
     assert 1e6 < instruments.resident.value() <= instruments.resident_max.value()
-    # The kernel counts user and system time in ticks, separately.
+    # The kernel counts user and system time separately, in whole ticks: their sum may be wrong by up to two ticks.
     assert instruments.cpu.value() > 0
     assert before - 2 * tick <= instruments.cpu.value() <= time.process_time() + 2 * tick
     assert instruments.start_time.value() == pytest.approx(time.time(), abs=3600)
@@ -130,7 +130,7 @@ def test_a_loop_that_is_late(instruments: Instruments) -> None:
     async def run() -> None:
         task = asyncio.ensure_future(process_metrics.watch_loop(instruments, 0.002))
         await asyncio.sleep(0.001)
-        time.sleep(0.02)  # what no callback should do
+        time.sleep(0.02)  # a callback that keeps the loop busy for 20 ms
         await asyncio.sleep(0.001)
         task.cancel()
 
@@ -144,7 +144,7 @@ def test_sessions(bird: FakeBird, instruments: Instruments) -> None:  # noqa: F8
     bird.answers["show protocols all"] = [[(BGP % refused).encode()] for refused in (2, 2, 3, 1)]
     figures = instruments.bird_up, instruments.bgp_sessions, instruments.bgp_established, instruments.bgp_refused
     counted = bgp_metrics.RefusedAnnouncements()
-    for total in (2, 2, 3, 4):  # before the last one, the session was restarted
+    for total in (2, 2, 3, 4):  # BIRD's count falls to 1 at the end: the session was restarted
         asyncio.run(bgp_metrics.look(instruments, bird.path, refused=counted))
         assert [figure.value() for figure in figures] == [1, 3, 2, total]
     asyncio.run(bgp_metrics.look(instruments, f"{bird.path}.gone", refused=counted))

@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.metri
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-# One line of the format as it is documented.
+# A sample's line as the documentation of Prometheus's text format defines it.
 LINE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)')
 LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"')
 ESCAPE = {'\\"': '"', "\\\\": "\\", "\\n": "\n"}
@@ -78,7 +78,7 @@ def test_labels_and_values_are_read_back(values: dict[tuple[str, str], float]) -
         tuple((name, content.encode("utf-8", "replace").decode()) for name, content in zip("ab", key)): value
         for key, value in values.items()
     }
-    if len(kept) == len(values):  # lone surrogates are all encoded alike
+    if len(kept) == len(values):  # else two keys differ only in lone surrogates, which are all written as `?`
         for labels, value in kept.items():
             shown = read(text)["calico_x", labels]
             assert shown == value or (math.isnan(shown) and math.isnan(value))

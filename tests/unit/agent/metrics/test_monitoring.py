@@ -30,7 +30,7 @@ SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_c
 
 
 def metrics() -> dict[str, tuple[str, ...]]:
-    """Return a mapping from the name of each series to its labels."""
+    """Return a mapping from the name of each series to the names of its labels, `le` of buckets included."""
     return {
         metric.name + suffix: (*metric.labels, *(("le",) if suffix == "_bucket" else ()))
         for metric in Instruments(Registry()).registry.metrics()
@@ -56,7 +56,7 @@ def test_every_metric_and_label_that_is_asked_for_exists() -> None:
 
 
 def test_every_metric_is_shown() -> None:
-    """A histogram counts as shown if any of its series is."""
+    """Each metric is in one of EXPRESSIONS. A histogram counts if any of its series is."""
     shown = {name for expression in EXPRESSIONS for name, dummy in selectors(expression)}
     hidden = [
         metric.name

@@ -59,7 +59,7 @@ DEVICES = {3: "eth0", 4: "caliweb"}
 
 
 class Given:
-    """A log, and the state that its names come from."""
+    """A PolicyLog, and the state, workloads and remote endpoints that its names come from."""
 
     def __init__(self, room: int = policy_log.ROOM, workloads: tuple[AttachedWorkload, ...] = (WEB,)) -> None:
         self.state: NodeState | None = STATE
@@ -153,7 +153,7 @@ def test_an_address_that_became_another_workloads_is_another_entry() -> None:
     given.workloads = (dataclasses.replace(WEB, id="default/new"),)
     given.log.names.forget()
     given.take(given.record(TO_WEB), given.record(TO_WEB))
-    given.log.names.forget()  # something else changed
+    given.log.names.forget()  # the agent also forgets names at changes of other workloads
     given.take(given.record(TO_WEB))
     assert [(drop["destination"]["workload"], drop["packets"]) for drop in given.drops()] == [
         ("default/web", 1),
@@ -176,7 +176,7 @@ def test_what_is_asked_for() -> None:
 
 
 def test_entries_and_counts_are_what_counting_by_hand_gives() -> None:
-    """The fast key for known flows distinguishes packets as a full reading of all of them does."""
+    """The entries and counts of random packets are those that a plain Counter gives, without their source ports."""
     rng = random.Random(4)
     given = Given(room=10_000)
     hand: collections.Counter[t.Any] = collections.Counter()
@@ -225,7 +225,7 @@ def test_a_scan_takes_no_more_memory_and_no_more_work_than_it_may() -> None:
 
 
 def test_counts_of_too_many_prefixes_are_dropped_and_said_to_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metrics do not have these packets any more, so they are not `unlisted`."""
+    """With more log prefixes than fit, all counts for metrics are dropped, and their packets are added to `lost`."""
     monkeypatch.setattr(policy_log, "_PREFIXES", 3)
     given = Given()
     given.take(*(given.record(TO_WEB, BY_WEB._replace(rule=rule)) for rule in (1, 1, 2)))

@@ -44,7 +44,7 @@ def test_an_error_comes_back():
 
 
 def test_who_is_cancelled_goes_when_the_work_is_done():
-    """Otherwise a lock held around the work would be released while the thread still runs."""
+    """A cancelled caller ends only when its work in the thread is done, so it keeps a lock that it holds until then."""
 
     async def scenario():
         thread = DriverThread()

@@ -175,7 +175,7 @@ def test_a_device_that_is_being_attached_is_left_to_who_attaches_it():
     assert ear.event_filter.due(ear.now)[1] == pytest.approx(ear.now + YOUNG)
     assert ear.hears(netconf(5, proxy=True), netconf(5, forwarding=True), link(5, "cali222")) == set()
     assert ear.event_filter.due(ear.now)[1] is None
-    assert ear.hears(link(5, "cali222")) == set()  # its carrier
+    assert ear.hears(link(5, "cali222")) == set()  # the same message again, as when the carrier comes up
     assert ear.later(10) == set()
     assert ear.hears(link(5, "cali222", up=False)) == {"workload", "sysctl"}
 
@@ -209,7 +209,7 @@ def test_nothing_is_kept_of_devices_that_are_gone():
         name = f"cali{index}" if index % 2 else f"veth{index}"
         ear.hears(netconf(index, proxy=False), link(index, name, up=False, alias=""))
         ear.hears(netconf(index, kind=DELNETCONF))
-        if index % 3:  # some kernels send it for our own deletion with our port, and the filter drops it
+        if index % 3:  # for the others no DELLINK arrives: some kernels send it with our port, so the filter drops it
             ear.hears(link(index, name, kind=DELLINK))
     ear.later(1)
     assert set(ear.event_filter._ends) == {4}

@@ -24,7 +24,7 @@ from tests.unit.dataplane.suites.suite_node import STATE
 
 
 class Marked:
-    """A proxy of a reconciler that counts marks and questions."""
+    """A proxy of a reconciler that keeps the marks in `marks`, and counts calls of `ask` in `asked`."""
 
     def __init__(self, reconciler):
         self.reconciler = reconciler
@@ -48,7 +48,10 @@ class Marked:
 
 
 async def polled(node, **options):
-    """Return a Marked for `node`, which was polled once; the next poll is 0.1 s away."""
+    """Start `node` and its polling, and return a Marked for it after the first poll; the next poll is 0.1 s away.
+
+    `options` are those of Polling. Raise AssertionError if the polling has ended.
+    """
     await node.start()
     await asyncio.sleep(1 - asyncio.get_running_loop().time() % 1)
     marked = Marked(node.reconciler)
@@ -108,7 +111,7 @@ def test_what_nobody_tells_of_is_repaired_within_two_seconds(act, kind, told):
         assert kind in marked.marks
         assert node.told == [told]
         assert node.reconciler.in_sync
-        # Break it again as soon as it is repaired: the poll then reads the same as the poll before.
+        # Break the kernel again as soon as it is repaired, so that a poll reads the same as the poll before.
         for count in range(2, 6):
             act(node.kernel)
             for dummy in range(200):
@@ -135,7 +138,7 @@ def test_nothing_is_marked_where_nothing_changes():
 
 
 def test_a_small_node_is_read_in_one_go_each_second():
-    """The hop into the drivers' thread and back costs more than the reads there."""
+    """A poll of a small node asks the drivers' thread once a second: a question costs more than the reads in it."""
 
     async def scenario():
         marked = await polled(Node())
@@ -147,7 +150,7 @@ def test_a_small_node_is_read_in_one_go_each_second():
 
 
 def test_what_stays_wrong_is_not_marked_over_and_over():
-    """The reconciler knows of it and retries at its own pace."""
+    """A fault that cannot be repaired is marked once; the reconciler itself retries, here 8 to 13 times a minute."""
 
     async def scenario():
         node = Node()
@@ -236,7 +239,11 @@ def test_namespaces_are_looked_into_by_turns():
 
 @pytest.mark.parametrize("default", ["nft", "legacy"])
 def test_rules_are_not_read_to_know_that_they_are_there(default):
-    """The backend in use is the host's default one, or the one in which its packet filter is."""
+    """Polls notice changed rules, but do not run iptables-save to see that they are unchanged.
+
+    Only the legacy backend's rules are also read from time to time. It is in use as the host's default (`default`), or
+    because it holds the host's own rules.
+    """
 
     async def scenario():
         node = Node()
@@ -260,7 +267,7 @@ def test_rules_are_not_read_to_know_that_they_are_there(default):
         words = " (legacy)" if default == "nft" else ""
         assert node.told == [f"drift ~ iptables filter cali-INPUT{words}  0 rules  ->  1 rule"]
         programs.clear()
-        await asyncio.sleep(15)  # the legacy backend is read from time to time
+        await asyncio.sleep(15)  # long enough for one of the polls that read the rules of the legacy backend
         assert programs.count("iptables-save") == 1
 
     run(scenario())
@@ -308,10 +315,10 @@ def test_an_inside_that_cannot_be_mended_is_not_marked_over_and_over():
 
 
 def test_what_was_wrong_with_a_workload_is_forgotten_with_it():
-    """Otherwise memory would leak, and a later workload of the same name with the same fault would count as known."""
+    """A fault of a workload that was removed is forgotten: the same fault of a later workload is marked again."""
 
     async def scenario():
-        marked = Marked(Node().reconciler)  # it does not run, so the workload stays missing
+        marked = Marked(Node().reconciler)  # this reconciler does not run, so the workload stays missing
         polling = Polling(marked)
         await polling.poll(STATE)
         await polling.poll(STATE)

@@ -21,12 +21,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     InterfaceAddress,
     KernelError,
     NeighborEntry,
+    NewLink,
     RouteAttributes,
     RouteOperation,
     RuleEntry,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Route, VethEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import IpSet, Route, VethEndpoint
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.virtual_time import inline, run
@@ -35,7 +36,10 @@ from tests.unit.dataplane.suites.suite_node import STATE, foreign, state_of
 
 
 class Node:
-    """A reconciler with its kernel, and the changes that it reported. `heard` are further callbacks of Listener."""
+    """A reconciler with its kernel. `told` has the lines of the changes that it reported, with "drift " before drift.
+
+    `heard` are further callbacks of Listener.
+    """
 
     def __init__(self, state=STATE, excluded=tuple, chance=lambda: 0.5, registry=REGISTRY, **heard):
         self.kernel = FakeKernel()
@@ -97,7 +101,10 @@ def test_a_fresh_node_is_built_and_none_of_it_is_drift():
 
 
 def sabotages():
-    """Return {name: (act on the kernel, the kind that the monitor marks, the lines reported)}."""
+    """Return {name: (act on the kernel, the kind that the monitor marks, the lines reported)}.
+
+    An act is a function of the kernel, and most raise an error if the kernel refuses.
+    """
 
     def route(kernel, destination="10.244.1.5/32"):
         found = dict(kernel.routes(table=254))[destination]
@@ -259,7 +266,7 @@ def test_what_follows_from_a_new_desired_state_is_no_drift():
 
 
 def test_what_stayed_for_a_socket_goes_with_it_and_is_no_drift():
-    """At first, a device that nothing desires any more carries a connection of the host."""
+    """An undesired device stays while a socket uses its address, and is then removed, not reported as drift."""
 
     async def scenario():
         node = Node()
@@ -278,7 +285,7 @@ def test_what_stayed_for_a_socket_goes_with_it_and_is_no_drift():
             "- device   vxlan.calico  vni 4096 port 4789 local 10.10.1.11  mtu 1450  up",
         ]
         assert node.told == gone
-        # If another program makes it again, that is drift.
+        # If another program adds the device again, its removal is drift.
         node.state = STATE
         await node.reconciler.resync()
         snapshot = node.kernel.link("vxlan.calico")
@@ -454,7 +461,7 @@ def test_a_tunnel_is_not_made_while_its_guard_does_not_stand():
 
 
 def refused_chain(state, rule="-j TCPMSS --set-mss 1400"):
-    """Return the state with one more chain, which the kernel refuses."""
+    """Return the state, which must have one table, with one more chain `rule`, which the kernel refuses by default."""
     (table,) = state.iptables
     chains = {**table.chains, "cali-pi-bad": (rule,)}
     return dataclasses.replace(state, iptables=(dataclasses.replace(table, chains=chains),))
@@ -485,7 +492,7 @@ def test_a_chain_that_is_refused_holds_nothing_up_and_is_not_tried_again_before_
         await asyncio.sleep(1)
         assert tried == [] and failures == []
         assert node.reconciler.problems == {"iptables": (problem,)} and not node.reconciler.in_sync
-        await asyncio.sleep(90)  # the resync retries everything
+        await asyncio.sleep(90)  # longer than until the next periodic resync, which retries everything
         assert len(tried) == len(failures) == 1
         node.state = refused_chain(STATE, "-j ACCEPT")
         node.reconciler.expect(["iptables"])
@@ -515,7 +522,7 @@ def test_a_pass_that_changes_nothing_writes_nothing_and_reads_no_rule():
         node.reconciler.mark("iptables")
         await asyncio.sleep(1)
         assert programs == []
-        node.reconciler.mark("ipset")  # the kernel does not say which program wrote a set
+        node.reconciler.mark("ipset")  # sets are read at each mark: the kernel does not say which program wrote a set
         await asyncio.sleep(1)
         assert programs == ["ipset"]
         more = dataclasses.replace(STATE.ipsets[0], members=(*STATE.ipsets[0].members, "10.10.1.13"))
@@ -581,7 +588,7 @@ def test_a_storm_of_events_is_answered_ten_times_a_second():
         began = asyncio.get_running_loop().time()
         node.reconciler.mark("route")
         await asyncio.sleep(0.001)
-        assert looks == [pytest.approx(began, abs=0.001)]  # at once after a quiet time
+        assert looks == [pytest.approx(began, abs=0.001)]  # the reconciler looks at once, because it was idle before
         for dummy in range(10_000):
             node.reconciler.mark("route")
             await asyncio.sleep(0.001)
@@ -605,7 +612,7 @@ def test_everything_is_looked_at_every_ninety_seconds_or_so():
 
 
 def test_a_repair_waits_for_the_turn_and_reads_what_is_desired_then():
-    """While a workload is half attached, no other task completes or removes it."""
+    """A repair waits while another task holds the turn, and then reads the desired state: nothing is left to do."""
 
     async def scenario():
         node = Node()
@@ -630,7 +637,7 @@ def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
         node = Node()
         await node.start()
         async with node.turn:
-            node.delete_route("10.244.1.5/32")  # the state of an add that is desired already
+            node.delete_route("10.244.1.5/32")  # as in an add: the workload is desired, its route not written
             node.reconciler.mark()
             await asyncio.sleep(1)
             assert node.told == [] and route_to(node.kernel, "10.244.1.5/32") is None
@@ -642,7 +649,7 @@ def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
 
 
 def test_of_rules_that_were_refused_none_is_told():
-    """A table is written in one transaction: of several changes all or none are made."""
+    """If iptables-restore refuses a table, none of its changes is reported: they are one transaction."""
 
     async def scenario():
         node = Node()
@@ -855,7 +862,10 @@ def test_what_is_broken_while_all_namespaces_are_looked_into_does_not_wait_for_t
 
 
 def test_a_repair_reads_no_more_sysctls_than_were_found_wrong():
-    """Each workload has three, and all writers wait for the lock meanwhile."""
+    """Under the lock, a repair reads only the sysctls that were found wrong, and rp_filter of the underlay.
+
+    If ip_forward was wrong, it also reads those that a write of ip_forward resets. All writers wait for the lock.
+    """
 
     async def scenario():
         node = Node()
@@ -869,7 +879,7 @@ def test_a_repair_reads_no_more_sysctls_than_were_found_wrong():
         node.kernel.sysctl_write("net/ipv4/ip_forward", "0")
         node.told.clear()
         await node.reconciler.resync()
-        assert len(set(keys)) == 5  # writing it resets other sysctls, which are repaired after it
+        assert len(set(keys)) == 5  # a write of ip_forward resets other sysctls, which are repaired after it
         assert node.told[0] == "drift ~ sysctl   net.ipv4.ip_forward  0  ->  1"
         assert node.kernel.sysctl_read("net/ipv4/conf/cali111/forwarding") == "1"
 
@@ -917,5 +927,118 @@ def test_of_many_workloads_the_one_that_is_broken_is_read_again():
         assert node.told == ["drift + workload default/w7  eth0 10.244.2.9  host end cali007  mtu 1450"]
         assert set(visited) == {"w7"}
         assert len([link for link in node.kernel.links() if link.name.startswith("cali")]) == 20
+
+    run(scenario())
+
+
+#: A rule of another program that uses the set cali40old: the kernel does not destroy a set in use.
+USES_THE_OLD_SET = "*filter\n:theirs - [0:0]\n-A theirs -m set --match-set cali40old src -j DROP\nCOMMIT\n"
+
+WEB_3 = VethEndpoint("web-3", "cali333", "10.244.1.7", 1450, "default-pool", netns="web-3")
+#: STATE with web-3 instead of web-1, without the sysctls of a workload; the blackhole is its only route.
+MOVED = dataclasses.replace(STATE, workloads=(WEB_3,), routes=STATE.routes[:1], sysctls=STATE.sysctls[:2])
+
+
+def test_an_addition_that_failed_stays_a_problem_when_another_object_of_its_kind_is_removed():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.kernel.link_add(NewLink("cali333", "bridge"))  # another program's device with the name of the host end
+        node.state = MOVED
+        node.reconciler.mark()
+        await asyncio.sleep(0.05)
+        assert node.kernel.link("cali111") is None
+        (problem,) = node.reconciler.problems["workload"]
+        assert "workload default/web-3" in problem and "cali333" in problem
+        assert not node.reconciler.in_sync
+        node.kernel.link_delete("cali333")
+        await asyncio.sleep(11)  # the failed addition is retried within this time
+        assert node.kernel.link("cali333").up
+        assert node.reconciler.in_sync
+
+    run(scenario())
+
+
+def test_a_removal_that_fails_does_not_hide_an_addition_that_failed():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.kernel.link_add(NewLink("cali333", "bridge"))
+        node.state = MOVED
+        node.kernel.fail_next("link_delete", errno.EBUSY, "cali111")
+        node.reconciler.mark("workload")
+        await asyncio.sleep(0.05)
+        failed = [text.split(":")[0] for text in node.reconciler.problems["workload"]]
+        assert failed == ["workload default/web-3", "workload default/web-1"]
+
+    run(scenario())
+
+
+def test_an_object_stays_waiting_when_another_of_its_kind_is_removed():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.state = dataclasses.replace(STATE, routes=(*STATE.routes[1:], Route("10.244.9.1/32", device="dummy9")))
+        outcome = await node.reconciler.resync()
+        assert [change.line() for change in outcome.changes] == ["- route    10.244.1.0/26  blackhole"]
+        assert outcome.waiting == ("route 10.244.9.1/32 waits for its device.",)
+
+    run(scenario())
+
+
+def test_a_failed_removal_does_not_let_later_failed_additions_lose_what_they_may_need():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.state = dataclasses.replace(STATE, routes=STATE.routes[1:])
+        node.kernel.fail_next("route_batch", errno.EBUSY, "10.244.1.0/26")
+        await node.reconciler.resync()
+        node.state = dataclasses.replace(STATE, routes=(*STATE.routes[1:], Route("10.244.9.0/26", "blackhole")))
+        write_route(node.kernel, "10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.9", protocol=4))
+        await node.reconciler.resync()
+        assert route_to(node.kernel, "10.244.1.0/26")
+        assert [text.split(":")[0] for text in node.reconciler.problems["route"]][:1] == ["route 10.244.9.0/26"]
+
+    run(scenario())
+
+
+def test_what_failed_and_stands_meanwhile_is_no_problem_although_removals_are_not_allowed_yet():
+    async def scenario():
+        node = Node()
+        await node.start()
+        node.removals = False
+        node.state = dataclasses.replace(STATE, routes=(*STATE.routes[1:], Route("10.244.9.0/26", "blackhole")))
+        node.kernel.fail_next("route_batch", errno.EBUSY, "10.244.9.0/26")
+        await node.reconciler.resync()
+        assert node.reconciler.problems
+        write_route(node.kernel, "10.244.9.0/26", route_to(node.kernel, "10.244.1.0/26"))  # by another program
+        looks = []
+        plan = repair.plan
+        repair.plan = lambda *arguments, **more: (looks.append(0), plan(*arguments, **more))[1]
+        try:
+            await asyncio.sleep(8)
+        finally:
+            repair.plan = plan
+        assert node.reconciler.problems == {} and node.reconciler.in_sync
+        assert len(looks) < 5, "a retry that is over is made again and again"
+
+    run(scenario())
+
+
+def test_a_set_that_cannot_be_removed_does_not_keep_tunnels_from_being_made():
+    async def scenario():
+        node = Node(dataclasses.replace(STATE, ipsets=(*STATE.ipsets, IpSet("cali40old", "hash:net", ()))))
+        await node.start()
+        node.kernel.run(["iptables-restore", "--noflush"], stdin=USES_THE_OLD_SET)
+        node.kernel.link_delete("vxlan.calico")
+        node.state = STATE
+        node.reconciler.mark()
+        await asyncio.sleep(1)
+        assert list(node.reconciler.problems) == ["ipset"]
+        assert node.kernel.link("vxlan.calico").up
+        node.kernel.link_delete("vxlan.calico")
+        node.reconciler.mark("tunnel")
+        await asyncio.sleep(1)
+        assert node.kernel.link("vxlan.calico").up
 
     run(scenario())

@@ -13,7 +13,7 @@ import ctypes
 import json
 import threading
 
-PIECES = 7  # chunks of one size in a thread's cache
+PIECES = 7  # the number of free chunks of one size that glibc keeps in a thread's cache
 SIZES = range(24, 1033, 16)  # bytes
 THREADS = 3
 
@@ -21,7 +21,7 @@ libc = ctypes.CDLL(None)
 
 
 class Mallinfo2(ctypes.Structure):
-    """The structure of mallinfo(3)."""
+    """The struct mallinfo2 of mallinfo(3): sizes in bytes, and numbers of blocks."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -43,7 +43,7 @@ def make_and_free() -> None:
 
 
 def elsewhere() -> int:
-    """Return the number of chunks that threads allocated outside of the break."""
+    """Let each of THREADS threads allocate a chunk; return the number of chunks above the program break."""
     pieces: list[int] = []
     threads = [threading.Thread(target=lambda: pieces.append(libc.malloc(SIZES[-1]))) for dummy in range(THREADS)]
     for thread in threads:

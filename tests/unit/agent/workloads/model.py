@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.unit.agent.node_under_test import BLOCK, SPARE
 
 NAMES = ("a", "b", "c", "d", "e")
-#: Addresses that adds may request: the last ones of the block and of its spare.
+#: Addresses that adds may request: the last two of BLOCK and the last one of SPARE.
 ASKED = ("10.244.1.6", "10.244.1.7", "10.244.1.15")
 SABOTAGE = ("route", "link", "down", "sysctl", "blackhole", "foreign")
 
@@ -42,7 +42,11 @@ class Together(t.NamedTuple):
 
 
 class Killed(t.NamedTuple):
-    """A kill of the agent at one of many successive moments of these calls. The callers then retry."""
+    """A kill of the agent during simultaneous calls; the callers then retry.
+
+    `moment` chooses the moment of the kill. On a fake kernel it is the number of earlier writes and failpoints, on the
+    real kernel the index of a failpoint.
+    """
 
     moment: int
     calls: tuple[t.Union[Add, Delete], ...]
@@ -54,7 +58,11 @@ class Sabotage(t.NamedTuple):
 
 
 def sabotage(kernel: Kernel, step: Sabotage, links: t.Iterable[str], routes: t.Iterable[str]) -> None:
-    """Do one act of sabotage to one of the host ends `links` or the destinations `routes`; nothing if there is none."""
+    """Do `step.what` to the kernel; nothing if there is no object for it.
+
+    `step.which` chooses the object: one of the host ends `links`, of the /32 destinations in `routes`, or of the
+    blackholes of blocks. "foreign" needs none: it adds a route and a device.
+    """
     ours = sorted(links)
     link = ours[step.which % len(ours)] if ours else None
     if step.what == "route":
@@ -62,7 +70,7 @@ def sabotage(kernel: Kernel, step: Sabotage, links: t.Iterable[str], routes: t.I
     elif step.what == "blackhole":
         _delete_route(kernel, [BLOCK, SPARE], step.which)
     elif step.what == "foreign":
-        # A route that is ours by its mark but not desired, and a foreign device.
+        # An undesired route that is ours by its protocol number, and a foreign device.
         extra = RouteAttributes("blackhole", protocol=179)
         kernel.route_batch([RouteOperation("add", f"10.244.7.{step.which * 8}/29", extra)])
         if kernel.link("theirs0") is None:
@@ -115,7 +123,7 @@ def steps(moments: int) -> st.SearchStrategy[Step]:
 
 
 class Model:
-    """The workloads that must be attached, and nothing else: `standing` is {name: address}."""
+    """A model of the node: `standing` is {name: address} of all workloads that must be attached; no others may be."""
 
     def __init__(self) -> None:
         self.standing: dict[str, str] = {}
@@ -123,8 +131,9 @@ class Model:
     def answered(self, call: Call, answer: t.Union[str, bool, None]) -> None:
         """Check the answer to a call against the model, and update the model.
 
-        `answer` is the address of an add, the result of a delete, or None for a conflict. Simultaneous calls that ask
-        for an address may run in any order. Of them, only this is checked: a refusal had a reason.
+        Raise AssertionError if they differ. `answer` is the address of an add, the result of a delete, or None for a
+        conflict. Simultaneous calls that ask for an address may run in any order. Therefore a conflict is accepted from
+        each call that asks for another address than the workload has.
         """
         have = self.standing.get(call.name)
         if isinstance(call, Delete):
@@ -138,7 +147,11 @@ class Model:
             self.standing[call.name] = answer
 
     def tried_again(self, call: Call, answer: t.Union[str, bool, None]) -> None:
-        """Check a call that repeats one whose outcome is unknown, because the agent was killed."""
+        """Check the answer to a repeated call, and update the model.
+
+        The outcome of the first call is unknown, because the agent was killed: any answer to a delete is right. Raise
+        AssertionError for a wrong answer to an add.
+        """
         if isinstance(call, Delete):
             self.standing.pop(call.name, None)
             return

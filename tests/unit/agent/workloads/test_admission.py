@@ -45,7 +45,7 @@ async def started(tmp_path, policy=POLICY):
 
 
 def members(node, prefix):
-    """Return {set: members} of all IPv4 sets whose kind is `prefix`."""
+    """Return {name: members} of the IPv4 sets of the kind `prefix`: w: for workloads, s: for selectors, "" for all."""
     return {
         name: set(found.members)
         for name, found in node.kernel.netfilter.sets.items()
@@ -54,7 +54,7 @@ def members(node, prefix):
 
 
 def known(node):
-    """Return the addresses in those sets of workloads whose chains rules jump to."""
+    """Return the set of IPv4 addresses in all sets of workloads whose members a rule sends to an existing chain."""
     tables = node.kernel.netfilter.tables["nft", "iptables"].get("filter", {})
     rules = [rule for chain, found in tables.items() if chain.startswith("cali-") for rule in found]
     found = set()
@@ -66,7 +66,7 @@ def known(node):
 
 
 def unguarded(node):
-    """Return the addresses of workloads that have a route and are in no set that `known` counts."""
+    """Return the set of IPv4 addresses that have a /32 route and are not in `known(node)`."""
     reached = {route.partition("/")[0] for route in node.routes if route.endswith("/32")}
     return reached - known(node)
 
@@ -130,9 +130,9 @@ def test_many_adds_at_once_share_the_writing(tmp_path):
 
 
 def test_who_is_answered_while_sets_are_about_to_be_written_stays_in_them(tmp_path):
-    """The first workload is coming when the second one's sets are requested, and attached when they are compiled.
+    """A workload stays in the sets although it is answered while the sets for the next one wait to be written.
 
-    The drivers' thread is delayed in between.
+    The first workload is half added when the second one's sets are requested, and attached when these are written.
     """
 
     async def scenario():
@@ -142,7 +142,7 @@ def test_who_is_answered_while_sets_are_about_to_be_written_stays_in_them(tmp_pa
         await node.settle()
         plumbing.shut = True
         first = asyncio.ensure_future(node.add("web", labels={"app": "web"}))
-        await node.settle()  # policy contains it, and it has no link yet
+        await node.settle()  # policy contains the first workload, which has no link yet
         drivers.shut = True
         second = asyncio.ensure_future(node.add("db", labels={"app": "db"}))
         await node.settle()
@@ -178,7 +178,11 @@ def test_an_address_is_in_no_set_of_its_former_owner_when_it_has_the_next(tmp_pa
 
 
 def refusing(node, program, word, said):
-    """Make the kernel refuse input lines of `program` with `word` in them: each is replaced by `said`."""
+    """Make `program` fail at its first input line that contains `word`; return the kernel's former `run`.
+
+    The line is replaced by `said`, which must be invalid, and later lines are dropped. Netlink messages that change a
+    member of a set fail too, so the agent has to use the program.
+    """
     ran = node.kernel.run
 
     def refuse(argv, stdin="", timeout=60.0):
@@ -213,7 +217,7 @@ def test_a_workload_that_policy_cannot_know_is_not_added(tmp_path):
             " others are. See that the kernel has the modules ip_set and ip_set_hash_net, then run again."
         )
         assert node.routes & {"10.244.1.1/32"} == set()
-        # A workload that the refusal does not concern is added.
+        # A workload that does not need the refused set is added.
         web = await node.add("web", labels={"app": "web"})
         assert web in known(node)
         node.kernel.run = ran
@@ -263,8 +267,8 @@ def test_rules_that_cannot_be_read_are_no_reason_to_let_anybody_in(tmp_path):
             return ran(argv, stdin, timeout)
 
         node.kernel.run = busy
-        node.kernel.netfilter.generation += 1  # so they have to be read
-        failures[0] = 2  # as if another program wrote meanwhile: they are read again
+        node.kernel.netfilter.generation += 1  # so the agent has to read the rules
+        failures[0] = 2  # as if another program wrote during two reads: the agent reads the rules again
         assert await node.add("app", labels={"app": "app"}) in known(node)
         node.kernel.netfilter.generation += 1
         failures[0] = 10**6

@@ -34,9 +34,9 @@ from tests.unit.agent.workloads.model import (
 
 
 class World(Node):
-    """A node that can be killed at any moment: between two writes to the kernel, or at a failpoint.
+    """A node whose agent can be killed at any moment: between two writes to the kernel, or at a failpoint.
 
-    Its kernel and files at that moment are saved, and restored when everything under way has ended.
+    The kernel and the files of that moment are saved. When all calls have ended, they are restored and an agent starts.
     """
 
     def __init__(self, folder: pathlib.Path) -> None:
@@ -58,7 +58,7 @@ class World(Node):
         self._moments -= 1
 
     def _look(self, kernel) -> None:
-        """Check that every reachable address is on the disk."""
+        """Check that each address with a route is on the disk, and count a moment: a callback of FakeKernel.watch."""
         if kernel is self.kernel:
             hosts = {route[:-3] for route in self.routes if route.endswith("/32")}
             assert hosts <= set(self.on_disk().values()), hosts

@@ -46,7 +46,7 @@ class DualNode(Node):
         return {destination for destination, dummy in self.kernel.routes(table=254, protocol=179, family=6)}
 
     def given(self) -> set[tuple[str, str]]:
-        """Return (handle, address) of each allocation on the disk."""
+        """Return a set of (handle, address), one for each allocation on the disk."""
         ipam = LocalIpam(self.machine.ipam, lambda: 0.0, lambda: "boot")
         ipam.load()
         return {(allocation.handle, allocation.address) for allocation in ipam.allocations()}
@@ -62,7 +62,7 @@ def test_a_workload_gets_an_address_of_each_version_and_gives_both_back(tmp_path
         assert node.routes6 == {BLOCK6, f"{FIRST6}/128"}
         assert node.given() == {("default/web", FIRST), ("default/web", FIRST6)}
         assert (node.differences(), await agent.check("default/web")) == ([], [])
-        assert agent.ipam_check()["problems"] == 1  # the tunnel's device is not in this state
+        assert agent.ipam_check()["problems"] == 1  # the state DUAL lacks the tunnel's device
         await node.restart()
         assert node.agent.get("default/web").addresses == workload.addresses
         assert node.differences() == []
@@ -153,7 +153,7 @@ def test_nothing_is_left_where_one_version_cannot_be_attached(tmp_path):
         agent = await node.start()
         before = node.kernel.snapshot()["routes"]
         request = node.request("web")
-        for _attempt in range(2):  # first the short way, then the drivers
+        for _attempt in range(2):  # refused twice: when the add writes the route, and when the drivers retry
             node.kernel.fail_next("route_batch", errno.EACCES, f"{FIRST6}/128")
         assert (await refused(agent.add(request)))[0] == "kernel"
         await node.settle()

@@ -32,7 +32,7 @@ HOST = Endpoint("HostEndpoint", "by-address", "node1", "", ("10.10.1.11",))
 
 
 def members(node, prefix):
-    """Return the members of all IPv4 sets whose kind is `prefix`."""
+    """Return all members of the IPv4 sets of the kind `prefix`: `w:` for workloads, `s:` for selectors."""
     saved = [line.split() for line in node.kernel.run(["ipset", "save"]).output.splitlines()]
     return {words[2] for words in saved if words[0] == "add" and words[1].startswith(f"cali40{prefix}")}
 
@@ -61,7 +61,7 @@ def test_a_workload_is_known_to_policy_as_soon_as_it_comes(tmp_path):
 
 
 def test_another_label_and_policy_follows_before_the_answer(tmp_path):
-    """Link, route and address stay as they are. The record keeps the labels over a restart."""
+    """When relabel() returns, the sets have the new labels. Link and address stay, and labels survive a restart."""
 
     async def scenario():
         node = Node(tmp_path, with_state(policy=POLICY), cleanup_grace=0.0)
@@ -141,7 +141,7 @@ def test_a_host_endpoint_by_address_goes_where_its_address_goes(tmp_path):
 
 
 def test_a_host_endpoint_by_its_ipv6_address(tmp_path):
-    """No notification reports the address here: it is found by the interval, or after SIGHUP."""
+    """A HostEndpoint's IPv6 address that is added later is found at the next periodic resync, not by notification."""
 
     async def scenario():
         host = Endpoint("HostEndpoint", "by-address", "node1", "", ("2001:db8::1",))

@@ -122,7 +122,7 @@ def test_output(node: Node, arguments: str, expected: str) -> None:
 
 @pytest.mark.parametrize("kind", ["nodes", "ippools", "bgppeers", "bgpconfigurations", "workloadendpoints"])
 def test_documents_are_calicos(node: Node, kind: str) -> None:
-    """YAML and JSON documents are Calico's and equal, in a list, and the inventory accepts them."""
+    """`get` writes the same list of Calico's documents as YAML and as JSON. Those of KINDS are valid resources here."""
     node.store()
     node.agent()
     status, text, dummy = node.run("get", kind, "-o", "yaml")

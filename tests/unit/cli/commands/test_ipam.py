@@ -52,7 +52,10 @@ CONFIGURATION = """\
 
 
 def fill(node: Node, *more: str) -> None:
-    """Write the allocations of WEB, POD and handles `more`, and the records of both."""
+    """Store the state, the allocations of WEB, POD and the handles `more`, and the records of WEB and POD.
+
+    Raise AllocationError if the node's blocks have no address left.
+    """
     node.store()
     books = LocalIpam(node.machine.ipam)
     books.load()
@@ -67,7 +70,7 @@ def fill(node: Node, *more: str) -> None:
 
 
 def serve(node: Node, *more: str) -> None:
-    """Serve the same allocations from an agent."""
+    """Write the same as `fill`, and start an agent that answers ipam.show and ipam.check accordingly."""
     fill(node, *more)
     books = LocalIpam(node.machine.ipam)
     books.load()

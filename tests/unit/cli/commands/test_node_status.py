@@ -59,7 +59,10 @@ def wire(text: str) -> bytes:
 
 
 def protocols(**states: str) -> bytes:
-    """Return the output of `show protocols all`, with "BGP state" and optionally "/last error" of each session."""
+    """Return the bytes of BIRD's answer to `show protocols all`.
+
+    `states` maps the name of a session, such as Mesh_10_10_1_12, to "BGP state" or to "BGP state/last error".
+    """
     lines = ["Name       Proto      Table      State  Since         Info"]
     for name, words in states.items():
         state, dummy, error = words.partition("/")
@@ -107,7 +110,7 @@ def test_as_json(node: Node) -> None:
 
 @pytest.mark.parametrize("sample", ["2.0.12", "2.17.5", "3.4.0"])
 def test_every_release_of_bird(node: Node, sample: str) -> None:
-    """Every release of BIRD is supported; in the samples node1 was killed a second ago and its routes are kept."""
+    """Answers of BIRD 2.0.12, 2.17.5 and 3.4.0 are shown. In them node1 was killed, and BIRD keeps its routes."""
     peers = (BirdPeer("Mesh_10_10_1_11", "10.10.1.11", 64512, "mesh"), STATE.bird.peers[2])
     node.store(dataclasses.replace(STATE, bird=dataclasses.replace(STATE.bird, peers=peers)))
     text = (SAMPLES / f"{sample}.txt").read_text()

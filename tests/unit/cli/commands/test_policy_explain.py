@@ -55,7 +55,7 @@ from tests.unit.cli.conftest import STATE, Node
 
 IN_SYNC = {"in_sync": True, "problems": []}
 WHEN = "2026-11-21T14:02:09Z"
-NOW = 1795327329.0  # 16 hours later
+NOW = 1795327329.0  # 16 hours after WHEN
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ POLICIES = policy_set(
     ],
     [allow_all()],
 )  # fmt: skip
-#: The database of another node, which a rule means, and this node's own as the inventory has them.
+#: The database of node1, and as DB_2 that of node3. They have the same labels, and are as the inventory has them.
 DB = Endpoint(
     "WorkloadEndpoint", "default/db", "node1", "cali0d3f1c11aa2", ("10.244.3.1",), (("app", "db"),), (ALLOW_ALL,),
     namespace="default",
@@ -110,14 +110,14 @@ GUARDED = dataclasses.replace(
 
 
 def settled(node: Node, state: NodeState = GUARDED) -> Node:
-    """Return the node with this state, eth0, and the later workloads web-1 and shop, with an agent."""
+    """Set the node up with this state, eth0, and an agent that is in sync and lists web-1 and shop; return the node."""
     settle(node, state)
     node.agent().answers["status"] = IN_SYNC
     return node
 
 
 def settle(node: Node, state: NodeState = GUARDED) -> None:
-    """Set the node up in the same way without an agent."""
+    """Give the node eth0 with 10.10.1.11/24, and store the state; no agent is started."""
     kernel = node.machine.kernel
     kernel.link_add(NewLink("eth0", "bridge"))
     kernel.link_set("eth0", up=True)
@@ -416,7 +416,7 @@ def test_a_name_that_is_taken_on_two_nodes_is_that_of_the_workload_here(node: No
 
 
 def test_ipv6(node: Node) -> None:
-    """A host and a workload have addresses of both families, and a ping over IPv6 is another protocol."""
+    """Flows over IPv6 to a workload and to a host are explained. `icmp` alone means ICMPv6; a type needs `/icmpv6`."""
     dual = dataclasses.replace(DB, addresses=("10.244.3.1", "fd00:244::1"))
     rule = PolicyRule("Allow", protocol="icmpv6", source=Entity(nets=("2001:db8::/32",)))
     ping = Policy("ping", selector='app == "db"', order=1.0, ingress=(rule,))
@@ -502,7 +502,7 @@ def test_a_host_endpoint_as_an_end(node: Node) -> None:
 
 
 def test_a_fault_is_no_verdict(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error is no verdict, because exit status 1 means denied."""
+    """An exception in calicoctl, or an interrupt, ends with exit status 2, because 1 means denied."""
 
     def broken(*dummy: t.Any) -> t.Any:
         raise KeyError("labels")

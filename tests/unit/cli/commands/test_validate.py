@@ -67,7 +67,7 @@ def put(node: Node, **files: str) -> str:
             ["5: GlobalNetworkPolicy a: spec.ingress[0].http is not supported here. "
              "Nothing on a node reads HTTP: match addresses and ports, and leave the rest to the server."],
         ),
-        # what is missing has no line: that of what it is missing in
+        # A missing field has no line of its own: the error has the line of the mapping that lacks it.
         ("\n\nkind: IPPool\nmetadata: {}\nspec: {cidr: 10.1.0.0/16}\n",
          ["4: IPPool: metadata.name is missing. Give the resource a name, as default-ipv4-ippool."]),
         ("# a comment\na: 1\n", [f"2: {NO_KIND}"]),

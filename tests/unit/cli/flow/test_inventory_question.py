@@ -20,7 +20,7 @@ ANSWER = '{"lines": ["DENY   by web#1"], "answer": {"verdict": "deny"}}'
 
 @pytest.fixture
 def program(node: Node, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """Return ansible-playbook as a script, whose first line reads the name of the answer's file."""
+    """The path of the script that runs as ansible-playbook. It does nothing until a test writes another into it."""
     (node.folder / "bin").mkdir()
     (node.folder / "hosts").touch()
     path = node.folder / "bin" / "ansible-playbook"

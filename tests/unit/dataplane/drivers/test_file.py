@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import stat
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import file
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.file import WantedFile
@@ -26,6 +28,26 @@ def test_file_is_made_changed_and_deleted(tmp_path):
     assert [entry.name for entry in path.parent.iterdir()] == ["bird.cfg"]
     assert converge(file, None, [WantedFile(str(path), None)]) == [f"- file     {path}  2 lines, mode 0600"]
     assert not path.exists()
+
+
+def test_a_folder_that_cannot_be_synced_is_said_to_have_the_new_file(tmp_path, monkeypatch):
+    path = tmp_path / "bird.cfg"
+
+    sync = os.fsync
+
+    def refuse_folders(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse_folders)
+    with pytest.raises(ApplyError) as caught:
+        file.apply(None, file.diff([WantedFile(str(path), "a\n")], {}))
+    assert str(caught.value).endswith(
+        "It is written, but a power failure may undo that: its folder cannot be synced: Input/output error. Correct the"
+        " file system."
+    )
+    assert path.read_text() == "a\n"
 
 
 def test_mode_alone_is_a_change(tmp_path):
@@ -97,3 +119,34 @@ def test_errors_name_every_failure_up_to_five():
     assert str(error).splitlines()[0] == "route 10.244.0.0/26: reason 0."
     assert len(str(error).splitlines()) == 6
     assert str(error).splitlines()[5] == "... and 2 more failures of this kind."
+
+
+def test_one_file_that_is_right_or_missing_does_not_hide_the_next(tmp_path):
+    """Every file is compared, whatever the files before it are: missing, unwanted or as they should be."""
+    (tmp_path / "right").write_text("same\n")
+    (tmp_path / "right").chmod(0o644)
+    (tmp_path / "wrong").write_text("old\n")
+    (tmp_path / "odd").write_text("x\n")
+    (tmp_path / "no-folder").write_text("")
+    desired = [
+        WantedFile(str(tmp_path / "missing"), None),
+        WantedFile(str(tmp_path / "no-folder" / "x"), None),
+        WantedFile(str(tmp_path / "right"), "same\n", 0o644),
+        WantedFile(str(tmp_path / "odd"), None),
+        WantedFile(str(tmp_path / "wrong"), "new\n", 0o644),
+        WantedFile(str(tmp_path / "new"), "new\n", 0o644),
+    ]
+    changes = file.diff(desired, file.observe(None, desired))
+    assert [(change.action, os.path.basename(change.subject)) for change in changes] == [
+        ("-", "odd"),
+        ("~", "wrong"),
+        ("+", "new"),
+    ]
+
+
+def test_a_diff_shows_three_lines_around_a_change():
+    """A unified diff has three lines of context, as that of `diff -u`, and /dev/null is the old name of a new file."""
+    old = "".join(f"{number}\n" for number in range(10))
+    new = old.replace("5\n", "five\n")
+    assert file.unified_diff("f", old, new) == "--- f\n+++ f\n@@ -3,7 +3,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n"
+    assert file.unified_diff("f", "", "x\n", existed=False) == "--- /dev/null\n+++ f\n@@ -0,0 +1 @@\n+x\n"

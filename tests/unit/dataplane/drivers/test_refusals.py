@@ -89,7 +89,7 @@ def test_sysctl_of_a_read_only_proc(kernel):
     ],
 )
 def test_program_that_is_not_installed(kernel, program, driver, desired, text):
-    """The plan is made nevertheless, because check mode has to work on a host that has nothing installed yet."""
+    """Without the program a plan is made, for check mode; applying it fails and names the package to install."""
     kernel.programs.difference_update({program, "iptables-save"})
     assert driver.diff([desired], driver.observe(kernel, [desired]))[0].action == "+"
     assert fail(driver, kernel, [desired]) == text
@@ -201,3 +201,15 @@ def test_first_of_two_vxlan_devices_is_named(kernel):
         "device vxlan.calico: Another VXLAN device on this host uses VNI 4096 on UDP port 4789."
         " The kernel said: Address already in use."
     )
+
+
+def test_a_device_that_is_no_vxlan_device_is_not_taken_for_one(kernel):
+    """A refusal names another VXLAN device as cause only if a VXLAN device was refused because one exists."""
+    underlay(kernel)
+    kernel.fail_next("link_add", errno.EEXIST)
+    text = fail(tunnel, kernel, [IPIP])
+    assert "VXLAN" not in text
+    assert text.startswith("device tunl0: The kernel refused to")
+    converge(tunnel, kernel, [])
+    kernel.fail_next("link_add", errno.EPERM)
+    assert "Another VXLAN device" not in fail(tunnel, kernel, [VXLAN])

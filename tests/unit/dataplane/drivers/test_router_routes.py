@@ -73,7 +73,7 @@ def test_so_it_is_beside_a_session_of_the_fleet(kernel: FakeKernel) -> None:
 
 
 def test_reflectors_know_each_others_clients() -> None:
-    """A node that reflects receives other reflectors' routes by its sessions with them, so no router is needed."""
+    """A node that reflects expects far blocks by the underlay's router: it learns them from the other reflector."""
     kernel = FakeKernel()
     underlay(kernel)
     client = BirdPeer("Node_10_10_1_12", "10.10.1.12", 64601, "client", node="node2", cluster_id="244.0.0.1")

@@ -30,7 +30,10 @@ from tests.unit.dataplane.suites.suite_chains import BAD
 
 @pytest.fixture(params=["read", "cached"])
 def bring(request, kernel):
-    """A function that applies a state as the node's module does, or as its agent does."""
+    """A function that applies a state as the node's module does, or as its agent does.
+
+    It raises ApplyError if a change fails, and AssertionError if something is left to change.
+    """
     underlay(kernel)
     registry = REGISTRY if request.param == "read" else REGISTRY.replacing(CachedSets(), CachedTables())
 
@@ -74,7 +77,7 @@ def members(kernel, name):
 
 
 def dispatched(kernel):
-    """Return all members of the sets that the dispatching rules look up."""
+    """Return the members, as one set, of all sets that the rules of cali-FORWARD look up."""
     rules = kernel.netfilter.tables["nft", "iptables"]["filter"]["cali-FORWARD"]
     names = [rule.split("--match-set ")[1].split()[0] for rule in rules if "--match-set" in rule]
     return set().union(*(members(kernel, name) for name in names))
@@ -84,7 +87,7 @@ def dispatched(kernel):
     "after",
     [
         [("a", [1, 2]), ("b", [3, 4])],  # a move into another group
-        [("a", [1]), ("b", [2]), ("c", [3, 4])],  # a move into a new group
+        [("a", [1]), ("b", [2]), ("c", [3, 4])],  # moves into an existing and into a new group
         [("c", [1, 2, 3, 4])],  # a move into a new group, while all others are deleted
         [("a", [1, *range(10, 200)]), ("b", [4, 3, 2])],  # a move, while many workloads are added
     ],

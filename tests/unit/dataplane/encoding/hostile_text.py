@@ -251,7 +251,7 @@ def texts(value: t.Any, path: Path = ()) -> t.Iterator[Path]:
 
 
 def replaced(value: t.Any, path: Path, text: str) -> t.Any:
-    """Return `value` with another text at `path`."""
+    """Return a copy of `value` with `text` at `path`, a path of texts(). Two keys that become equal are merged."""
     if not path:
         return text
     step, rest = path[0], path[1:]
@@ -267,7 +267,10 @@ def replaced(value: t.Any, path: Path, text: str) -> t.Any:
 
 
 def text_fields(kind: t.Any, seen: t.Optional[set[t.Any]] = None) -> set[str]:
-    """Return `Class.field` of every field below `kind` that holds texts, by its type hints."""
+    """Return `Class.field` of every field below `kind` that holds texts, by its type hints.
+
+    `seen` are classes to leave out; those that are visited are added to it.
+    """
     seen = set() if seen is None else seen
     found: set[str] = set()
     if kind in seen:
@@ -304,7 +307,10 @@ def filled_fields(value: t.Any) -> set[str]:
 
 
 def _crosses(value: t.Any, path: Path) -> bool:
-    """Return whether the path leads through another dataclass."""
+    """Return whether `value` or a value along the path is a dataclass: then the text belongs to a field of that one.
+
+    Tuples are followed. A mapping ends the search with False.
+    """
     for step in path:
         if dataclasses.is_dataclass(value):
             return True
@@ -320,7 +326,12 @@ def _crosses(value: t.Any, path: Path) -> bool:
 
 @dataclasses.dataclass
 class Written:
-    """The inputs of programs, the files, and the texts of refusals."""
+    """All that the writers write for a state, and the texts of refusals.
+
+    `ipset` and `iptables` are inputs of `ipset restore` and of iptables-restore. Single set members, which go by
+    netlink, are in `ipset` as commands. `bird` is bird.cfg, "" if none is written. `secrets` is the file of BIRD's
+    passwords. `paths` are the files of sysctls and of network namespaces. `lines` are lines of the plan.
+    """
 
     ipset: list[str] = dataclasses.field(default_factory=list)
     iptables: list[str] = dataclasses.field(default_factory=list)
@@ -332,7 +343,10 @@ class Written:
 
 
 class _Recorder(FakeKernel):
-    """A FakeKernel that keeps the inputs of programs."""
+    """A FakeKernel that keeps the inputs of programs that write sets and rules in `written`.
+
+    `run` raises AssertionError for an argument with a line feed or NUL.
+    """
 
     def __init__(self, written: Written) -> None:
         super().__init__()
@@ -354,8 +368,8 @@ class _Recorder(FakeKernel):
 def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Optional[_Known] = None) -> Written:
     """Give a state to all writers, and return what they write.
 
-    An error of a compiler counts as a refusal. Nothing is written then. `known` is a state and the output for it; parts
-    that cannot differ are taken from there.
+    An error of a compiler or renderer counts as a refusal, and that part is not written. `known` is a state and the
+    output for it: if the fields of the firewall are the same objects in it, sets and tables are taken from there.
     """
     if known is not None and all(getattr(known[0], name) is getattr(desired, name) for name in _OF_FIREWALL):
         written = dataclasses.replace(known[1], paths=[], lines=list(known[1].lines), refused=list(known[1].refused))
@@ -391,7 +405,11 @@ def _write_rest(desired: NodeState, written: Written) -> None:
 
 
 def write_firewall(kernel: t.Any, desired: NodeState, written: Written) -> None:
-    """Apply the sets and rules of a state by their drivers, and add refusals and lines to `written`."""
+    """Apply the sets and rules of a state by their drivers.
+
+    Add the plan's line of each change, also of a refused one, to `written.lines`, and reasons of refusals to
+    `written.refused`.
+    """
     for driver, wanted in ((ipset, desired.ipsets), (iptables, desired.iptables)):
         changes = _attempt(written, lambda: driver.diff(wanted, driver.observe(kernel, wanted)))  # noqa: B023
         if changes is None:

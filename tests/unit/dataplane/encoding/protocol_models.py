@@ -12,7 +12,10 @@ _SPACE = " \t\n\v\f\r"
 
 
 def read_lines(text: str, size: int) -> list[str]:
-    """Return lines as fgets(3) reads them into a buffer of `size` bytes: longer ones are several, NUL ends one."""
+    """Return lines as fgets(3) reads them into a buffer of `size` bytes: longer ones are several, NUL ends one.
+
+    They have no line feeds. The rest after the last line feed is a line too, also if it is empty.
+    """
     found = []
     for line in text.encode("utf-8", "surrogatepass").split(b"\n"):
         for start in range(0, max(len(line), 1), size - 1):
@@ -44,7 +47,10 @@ def check_ipset(text: str) -> None:
 
 
 def iptables_tokens(line: str) -> list[str]:
-    """Return the arguments of a line of iptables-restore's input (xtables: add_param_to_argv)."""
+    """Return the arguments of a line of iptables-restore's input (xtables: add_param_to_argv).
+
+    A quoted argument keeps its quotes and loses its backslashes. Raise AssertionError if a quote is not closed.
+    """
     found: list[str] = []
     current, quoted, escaped = "", False, False
     for character in line + "\n":
@@ -87,7 +93,10 @@ _BUILTIN = re.compile(r"-j (cali-[A-Z]+|ACCEPT)")
 
 
 def check_iptables(text: str) -> None:
-    """Raise AssertionError for a line that no driver of ours writes: one transaction, on chains of ours and hooks."""
+    """Raise AssertionError for a line that no driver of ours writes, or IndexError if the text or a line is too short.
+
+    Allowed is one transaction on one table: chains of ours, and hooks in other chains.
+    """
     lines = [line for line in read_lines(text, 10240) if line]
     assert lines[0].startswith("*") and lines[0][1:] in ("filter", "nat", "mangle", "raw"), lines[0]
     assert lines[-1] == "COMMIT"
@@ -109,7 +118,7 @@ def check_iptables(text: str) -> None:
 
 
 def check_rule(rule: t.Sequence[str], line: str) -> None:
-    """Raise AssertionError for tokens that are more than one rule's."""
+    """Raise AssertionError unless the tokens `rule` are one rule as our drivers write it; `line` is for the message."""
     options: list[str] = []
     position = 0
     while position < len(rule):
@@ -135,7 +144,10 @@ _BIRD = re.compile(
 
 
 def bird_shape(text: str) -> list[str]:
-    """Return a bird.cfg's tokens, texts without their content (conf/cf-lex.l)."""
+    """Return a bird.cfg's tokens without white space and comments (conf/cf-lex.l).
+
+    Words and marks are themselves; a text or a number is only the name of its kind: string, quoted or number.
+    """
     shape = []
     for found in _BIRD.finditer(text):
         if found.lastgroup != "space":

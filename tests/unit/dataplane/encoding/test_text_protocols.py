@@ -54,7 +54,8 @@ _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def check(written: Written, *like: Written) -> None:
     """Assert that `written` has only commands of the kinds that drivers give.
 
-    Its bird.cfg must have the same tokens as that of one of `like`.
+    Its bird.cfg must have the same tokens as that of one of `like`. Passwords stay in one string, paths are in their
+    two folders, and lines of the plan have no control characters.
     """
     for text in written.ipset:
         protocol_models.check_ipset(text)
@@ -98,7 +99,7 @@ def test_no_text_of_a_state_is_more_than_a_token(path: Path) -> None:
     like = (HARMLESS, *twins(path))
     for hostile in HOSTILE if SOAK else HOSTILE[PATHS.index(path) % 11 :: 11]:
         written = hostile_text.write(replaced(STATE, path, hostile), OTHERS, (STATE, HARMLESS))
-        if _SYMBOL.fullmatch(hostile):  # It is one token everywhere, so it must be like the twin with a harmless word.
+        if _SYMBOL.fullmatch(hostile):  # A symbol is one token, so the output is like that for a harmless word.
             written = dataclasses.replace(written, bird=written.bird.replace(hostile, "zz"))
         if is_a_rule(path):
             lines = [len(protocol_models.read_lines(text, 10240)) for text in written.iptables]

@@ -32,7 +32,8 @@ def ends(kind, source, destination):
 def connection(number, source, destination, answering=None, back_to=None):
     """Return the (body, name) of a connection as the kernel lists it.
 
-    `answering` and `back_to` are source and destination of the reply, where NAT changed them.
+    Both are bytes; `name` identifies the connection in a message. `number` is its id. `answering` and `back_to` are
+    source and destination of the reply, where NAT changed them.
     """
     original = ends(1, source, destination)
     body = bytes([2, 0, 0, 0]) + original + ends(2, answering or destination, back_to or source)
@@ -51,7 +52,7 @@ def listed(*connections):
 
 
 def counted(number):
-    """Return the answers to a request for the number of connections: the number, and an acknowledgement."""
+    """Return a Wire's answers to a request for the number of connections: the number, and an acknowledgement."""
     body = bytes(4) + attribute(2, struct.pack("!I", 1 << 18)) + attribute(1, struct.pack("!I", number))
     return [lambda s: message(0x105, 0, s, body) + message(ERROR, 0, s, struct.pack("=i", 0) + bytes(16))]
 
@@ -183,7 +184,12 @@ def test_those_of_ipv6_are_told():
 
 
 def told(number, protocol, *, ports=(40000, 80), answered=None, state=None, master=b"", zone=None, icmp=None, mark=0):
-    """Return ((body, name), ends) of a connection with all that the kernel says about it."""
+    """Return ((body, name), ends) of a connection with all that the kernel says about it, each as bytes.
+
+    `name` identifies the connection in a message, and `ends` is the content of the tuple of its original direction.
+    `number` is its id, `ports` are those of that direction (None for none), and `answered` is the server's address and
+    port in the reply if DNAT changed them. `icmp` is (type, code), and `master` the `ends` of the expecting connection.
+    """
 
     def one_way(kind, source, destination, pair):
         ip = attribute(0x8001, attribute(1, socket.inet_aton(source)) + attribute(2, socket.inet_aton(destination)))

@@ -24,7 +24,7 @@ def test_writing_without_pyroute2_says_what_to_install(monkeypatch):
     for name in list(sys.modules):
         if name.split(".")[0] == "pyroute2":
             monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "pyroute2", None)  # Importing it fails then.
+    monkeypatch.setitem(sys.modules, "pyroute2", None)  # None lets each import of pyroute2 fail.
     with pytest.raises(MissingLibrary) as caught:
         LinuxKernel().link_add(NewLink("vxlan.calico", "vxlan", vni=4096))
     assert str(caught.value) == (
@@ -64,7 +64,7 @@ def test_program_that_is_missing_or_slow():
 
 def test_program_that_cannot_be_started(tmp_path):
     program = tmp_path / "ipset"
-    program.write_text("#!/bin/sh\n")  # Its mode lets nobody execute it, not even root.
+    program.write_text("#!/bin/sh\n")  # No execute bit is set, so not even root may execute it.
     done = LinuxKernel().run([str(program), "save"])
     assert (done.code, done.output, done.errors) == (126, "", f"{program} cannot be started: Permission denied")
 
@@ -119,7 +119,7 @@ def test_folder_that_cannot_be_read_is_a_refusal(tmp_path):
 
 @pytest.mark.parametrize("folder", ["netns", "markers"])
 def test_folder_in_which_nothing_can_be_made_is_a_refusal(tmp_path, monkeypatch, folder):
-    monkeypatch.setattr(namespaces, "call", lambda *_arguments: None)  # That it is another namespace needs root.
+    monkeypatch.setattr(namespaces, "call", lambda *_arguments: None)  # A real call needs root.
     (tmp_path / folder).write_text("")
     kernel = LinuxKernel(netns_folder=str(tmp_path / "netns"), marker_folder=str(tmp_path / "markers"))
     with pytest.raises(KernelError) as caught:

@@ -66,7 +66,7 @@ def test_what_is_cut_or_damaged_is_no_error(records: list[Record], at: int, dama
 
 
 class Wire:
-    """A substitute for a socket, with prepared answers."""
+    """A substitute for a socket: each `recv` returns the next of `answers`, or raises it if it is an OSError."""
 
     def __init__(self, *answers: bytes | OSError) -> None:
         self.sent = b""

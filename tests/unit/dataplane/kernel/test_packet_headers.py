@@ -33,7 +33,7 @@ def flows(draw: st.DrawFn) -> Flow:
 
 
 def text(address: str) -> str:
-    """Return an address as inet_ntop writes it, also for IPv4 in IPv6."""
+    """Return an address as `ipaddress` writes it: inet_ntop writes IPv4 in IPv6 in another way."""
     return str(ipaddress.ip_address(address))
 
 
@@ -62,7 +62,10 @@ V4 = packet(Flow(6, "10.65.0.1", "10.65.0.2", 6000, 80), 0, 1)
 
 
 def with_header(protocol: int, header: bytes) -> bytes:
-    """Return PLAIN6 with an extension header before the UDP header."""
+    """Return PLAIN6 with an extension header of number `protocol` before the UDP header.
+
+    `header` has the bytes of the extension header; the first one is replaced by the number of UDP.
+    """
     return PLAIN6[:6] + bytes([protocol]) + PLAIN6[7:40] + bytes([17]) + header[1:] + PLAIN6[40:]
 
 
@@ -73,7 +76,7 @@ def with_header(protocol: int, header: bytes) -> bytes:
         with_header(60, bytes([0, 1]) + bytes(14)),
         with_header(51, bytes([0, 4]) + bytes(22)),
         with_header(44, bytes(8)),
-        with_header(44, struct.pack("!BBHI", 0, 0, 1, 7)),  # the first of several
+        with_header(44, struct.pack("!BBHI", 0, 0, 1, 7)),  # the first of several fragments
     ],
 )
 def test_extension_headers_are_passed_over(data: bytes) -> None:

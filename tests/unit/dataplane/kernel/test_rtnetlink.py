@@ -34,7 +34,10 @@ def route_message(destination, index, sequence, flags=2):
 
 
 class Wire:
-    """A substitute for a netlink socket. `script` has the answers to each request."""
+    """A substitute for a netlink socket. `script` has a list of answers for each request.
+
+    An answer is bytes, an OSError that recv_into raises, or a function of the request's sequence number.
+    """
 
     def __init__(self, script):
         self.script = script
@@ -61,7 +64,7 @@ class Wire:
 
 
 def channel(*scripts):
-    """Return a channel and its sockets: the second one serves after the first was closed, and so on."""
+    """Return a channel and its sockets, a Wire for each script: each is used after the one before was closed."""
     wires = [Wire(script) for script in scripts]
     waiting = iter(wires)
     return rtnetlink.Channel(lambda: next(waiting)), wires
@@ -217,7 +220,10 @@ def test_old_kernels_that_do_not_filter_are_filtered_here():
 
 
 def test_a_kernel_without_ipv6_has_none_of_it():
-    """Such a kernel answers a request for IPv6 routes with those of other families, and refuses one for IPv6 rules."""
+    """Without IPv6 in the kernel, there are no IPv6 routes and rules, and no error.
+
+    Such a kernel answers a request for IPv6 routes with those of other families, and refuses one for IPv6 rules.
+    """
 
     def unsupported(sequence):
         return message(ERROR, 0, sequence, struct.pack("=i", -errno.EAFNOSUPPORT) + bytes(16))

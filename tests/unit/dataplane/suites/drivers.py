@@ -21,7 +21,10 @@ OWN = "10.10.1.11"
 
 
 def underlay(kernel: Kernel) -> None:
-    """Make eth0 with the node's address and a default route by a router."""
+    """Make eth0 with the node's address, 10.10.1.11/24, and a default route through the router 10.10.1.1.
+
+    eth0, its other end wire0 and lo are up afterwards. Raise KernelError if the kernel refuses.
+    """
     kernel.link_set("lo", up=True)
     kernel.link_add(NewLink("eth0", "veth", peer_name="wire0"))
     kernel.link_set("wire0", up=True)
@@ -44,7 +47,10 @@ def lines(changes: t.Iterable[Change]) -> list[str]:
 
 
 def converge(driver: t.Any, kernel: Kernel, desired: t.Sequence[t.Any]) -> list[str]:
-    """Apply the differences and return the plan's lines. Assert that nothing differs afterwards."""
+    """Apply the differences and return the plan's lines.
+
+    Raise ApplyError if a change fails, and AssertionError if something differs afterwards.
+    """
     changes = driver.diff(desired, driver.observe(kernel, desired))
     driver.apply(kernel, changes)
     if hasattr(driver, "activate"):
@@ -55,7 +61,7 @@ def converge(driver: t.Any, kernel: Kernel, desired: t.Sequence[t.Any]) -> list[
 
 
 def fail(driver: t.Any, kernel: Kernel, desired: t.Sequence[t.Any]) -> str:
-    """Return the text of the ApplyError that applying the differences raises."""
+    """Return the text of the ApplyError that applying the differences raises. Fail the test if none is raised."""
     with pytest.raises(ApplyError) as caught:
         driver.apply(kernel, driver.diff(desired, driver.observe(kernel, desired)))
     return str(caught.value)

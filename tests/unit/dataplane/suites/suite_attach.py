@@ -127,7 +127,10 @@ def test_a_namespace_of_somebody_else_is_not_made(kernel):
 
 
 def test_a_namespace_of_somebody_else_may_be_attached_twice(kernel):
-    """The routes of eth0 are used while it exists, and the order of attaching and detaching makes no difference."""
+    """Two workloads may be attached to a namespace of others, as eth0 and net1, in any order, and each be detached.
+
+    The routes of eth0 are preferred: their metric is lower.
+    """
     host(kernel)
     kernel.netns_add("pod", "")
     first = POD
@@ -135,7 +138,7 @@ def test_a_namespace_of_somebody_else_may_be_attached_twice(kernel):
     for one, other in ((first, second), (second, first)):
         attach.attach(kernel, one)
         attach.attach(kernel, other)
-        attach.attach(kernel, one)  # The drivers repeat it this time.
+        attach.attach(kernel, one)  # An attached workload is brought into order by the drivers.
         assert planned(kernel, first, second) == []
         routes = kernel.inside("pod").routes(table=254)
         found = {(to, through.device, through.metric) for to, through in routes}
@@ -166,7 +169,7 @@ def test_a_workload_ends_with_a_namespace_of_somebody_else(kernel):
 
 
 def test_a_name_that_leads_to_another_namespace_is_not_repaired_into(kernel):
-    """Objects in the other namespace stay as they are, and none of the workload's objects is made there."""
+    """If the name of a workload's namespace leads to another namespace, nothing is changed in that one."""
     host(kernel)
     kernel.netns_add("pod", "")
     endpoint = attached_to(kernel, POD)
@@ -215,7 +218,7 @@ def test_a_plan_that_another_namespace_came_between_is_not_carried_out_there(ker
 
 
 def test_a_name_of_the_workloads_own_that_leads_to_another_namespace_is_not_repaired_into(kernel):
-    """A missing namespace that was made for the workload is recreated, but one that others made is not used."""
+    """A missing namespace that was made for a workload is recreated; one that others make in its place is not used."""
     host(kernel)
     endpoint = attached_to(kernel, WEB)
     kernel.leave("web-1")
@@ -237,7 +240,10 @@ def test_a_namespace_that_is_missing_is_deleted_already(kernel):
 
 
 def test_a_workload_without_an_identity_is_kept_where_it_stands_alone(kernel):
-    """The record of an earlier release has no identity, so the workload is kept only where its pair is joined."""
+    """A workload whose record lacks the identity of its namespace is kept and repaired while its pair is complete.
+
+    Records of earlier releases lack it. Without the pair, the namespace is left alone.
+    """
     host(kernel)
     kernel.netns_add("pod", "")
     attached = attach.attach(kernel, POD)
@@ -255,7 +261,7 @@ def test_a_workload_without_an_identity_is_kept_where_it_stands_alone(kernel):
 
 
 def test_without_cookies_a_workload_is_kept_while_its_pair_stands(kernel):
-    """Linux 5.10 has no cookies: an inode number is reused, but not while the pair that ends there exists."""
+    """If only an inode number identifies a namespace, as on Linux 5.10, a workload is there while its pair exists."""
     host(kernel)
     kernel.netns_add("pod", "")
     endpoint = attached_to(kernel, POD)
@@ -271,7 +277,10 @@ def test_without_cookies_a_workload_is_kept_while_its_pair_stands(kernel):
 
 
 def attached_to(kernel, endpoint):
-    """Attach an endpoint, and return it with the namespace's identity, as its record then has it."""
+    """Attach an endpoint, and return it with the namespace's identity, as its record then has it.
+
+    Raise AttachError if it cannot be attached.
+    """
     return dataclasses.replace(endpoint, netns_identity=attach.attach(kernel, endpoint).netns_identity)
 
 
@@ -313,7 +322,7 @@ def test_a_blackhole_to_the_gateway_is_no_route(kernel):
 
 
 def test_a_route_to_the_gateway_by_the_workload_itself_does_not_count(kernel):
-    """The kernel does not answer ARP for an address to which it would send packets through the same device."""
+    """attach() fails if the host's only route to the gateway is by the workload's device: no ARP is answered then."""
     kernel.netns_add("pod", "")
     kernel.link_add(NewLink("cali111", "veth", 1450, workload.HOST_MAC, peer_name="eth0", peer_netns="pod"))
     kernel.inside("pod").link_set("eth0", up=True)
@@ -350,7 +359,7 @@ def test_foreign_host_device_refuses_an_attach_and_is_reported_and_left(kernel):
 
 
 def test_taken_device_inside_refuses_an_attach_and_is_reported_and_left(kernel):
-    """CNI requires that an ADD for an interface that exists fails."""
+    """attach() fails, and changes nothing, if the namespace has an eth0 of others, as CNI requires of an ADD."""
     host(kernel)
     kernel.netns_add("pod", "")
     kernel.inside("pod").link_add(NewLink("eth0", "bridge"))
@@ -526,4 +535,4 @@ def test_route_to_is_what_the_kernel_would_take(kernel):
     assert kernel.route_to(OWN) == RouteAttributes("local", device="lo")
     write_route(kernel, "192.0.2.0/24", RouteAttributes("blackhole"))
     assert kernel.route_to("192.0.2.1") is None
-    assert kernel.route_to("2001:db8::1") is None  # There is no error.
+    assert kernel.route_to("2001:db8::1") is None  # None, and no error, because the host has no IPv6 routes.

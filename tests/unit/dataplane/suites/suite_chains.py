@@ -25,7 +25,7 @@ def run(kernel, argv, stdin=""):
 
 
 def dispatch(count, family=4):
-    """Return (rules, chains): the rules of a long chain, all different, and the chains that they refer to."""
+    """Return (rules, chains): `count` different rules, and {name: rules} of the two chains to which they jump."""
     chains = {f"cali-tw-{n:03}": (f"-s 10.0.{n // 250}.{n % 250}/32 -j ACCEPT",) for n in (0, 1)}
     if family == 6:
         chains = {f"cali-tw-{n:03}": (f"-s fd00::{n:x}/128 -j ACCEPT",) for n in (0, 1)}
@@ -38,13 +38,19 @@ def filtering(entries, chains, family=4, **more):
 
 
 def shown(kernel, chain, program="iptables"):
-    """Return the rules of a chain without our comments."""
+    """Return the rules of a chain without `-A <chain>` and our comments, as `<program>-save` prints them.
+
+    Raise AssertionError if the program fails.
+    """
     saved = run(kernel, [f"{program}-save"]).splitlines()
     return [iptables.bare(line.split(None, 2)[2]) for line in saved if line.startswith(f"-A {chain} ")]
 
 
 def restored(kernel, desired):
-    """Apply the differences, and return the inputs that iptables-restore received."""
+    """Apply the differences, and return the inputs that iptables-restore and ip6tables-restore received.
+
+    Raise what `converge` raises.
+    """
     texts = []
     ran = kernel.run
 
@@ -78,7 +84,7 @@ def test_one_rule_of_a_long_chain_is_one_line(kernel):
 
 
 def test_rules_that_come_to_a_short_chain_are_inserted(kernel):
-    """No rule is deleted, so the kernel need not wait: no chain is emptied."""
+    """New rules of a chain are added by -A or -I alone. If rules change places, the chain is written anew."""
     entries, chains = dispatch(8)
     have = [entries[5]]
     converge(iptables, kernel, [filtering(have, chains)])
@@ -212,7 +218,7 @@ def test_backend_with_clearly_more_rules_of_others_is_used(kernel):
 
 
 def refuse(kernel, desired):
-    """Return the ApplyError that applying the differences raises."""
+    """Return the ApplyError that applying the differences raises. Fail the test if none is raised."""
     with pytest.raises(ApplyError) as caught:
         iptables.apply(kernel, iptables.diff(desired, iptables.observe(kernel, desired)))
     return caught.value

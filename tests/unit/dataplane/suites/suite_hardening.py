@@ -67,7 +67,7 @@ def test_a_link_says_what_is_open(kernel):
 def test_a_host_end_is_closed_before_it_is_up(kernel, how):
     trusting(kernel)
     seen = []
-    if hasattr(kernel, "watch"):  # FakeKernel
+    if hasattr(kernel, "watch"):  # only FakeKernel has watch()
         kernel.watch(lambda changed: seen.append((changed.link(WEB.interface), closed(kernel, WEB.interface))))
     if how == "attach":
         attach.attach(kernel, WEB)

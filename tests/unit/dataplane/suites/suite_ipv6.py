@@ -69,7 +69,7 @@ def dual_stack(kernel):
     drivers.underlay(kernel)
     kernel.address_add(InterfaceAddress("eth0", OWN6, 64))
     write_route(kernel, "::/0", RouteAttributes(device="eth0", gateway="fd00:10:10::1", metric=1024))
-    for _attempt in range(300):  # A work queue of the kernel makes the address local a moment later.
+    for _attempt in range(300):  # the kernel makes the address local a moment later, in a work queue
         if kernel.route_to(OWN6).type == "local":
             break
         time.sleep(0.01)
@@ -80,7 +80,7 @@ def ours(kernel, table=254):
 
 
 def global6(kernel, device):
-    """Return the device's IPv6 addresses of global scope as CIDRs."""
+    """Return a list of the device's IPv6 addresses of global scope as CIDRs."""
     return [f"{one.address}/{one.prefix_length}" for one in kernel.addresses(device, 6) if one.scope == 0]
 
 
@@ -153,7 +153,7 @@ def test_birds_route_is_taken_over_and_one_of_another_metric_is_none_of_ours(ker
 
 
 def test_a_gateway_on_link_by_another_device_is_refused(kernel):
-    """The kernel accepts only link-local gateways there, which is why IPv6 routes through tunnels have them."""
+    """The kernel refuses an IPv6 route by a gateway that is on another device, and accepts a link-local gateway."""
     dual_stack(kernel)
     converge(tunnel, kernel, [VXLAN6])
     text = fail(route, kernel, [Route("fd00:10:244::80/122", device="vxlan-v6.calico", gateway=PEER6, onlink=True)])
@@ -282,7 +282,11 @@ def test_neighbors_and_forwarding_entries(kernel):
 
 
 def interior(kernel, endpoint=WEB):
-    """Return (IPv4 addresses, IPv6 addresses, {default route: (gateway, MTU)}) as seen inside."""
+    """Return (IPv4 addresses, IPv6 addresses, {default route: (gateway, MTU)}) of eth0's namespace.
+
+    The IPv6 addresses are those of global scope, as CIDRs; the IPv4 addresses have no prefix length. An MTU is in
+    bytes, None for a route without its own.
+    """
     inner = kernel.inside(endpoint.netns)
     routes = [*inner.routes(table=254), *inner.routes(table=254, family=6)]
     default = {to: (found.gateway, found.mtu) for to, found in routes if to in ("0.0.0.0/0", "::/0")}

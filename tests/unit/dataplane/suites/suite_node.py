@@ -89,7 +89,7 @@ def settle(kernel, state, bird=None):
 
 
 def foreign(kernel):
-    """Make objects of others of several kinds."""
+    """Make objects of others: a bridge, two routes, an IP set, a chain with a hook and a network namespace."""
     kernel.link_add(NewLink("br-theirs", "bridge"))
     kernel.link_set("br-theirs", up=True, alias="theirs")
     kernel.address_add(InterfaceAddress("br-theirs", "192.0.2.1", 24))
@@ -104,7 +104,11 @@ def foreign(kernel):
 
 
 def state_of(kernel):
-    """Return all observable state except sysctls, whether ours or not, in a form to compare with `==`."""
+    """Return the host's state, whether ours or not, in a form to compare with `==`.
+
+    It has links, IPv4 addresses, routes (tables 254 and 179), rules and iptables, all sets, and the names of
+    namespaces, but no sysctls.
+    """
     saved = kernel.run(["iptables-save"]).output.splitlines()
     return {
         "links": sorted((link.name, link.kind, link.mtu, link.up, link.alias) for link in kernel.links()),
@@ -233,7 +237,7 @@ def test_what_went_by_itself_between_plan_and_apply_is_no_failure(kernel):
 
 
 def test_a_tunnel_device_that_went_by_itself_is_made_anew_in_the_same_run(kernel):
-    """All objects on the device are restored with it, also if the plan was about something else."""
+    """A tunnel device that is deleted after planning is restored with all its objects, whatever the plan changes."""
     underlay(kernel)
     settle(kernel, STATE)
     good = state_of(kernel)

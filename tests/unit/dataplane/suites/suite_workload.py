@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workload endpoints."""
+"""Tests of the driver of workload endpoints, on any kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ DB = VethEndpoint("db-1", "cali222", "10.244.1.6", 1450, "default", netns="db-1"
 
 
 def inside(kernel, endpoint=WEB):
-    """Return (mtu, up, addresses, {destination: (gateway, device, mtu)}) of eth0 and the routes, as seen inside."""
+    """Return (mtu, up, addresses, {destination: (gateway, device, mtu)}) of eth0 and the routes, as seen inside.
+
+    All is of IPv4. An MTU is in bytes, None for a route without its own.
+    """
     inner = kernel.inside(endpoint.netns)
     link = inner.link("eth0")
     shown = {destination: (route.gateway, route.device, route.mtu) for destination, route in inner.routes(table=254)}
@@ -56,7 +59,7 @@ def test_host_end_stays_down_until_activated(kernel):
     changes = workload.diff([WEB], workload.observe(kernel, [WEB]))
     workload.apply(kernel, changes)
     assert not kernel.link("cali111").up
-    # The next run completes one that was stopped here.
+    # A run may be stopped here. The next run completes the workload.
     assert converge(workload, kernel, [WEB]) == ["~ workload default/web-1  host end down  ->  host end up"]
     assert kernel.link("cali111").up
 
@@ -191,7 +194,7 @@ def test_pair_left_unmarked_by_a_stopped_run_is_ours(kernel):
 
 
 def test_a_name_of_the_hosts_own_namespace_is_reported_and_left(kernel, own_namespace):
-    """Some administrators use `ln -s /proc/1/ns/net /run/netns/host`."""
+    """A workload is refused, and no device made, if its namespace's name leads to the host's own namespace."""
     own_namespace("web-1")
     before = sorted(link.name for link in kernel.links())
     assert fail(workload, kernel, [WEB]) == (
@@ -240,3 +243,9 @@ def test_the_others_are_made_when_one_cannot_be(kernel):
     kernel.link_add(NewLink("cali111", "bridge"))
     fail(workload, kernel, [WEB, DB])
     assert inside(kernel, DB)[2] == ["10.244.1.6"]
+
+
+def test_workloads_that_are_not_asked_about_are_left(kernel):
+    """A plan for a few workloads may see what was observed for others: made ones, and ones yet to be made."""
+    converge(workload, kernel, [WEB])
+    assert workload.diff([], workload.observe(kernel, [WEB, DB])) == []

@@ -59,8 +59,8 @@ def test_communities_by_name_and_by_value() -> None:
             "calico_bgp_communities": [{"name": "green", "value": "65000:7"}, {"name": "large", "value": "65000:1:7"}],
             "calico_bgp_prefix_advertisements": [
                 {"cidr": "10.244.0.0/16", "communities": ["green", "large", "65000:8"]},
-                {"cidr": "fd00::/48", "communities": ["large"]},
                 {"cidr": "10.9.9.9", "communities": []},
+                {"cidr": "fd00::/48", "communities": ["large"]},
             ],
         },
         node1={},
@@ -178,6 +178,34 @@ def test_refusals(fleet: dict[str, t.Any], own: dict[str, t.Any], said: str) -> 
 def test_folders_that_bird_would_not_read_as_one(folder: str) -> None:
     with pytest.raises(FleetError):
         read({}, node1={"calico_node_bird_include_dir": folder})
+
+
+@pytest.mark.parametrize("folder", ["", "/etc/bird.d", "/etc/bird-2.0/own_files/"])
+def test_a_folder_is_kept_as_written(folder: str) -> None:
+    """Any absolute path of plain characters is a folder, and '' means none."""
+    assert read({}, node1={"calico_node_bird_include_dir": folder}).of("node1").include_dir == folder
+
+
+def test_filters_of_one_document_and_of_one_flat_mapping_have_errors_in_their_own_fields() -> None:
+    """The field that an error names is the one that is written: with `spec` in a document, without it otherwise."""
+    odd = [{"action": "Accept", "cidr": "10.0.0.0/8", "matchOperator": "NotEqual", "prefixLength": {"min": 9}}]
+    for entry, field in (
+        ({"name": "a", "importV4": odd}, "importV4[0].prefixLength"),
+        ({**TOR, "spec": {"importV4": odd}}, "spec.importV4[0].prefixLength"),
+    ):
+        with pytest.raises(FleetError) as caught:
+            read({"calico_bgp_filters": [entry]})
+        assert caught.value.variable == f"calico_bgp_filters[0].{field}"
+
+
+def test_the_label_of_a_node_without_advertisements_names_the_fleet_s_communities() -> None:
+    """An error in a list of communities names that list, also where a node's own advertisements are read with it."""
+    with pytest.raises(FleetError) as caught:
+        read(
+            {"calico_bgp_communities": [{"name": "green", "value": "x"}]},
+            node1={"calico_node_bgp_prefix_advertisements": [{"cidr": "10.244.0.0/16", "communities": ["green"]}]},
+        )
+    assert caught.value.variable == "calico_bgp_communities[0].value"
 
 
 def test_a_filter_that_does_not_exist_is_not_passed_over() -> None:

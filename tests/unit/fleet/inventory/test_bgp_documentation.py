@@ -41,7 +41,7 @@ def sections() -> dict[str, str]:
 def fleet(text: str) -> Fleet:
     """Return the fleet of the lab with the variables of the examples in `text`.
 
-    It has two reflectors if one of the examples is a file for them.
+    It has two reflectors if one of the examples is a file for them. Raise FleetError if the inventory is invalid.
     """
     found: dict[str, dict[str, t.Any]] = {
         name: {"calico_node_labels": {"rack": "a" if name in GROUPS["rack_a"] else "b"}} for name in LAB

@@ -18,7 +18,10 @@ RACKS = {"node1": "rack-a", "node2": "rack-a", "node3": "rack-b", "node4": "rack
 
 
 def in_racks(own: t.Mapping[str, t.Mapping[str, t.Any]] = {}, **rest: t.Any) -> Fleet:
-    """Return the fleet of the lab, with each node in the group of its rack and in the group all."""
+    """Return the fleet of `hosts(own=own, **rest)`, with each node in the group of its rack and all hosts in group all.
+
+    Each node also has the label `rack`. Raise FleetError if the inventory is invalid.
+    """
     labelled = {name: {"calico_node_labels": {"rack": rack[-1]}, **own.get(name, {})} for name, rack in RACKS.items()}
     labelled.update({name: fields for name, fields in own.items() if name not in RACKS})
     found = [
@@ -188,7 +191,7 @@ def test_a_whole_document_is_a_peer_as_well() -> None:
 
 
 def test_nodes_of_different_as_may_have_one_router_id() -> None:
-    """RFC 6286, section 2.1, requires a unique router id within an AS only."""
+    """Nodes of different AS may have one router id: RFC 6286, section 2.1, requires a unique one within an AS only."""
     own = {name: {"calico_node_router_id": "192.0.2.77"} for name in ("node1", "node3")}
     own["node3"]["calico_node_bgp_as_number"] = 64601
     found = {name: bird.router_id for name, bird in birds(in_racks(own)).items()}

@@ -18,7 +18,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird
 from tests.unit.fleet.fleets import LAB, build, pool, states
 
 REFLECTORS = {"rr1": "10.10.1.2/24", "rr2": "10.10.2.2/24"}
-#: Fields about the plan, and the routes that BIRD gets from its peers. They are not compared.
+#: Fields about the plan, and the routes that BIRD gets from its peers. They differ whenever a node joins, so they are
+#: not compared.
 TOLD = {"plan", "nodes", "ipam", "bird_routes"}
 
 
@@ -47,7 +48,10 @@ def differing(one: NodeState, other: NodeState) -> set[str]:
     ],
 )
 def test_whom_it_touches(mode: str, others: set[str]) -> None:
-    """Only the reflectors' bird.cfg changes. With tunnels the other nodes get the end of the new node's tunnel."""
+    """When a node joins, the state of a reflector changes in `bird` alone, by a new session.
+
+    The other nodes' states change in the fields `others`: they get the end of the new node's tunnel.
+    """
     old, new = before_and_after(mode)
     for name, state in old.items():
         if name in REFLECTORS:
@@ -68,7 +72,7 @@ def test_it_leaves_as_it_came() -> None:
 
 
 def test_of_200_nodes_none_has_another_bird_cfg() -> None:
-    """A node whose bird.cfg has the same bytes does not reload it."""
+    """When a node joins 200 others, only its own bird.cfg and those of the reflectors differ: no other BIRD reloads."""
     nodes = {f"n{number:03}": f"10.10.0.{number + 10}/22" for number in range(200)}
     reflectors = {"rr1": "10.10.1.1/22", "rr2": "10.10.1.2/22"}
     old = build(reflectors=reflectors, nodes=nodes, workloads=[])

@@ -132,6 +132,17 @@ def test_documents_of_files_count_as_well() -> None:
     ]
 
 
+@pytest.mark.parametrize(("line", "place"), [(3, "in policy/web.yml:3"), (None, "in policy/web.yml:1")])
+def test_a_resource_has_the_place_where_it_is_written(line: t.Optional[int], place: str) -> None:
+    """A resource of a file has its first line as its place, which is line 1 if nothing is known about lines."""
+    read = inventory.read(hosts(policies=[WEB]), [Document(FROM_APP, "policy/web.yml", lambda path: line)])
+    assert read.policy is not None
+    assert read.policy.places == {
+        "NetworkPolicy default/web": "calico_policies[0]",
+        "GlobalNetworkPolicy db": place,
+    }
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -232,7 +243,7 @@ def test_no_policy_closes_the_ways_of_bgp() -> None:
 
 
 def test_an_empty_list_is_no_failsafe_at_all() -> None:
-    """Not even the port of Ansible's connection is exempt, whether it is port 22 or another one."""
+    """With an empty list of inbound failsafes no port is exempt from policy, not even that of SSH, here 2222."""
     moved = [host_at(2222, host) for host in hosts(policies=[WEB], failsafe_inbound_host_ports=[])]
     read = inventory.read(moved).policy
     assert read is not None
@@ -287,7 +298,8 @@ def test_the_plan_has_another_name_with_another_policy() -> None:
 def in_groups(own: t.Mapping[str, t.Mapping[str, t.Any]], **variables: t.Any) -> inventory.Inventory:
     """Return the inventory of two hosts: node1 in groups rack-a and dmz, node2 in dmz.
 
-    `own` has the variables of each host, among them the lists of its groups.
+    Both are in calico_nodes, too. `own` has the variables of each host, and `variables` those of the fleet without the
+    prefix calico_. Raise FleetError if the inventory is invalid.
     """
     groups = {"node1": ("calico_nodes", "dmz", "rack-a"), "node2": ("calico_nodes", "dmz")}
     nodes = {name: address for name, address in LAB.items() if name in groups}
@@ -319,6 +331,19 @@ def test_lists_of_the_fleet_of_groups_and_of_nodes_add_up() -> None:
     ]
 
 
+def test_lists_of_groups_that_a_host_is_not_in_do_not_hide_its_own() -> None:
+    """Only the list of its own group counts for a host, also if its variables have those of other groups first."""
+    point = {"kind": "HostEndpoint", "interfaceName": "eth0"}
+    rack = {"kind": "HostEndpoint", "interfaceName": "eth1"}
+    lists = {"calico_policies_dmz": [point], "calico_policies_rack_a": [rack], "calico_policies_spine": [point]}
+    groups = {"node1": ("calico_nodes", "rack-a"), "node2": ("calico_nodes", "dmz", "spine")}
+    nodes = {name: address for name, address in LAB.items() if name in groups}
+    found = hosts(nodes=nodes, workloads=[], own={"node1": lists})
+    policy = inventory.read([dataclasses.replace(host, groups=groups[host.name]) for host in found]).policy
+    assert policy is not None
+    assert [(one.node, one.interface) for one in policy.host_endpoints] == [("node1", "eth1")]
+
+
 def test_a_list_that_stands_for_all_is_that_of_its_group_s_hosts_alone() -> None:
     """A list in group_vars/all is among the variables of all hosts, but counts for the hosts of its group only."""
     policy = in_groups({}, policies_rack_a=[{"kind": "HostEndpoint", "interfaceName": "eth0"}]).policy
@@ -343,7 +368,7 @@ def test_what_differs_between_the_hosts_of_a_group_is_several() -> None:
 
 
 def test_what_is_the_same_for_all_nodes_is_made_a_text_once() -> None:
-    """Each node reads its own state from the shared text and its own part."""
+    """All nodes get one shared text of the policy, and a part of their own: each reads its whole state from both."""
     fleet = build(workloads=TIERS, policies=[WEB, FROM_APP], own={"node2": {"calico_node_policy_audit": True}})
     assert fleet.policy is not None
     wire = fleet.policy.wire()

@@ -15,7 +15,7 @@ RR2 = {"rr2": "10.10.2.2/24"}
 RACK_A = {"calico_node_labels": {"rack": "a"}}
 RACK_B = {"calico_node_labels": {"rack": "b"}}
 RACKS = {"node1": RACK_A, "node2": RACK_A, "node3": RACK_B, "node4": RACK_B}
-#: A reflector for each rack.
+#: {host: its variables}: the nodes have racks, and each of rr1 and rr2 reflects for one rack.
 OWN_RACK = {
     **RACKS,
     "rr1": {"calico_node_route_reflector_clients": "rack == 'a'"},
@@ -26,7 +26,7 @@ TOR = {"name": "tor-a", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector"
 TOR_B = {"name": "tor-b", "peerIP": "10.10.2.1", "asNumber": 65000, "nodeSelector": "rack == 'b'"}
 SECRET = {"secretKeyRef": {"name": "tor", "key": "password"}}
 SECRETS = {"tor": {"password": "x"}}
-#: An AS for each rack, with sessions to top-of-rack switches only.
+#: {node: its variables}: its rack, and the AS number of the rack (64513 for rack a, 64514 for b).
 RACK_AS = {
     name: {**rack, "calico_node_bgp_as_number": 64513 if rack is RACK_A else 64514} for name, rack in RACKS.items()
 }

@@ -38,7 +38,10 @@ def network(
     previous: t.Optional[AllocationPlan] = None,
     **rest: t.Any,
 ) -> LintedFleet:
-    """Return the fleet of `fleets.hosts(*pools, **rest)` with these facts. Raise FleetError if it is invalid."""
+    """Return the fleet of `fleets.hosts(*pools, **rest)`, with a plan that continues `previous`.
+
+    The other arguments are the facts of LintedFleet. Raise FleetError if the inventory is invalid or cannot be planned.
+    """
     given = hosts(*pools, **rest)
     return LintedFleet(Fleet.build(inventory.read(given), previous), given, tuple(outside), ways, links, links6)
 

@@ -104,7 +104,7 @@ def test_what_is_odd_in_a_policy(policy: Policy, finding: str) -> None:
         ),
         Policy("p", types=("Egress",), ingress=(PolicyRule("Deny"), PolicyRule("Allow"))),
         Policy("p", ingress=(PolicyRule("Deny", source=Entity(nets=("10.0.0.0/8",))), PolicyRule("Allow"))),
-        Policy("p", selector='app == "jobs"'),  # for a workload that is attached between runs
+        Policy("p", selector='app == "jobs"'),  # nothing matches, but an agent may attach a workload between runs
         Policy("p", selector='app != "wbe"'),
         Policy("p", selector='app in {"web", "cache"} && !has(colour)'),
         Policy("p", ingress=(named("http"),)),
@@ -122,6 +122,14 @@ def test_what_is_not(policy: Policy) -> None:
         ("frontnd", "frontend", True),
         ("frontends", "frontend", True),
         ("frontemd", "frontend", True),
+        ("cach", "cache", True),
+        ("cachhe", "cache", True),
+        ("bakend", "backnd", False),
+        ("stores", "stored", True),
+        ("store", "stork", False),
+        ("rat", "tar", False),
+        ("frontxxd", "frontend", False),
+        ("backend2", "backend1", False),
         ("api", "app", False),
         ("webs", "web", False),
         ("bd", "db", False),
@@ -132,6 +140,15 @@ def test_what_is_not(policy: Policy) -> None:
 def test_misspellings(name: str, known: str, meant: bool) -> None:
     one = Endpoint("WorkloadEndpoint", "default/w1", "node1", labels=(("name", known),))
     assert bool(texts(Policy("p", selector=f'name == "{name}"'), one)) == meant
+
+
+@pytest.mark.parametrize(("count", "meant"), [(1000, True), (1001, False)])
+def test_among_more_than_a_thousand_names_none_is_meant(count: int, meant: bool) -> None:
+    """Among many names some are similar by chance, so none is proposed."""
+    letters = itertools.islice(itertools.product("abcdefghijk", repeat=3), count - 1)
+    values = ["frontend", *("".join(word) for word in letters)]
+    many = [Endpoint("WorkloadEndpoint", f"default/w{n}", "node1", labels=(("x", v),)) for n, v in enumerate(values)]
+    assert bool(texts(Policy("p", selector='x == "frontned"'), *many)) == meant
 
 
 def test_numbers_are_no_misspellings() -> None:

@@ -76,6 +76,29 @@ def test_the_remedy_is_one() -> None:
     assert texts(endpoint("node1"), hosts([ALLOW_TCP, with_nets])) == []
 
 
+@pytest.mark.parametrize(("code", "count"), [(0, 0), (1, 1)])
+def test_a_probe_is_an_echo_of_code_0(code: int, count: int) -> None:
+    """A rule for the code that an echo request has (RFC 792) allows probes, and one for another code does not."""
+    echo = {**ALLOW_ECHO, "icmp": {"type": 8, "code": code}}
+    assert len(texts(endpoint("node1"), hosts([ALLOW_TCP, echo]))) == count
+
+
+def test_two_nodes_probe_each_other_and_one_probes_nobody() -> None:
+    """A fleet needs two nodes with tunnels of an IP version for a finding about its probes."""
+    refused = (endpoint("node1"), hosts([ALLOW_TCP]))
+    two = {"node1": "10.10.1.11/24", "node2": "10.10.1.12/24"}
+    assert len(texts(*refused, nodes=two, workloads=[])) == 1
+    assert texts(*refused, nodes={"node1": two["node1"]}, workloads=[]) == []
+
+
+def test_one_tunnel_of_ipv4_hides_no_finding_about_ipv6() -> None:
+    """The IP versions are checked one by one: probes of IPv6 are reported where a single node has a tunnel of IPv4."""
+    pools = [pool("vxlan", nodeSelector="has(four)"), pool("vxlan", "six", "fd00:10:244::/64")]
+    own = {**ADDRESSES6, "node1": {**ADDRESSES6["node1"], "calico_node_labels": {"four": "yes"}}}
+    fleet = build(*pools, policies=[endpoint("node1"), hosts([ALLOW_TCP])], own=own)
+    assert [("ICMPv6 echo" in one.text, one.name) for one in probe_lint.findings(fleet)] == [(True, "node1-all")]
+
+
 def test_what_leaves_the_node_is_asked_about_as_well() -> None:
     (found,) = texts(endpoint("node1"), hosts([ALLOW], [DENY_ECHO, ALLOW]))
     assert "denied by hosts#1 (egress, HostEndpoint node1-all)" in found

@@ -18,6 +18,8 @@ from tests.unit.fleet.lint.networks import found, network
 
 NODES = {"a1": "10.10.1.11/24", "a2": "10.10.1.12/24", "b1": "10.10.2.11/24"}
 EVERYBODY = set(NODES)
+#: The bit of each node's blocks in the sets of `reach.heard_of`.
+BITS = {name: 1 << index for index, name in enumerate(NODES)}
 
 
 def router(node: str, as_number: int) -> dict[str, t.Any]:
@@ -25,16 +27,17 @@ def router(node: str, as_number: int) -> dict[str, t.Any]:
 
 
 def heard(*peers: t.Mapping[str, t.Any], reflects: bool = False, **more: t.Any) -> dict[str, set[str]]:
-    """Return the names of the nodes whose blocks each node receives, by node name.
+    """Return {node: the names of the nodes whose IPv4 blocks it has or receives, itself included}.
 
-    a1 and b1 may have a session with a router outside the fleet (`peers`). a2 has a session with a1 only.
+    a1 and b1 may have a session with a router outside the fleet (`peers`). a2 has a session with a1 only. With
+    `reflects` a1 is a route reflector.
     """
     own = {"a1": {"calico_node_route_reflector_cluster_id": "244.0.0.1"}} if reflects else {}
     between = {"name": "a", "node": "a1", "peerSelector": "kubernetes.io/hostname == 'a2'"}
     given = network(
         pool(), nodes=NODES, workloads=[], own=own, bgp_peers=[*peers, between], bgp_node_to_node_mesh=False, **more
     )
-    bits = {name: 1 << index for index, name in enumerate(NODES)}
+    bits = BITS
     found = reach.heard_of(given, 4, bits)
     return {name: {other for other in bits if found[name] & bits[other]} for name in bits}
 
@@ -48,7 +51,7 @@ def test_routers_outside_carry_blocks_between_nodes_that_peer_with_them(as_numbe
 
 
 def test_a_router_that_is_no_client_is_passed_on_to_clients_alone() -> None:
-    """With localASNumber it is an eBGP session, and any reflector advertises its routes."""
+    """If localASNumber makes a session with a router eBGP, a reflector advertises the router's routes to all peers."""
     outer = [{**router(node, 64512), "localASNumber": 64600} for node in ("a1", "b1")]
     assert heard(*outer, reflects=True)["a2"] == EVERYBODY
 
@@ -58,7 +61,7 @@ def test_who_has_no_router_hears_nobody_by_one() -> None:
 
 
 def test_each_family_has_sessions_of_its_own() -> None:
-    """Two nodes that peer by their IPv4 addresses advertise no IPv6 routes to each other."""
+    """Nodes that peer by their IPv4 addresses alone advertise no IPv6 routes to each other, and this is reported."""
     two = {name: NODES[name] for name in ("a1", "a2")}
     own = {name: {"calico_node_address_ipv6": f"fd00::{index}/64"} for index, name in enumerate(two, 1)}
     peers = [{"name": "p", "node": "a1", "peerIP": "10.10.1.12"}, {"name": "q", "node": "a1", "peerIP": "fd00::2"}]
@@ -80,10 +83,10 @@ def test_one_node_lacks_nobody() -> None:
     ("fields", "peer", "mesh", "count"),
     [
         ({}, {}, False, 1),
-        ({"disableBGPExport": True}, {}, False, 0),  # its blocks are not advertised
-        ({}, {"asNumber": 64512}, False, 0),  # iBGP keeps the next hop
-        ({}, {}, True, 0),  # the other node's own advertisement is preferred
-        ({}, {"peerIP": "10.10.1.12", "asNumber": None}, False, 0),  # the peer is a node, not a router
+        ({"disableBGPExport": True}, {}, False, 0),  # no finding: the pool's blocks are not advertised
+        ({}, {"asNumber": 64512}, False, 0),  # no finding: iBGP keeps the next hop
+        ({}, {}, True, 0),  # no finding: the other node's own advertisement is preferred
+        ({}, {"peerIP": "10.10.1.12", "asNumber": None}, False, 0),  # no finding: the peer is a node, not a router
     ],
 )
 def test_a_router_between_the_ends_of_a_tunnel(
@@ -103,3 +106,97 @@ def test_nodes_that_peer_with_other_nodes_too_hear_them_themselves() -> None:
     alone = network(pool("vxlan"), bgp_peers=[router("a1", 65000)], **common)
     both = network(pool("vxlan"), bgp_peers=[router("a1", 65000), between], **common)
     assert [len(found(given, "tunnel-behind-router")) for given in (alone, both)] == [1, 0]
+
+
+def test_a_node_that_reflects_for_nobody_advertises_its_own_blocks_alone() -> None:
+    """A session of two nodes carries nothing of a third one, which has no session."""
+    peers = [{"name": "p", "node": "b1", "peerIP": "10.10.1.12"}, {"name": "q", "node": "a2", "peerIP": "10.10.2.11"}]
+    given = network(pool(), nodes=NODES, workloads=[], bgp_peers=peers, bgp_node_to_node_mesh=False)
+    assert reach.heard_of(given, 4, BITS) == {"a1": 1, "a2": 2 | 4, "b1": 2 | 4}
+
+
+@pytest.mark.parametrize("as_number", [64512, 65000])
+def test_a_reflector_without_workloads_has_no_blocks_of_its_own(as_number: int) -> None:
+    """A host of calico_rr, which is no origin, passes on what its clients and the router advertise, and no more."""
+    given = network(
+        pool(),
+        nodes=NODES,
+        reflectors={"rr1": "10.10.1.2/24"},
+        own={"rr1": {"calico_node_route_reflector_clients": "kubernetes.io/hostname in {'a2', 'b1'}"}},
+        workloads=[],
+        bgp_peers=[router("rr1", as_number), {**router("b1", as_number), "peerIP": "10.20.0.2"}],
+        bgp_node_to_node_mesh=False,
+    )
+    assert reach.heard_of(given, 4, BITS) == {"a1": 1, "a2": 2 | 4, "b1": 2 | 4, "rr1": 2 | 4}
+
+
+def test_a_mesh_carries_the_blocks_of_its_members() -> None:
+    """Each member of the node-to-node mesh hears of all members, and a member without blocks adds none."""
+    given = network(pool(), nodes=NODES, workloads=[])
+    assert set(reach.heard_of(given, 4, BITS).values()) == {1 | 2 | 4}
+    without_a1 = {name: bit for name, bit in BITS.items() if name != "a1"}
+    assert set(reach.heard_of(given, 4, without_a1).values()) == {2 | 4}
+
+
+def two_reflectors(cluster_id: str, *peers: t.Mapping[str, t.Any]) -> dict[str, int]:
+    """Return {host: the sum of the BITS of the nodes whose blocks it hears of}, for a fleet with two reflectors.
+
+    rr1 reflects for a1 only, and rr2, with this cluster id, for a2 only.
+    """
+    clients = "calico_node_route_reflector_clients"
+    given = network(
+        pool(),
+        nodes=NODES,
+        reflectors={"rr1": "10.10.1.2/24", "rr2": "10.10.1.3/24"},
+        own={
+            "rr1": {clients: "kubernetes.io/hostname == 'a1'"},
+            "rr2": {
+                clients: "kubernetes.io/hostname == 'a2'",
+                "calico_node_route_reflector_cluster_id": cluster_id,
+            },
+        },
+        workloads=[],
+        bgp_peers=peers,
+        bgp_node_to_node_mesh=False,
+    )
+    return reach.heard_of(given, 4, BITS)
+
+
+@pytest.mark.parametrize("as_number", [64512, 65000])
+def test_a_reflector_passes_the_routes_of_a_router_to_all_peers(as_number: int) -> None:
+    """A router is a client of a reflector or an eBGP peer, whose routes reach other reflectors and their clients."""
+    peers = [router("rr1", as_number), {**router("b1", as_number), "peerIP": "10.20.0.2"}]
+    everything = 1 | 2 | 4
+    assert two_reflectors("244.0.0.9", *peers) == {**dict.fromkeys(("a1", "a2", "rr1", "rr2"), everything), "b1": 4}
+
+
+def test_reflectors_of_one_cluster_do_not_pass_on_what_the_other_reflected() -> None:
+    """RFC 4456: a route with a reflector's own cluster id in its list is not passed on to its clients."""
+    assert two_reflectors("244.0.0.1") == {"a1": 1, "a2": 2, "b1": 4, "rr1": 1 | 2, "rr2": 1 | 2}
+    assert two_reflectors("244.0.0.9") == {"a1": 1 | 2, "a2": 1 | 2, "b1": 4, "rr1": 1 | 2, "rr2": 1 | 2}
+
+
+@pytest.mark.parametrize(
+    ("reflector", "words"),
+    [
+        ({"cluster": "244.0.0.1"}, " (1 other node also lack some)"),
+        ({"cluster": "244.0.0.9"}, None),
+    ],
+)
+def test_the_others_that_lack_blocks_are_counted(reflector: dict[str, str], words: t.Optional[str]) -> None:
+    """One of two nodes that do not hear of each other is named, and one counted; if both hear, nothing is found."""
+    clients = "calico_node_route_reflector_clients"
+    two = {name: NODES[name] for name in ("a1", "a2")}
+    own = {
+        "rr1": {clients: "kubernetes.io/hostname == 'a1'"},
+        "rr2": {
+            clients: "kubernetes.io/hostname == 'a2'",
+            "calico_node_route_reflector_cluster_id": reflector["cluster"],
+        },
+    }
+    reflectors = {"rr1": "10.10.1.2/24", "rr2": "10.10.1.3/24"}
+    given = network(pool(), nodes=two, reflectors=reflectors, own=own, workloads=[], bgp_node_to_node_mesh=False)
+    texts = found(given, "blocks-do-not-arrive")
+    assert [f"never hears of the blocks of a2: no chain of sessions carries them{words}." in one for one in texts] == (
+        [True] if words else []
+    )

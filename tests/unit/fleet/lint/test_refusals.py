@@ -9,6 +9,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
 
 from tests.unit.fleet.fleets import hosts, pool
@@ -123,6 +124,34 @@ def test_what_the_inventory_says_is_left_as_it_is() -> None:
     before = [dict(host.variables) for host in given]
     refusals.read(given)
     assert [host.variables for host in given] == before
+
+
+def test_an_error_that_no_variable_has_is_the_last_one() -> None:
+    """An error in a file cannot be taken out of the inventory: it is reported once, and the search ends."""
+    document = Document({"kind": "NetworkPolicy", "metadata": "web"}, "policies/web.yml", lambda path: 1)
+    inventory, errors = refusals.read(hosts(underlay_mtu=100), [document])
+    assert inventory is None
+    assert [error.variable for error in errors] == ["calico_underlay_mtu", "NetworkPolicy: metadata"]
+
+
+def test_at_most_20_errors_are_reported() -> None:
+    """Each error takes another reading of the inventory, so the search ends after 20 of them."""
+    for count, reported in ((19, 19), (20, 20), (25, 20)):
+        given = hosts(workloads=[{"name": f"w{number}", "node": "node1", "labels": 1} for number in range(count)])
+        dummy, errors = refusals.read(given)
+        assert [error.variable for error in errors] == [
+            f"calico_workloads[{number}].labels" for number in range(reported)
+        ]
+
+
+def test_a_fleet_of_one_host_with_an_invalid_address() -> None:
+    """No error about a missing address or a fleet without hosts follows from the invalid address of the only host."""
+    own = {"node1": {"calico_node_address": "10.10.1.0/24"}}
+    given = hosts(nodes={"node1": ""}, own=own, workloads=[], spare_blocks="many")
+    assert [error.partition(" is ")[0] for error in refused(given)] == [
+        "calico_spare_blocks many",
+        "calico_node_address of node1 10.10.1.0/24",
+    ]
 
 
 def test_a_finding_of_an_error() -> None:

@@ -325,8 +325,45 @@ def test_blocks_in_quarantine_count_and_can_be_given_free() -> None:
     ]
 
 
+def test_a_pool_of_one_block_is_full_once_that_is_taken() -> None:
+    """A pool may be a single block, and is reported as soon as a node has it."""
+    one = pool(name="one", cidr="10.245.0.0/26", blockSize=26)
+    given = {"nodes": {"node1": LAB["node1"]}, "spare_blocks": 0}
+    taken = network(pool(), one, workloads=[{"name": "w", "node": "node1", "pool": "one"}], **given)
+    assert found(taken, "pool-nearly-full") == [
+        "warning: calico_ip_pools[1].cidr 10.245.0.0/26 has 1 block, and 1 is taken: a node that is added or opens "
+        "another block may get none. Add a pool. [pool-nearly-full]"
+    ]
+    elsewhere = {"nodeSelector": "!all()"}
+    assert found(network(pool(), {**one, **elsewhere}, workloads=[], **given), "pool-nearly-full") == []
+
+
+@pytest.mark.parametrize(
+    ("narrow", "count"),
+    [("10.10.1.13/30", 1), ("10.10.1.13/31", 0), ("fd00:10::2/126", 1), ("fd00:10::2/127", 0)],
+)
+def test_the_two_ends_of_a_link_are_no_part_of_a_subnet(narrow: str, count: int) -> None:
+    """An address with /31 (RFC 3021) or /127 (RFC 6164) is an end of a link of two hosts, and disagrees with none."""
+    wide = "fd00:10::1/64" if ":" in narrow else "10.10.1.11/24"
+    variable = "calico_node_address_ipv6" if ":" in narrow else "calico_node_address"
+    own = {"node1": {variable: wide}, "node2": {variable: narrow}}
+    assert len(found(network(nodes=TWO, own=own, workloads=[]), "subnets-disagree")) == count
+
+
+@pytest.mark.parametrize(
+    ("bfd", "quickest"), [({"minRx": 50, "minTx": 49}, 49), ({"minRx": 49, "minTx": 50}, 49), ({"minRx": 50}, None)]
+)
+def test_the_quicker_interval_of_bfd_counts(bfd: dict[str, int], quickest: t.Optional[int]) -> None:
+    """The smaller one of both intervals is reported, if it is below 50 ms."""
+    texts = found(network(nodes=TWO, workloads=[], bgp_bfd=bfd), "bfd-too-quick")
+    assert [f"an interval of {quickest} ms" in text for text in texts] == ([True] if quickest else [])
+
+
 def test_the_mesh_is_the_other_end_of_a_session() -> None:
-    """A BGPPeer for one end of a session replaces the mesh's session at that end; the other end keeps it."""
+    """A BGPPeer at one end of a session replaces the mesh's session there; the other end keeps the mesh's.
+
+    So the session has both ends, and the rule session-one-sided finds nothing.
+    """
     peer = {"name": "p", "node": "node1", "peerSelector": "all()", "reversePeering": "Manual"}
     assert found(network(bgp_peers=[peer]), "session-one-sided") == []
 
@@ -354,9 +391,9 @@ def test_without_bgp_nothing_is_said_of_sessions() -> None:
 
 
 def _calls(hosts: int) -> int:
-    """Return the number of function calls that all rules make for a fleet with this number of hosts.
+    """Return the number of Python function calls that all rules make for a fleet with this number of hosts.
 
-    It has two reflectors and a peer for each rack of ten hosts.
+    It has two reflectors and a peer for each rack of ten hosts. Raise AssertionError if a rule finds anything.
     """
     own = {f"n{n}": {"calico_node_labels": {"rack": f"r{n // 10}"}} for n in range(hosts)}
     peers = [

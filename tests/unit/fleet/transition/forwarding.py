@@ -33,7 +33,8 @@ class Packet:
     """A packet that a node sends on the underlay to a workload on another node.
 
     `size` is the size of the workload's IP packet in bytes. `device` is the tunnel device ("" for none), `end` the
-    address of the node at the other end of the tunnel, or the next hop without one.
+    address of the node at the other end of the tunnel, or the next hop without one. Only VXLAN sets `mac` (of the inner
+    frame), `vni` and `port`.
     """
 
     address: str
@@ -49,8 +50,8 @@ class Packet:
 class Reception:
     """The parts of a node's state that decide whether it receives packets from one other node.
 
-    `tunnels` are its tunnels (device, mac, vni, port) that accept packets from there. `workloads` are the (address, MTU
-    in bytes) of its workloads that other nodes have a route to.
+    `tunnels` are its tunnels (device, mac, vni, port) that accept packets from that node. `workloads` are (address, MTU
+    in bytes) for the addresses of its workloads that other nodes have a route to. `own_addresses` are the node's.
     """
 
     node: str
@@ -71,8 +72,8 @@ def own_address(state: NodeState, version: int = 4) -> str:
 def _way(sender: NodeState, address: str, next_hop: str) -> tuple[str, str, int, int]:
     """Return the route of `sender` to a workload on `next_hop`: device, gateway, its MTU, the MTU of its mode at rest.
 
-    The device is "" for the underlay, and MTUs are in bytes. BIRD's filter determines the route, or the main table
-    without BGP. Raise Lost if there is no route.
+    The device is "" for the underlay. MTUs are in bytes, LARGE for a route without a limit. BIRD's filter determines
+    the route, or the main table without BGP. Raise Lost if there is no route.
     """
     if sender.bird is not None:
         for pool in sender.bird.pools:
@@ -95,9 +96,11 @@ def _way(sender: NodeState, address: str, next_hop: str) -> tuple[str, str, int,
 def sent(sender: NodeState, address: str, next_hop: str, size: t.Optional[int] = None) -> Packet:
     """Return the packet that `sender` sends to a workload with this address on the node `next_hop`.
 
-    `size` is in bytes. None means the largest packet that the host itself sends once it knows the MTU of the path. That
-    is more than workloads send if a CrossSubnet pool has a direct route, at rest as well. Raise Lost if there is no
-    route or the packet is too large.
+    `size` is in bytes. None means the largest packet that the host itself sends once it knows the MTU of the path: the
+    MTU of the route (without one, that of the pool's mode at rest), or of the tunnel device if it is less.
+
+    Raise Lost if there is no route, if its device is missing, if there is not exactly one neighbour and one forwarding
+    entry for its VXLAN tunnel, or if the packet is too large.
     """
     name, gateway, mtu, rest = _way(sender, address, next_hop)
     out = next((device for device in sender.devices if device.name == name), None)
@@ -125,7 +128,8 @@ def sent(sender: NodeState, address: str, next_hop: str, size: t.Optional[int] =
 def reception(receiver: NodeState, sender: str) -> Reception:
     """Return how `receiver` receives packets from the node with address `sender`.
 
-    Tunnels across the other IP version are left out.
+    Tunnels of the other IP version than that of `sender` are left out. Raise AssertionError if a workload's route has
+    another prefix length than that of a single address.
     """
     interfaces = {endpoint.interface: endpoint for endpoint in receiver.workloads}
     workloads = set()
@@ -147,7 +151,7 @@ def reception(receiver: NodeState, sender: str) -> Reception:
 
 
 def _accepts(state: NodeState, device: TunnelDevice, sender: str) -> bool:
-    """Return whether the chain cali-INPUT accepts a packet from `sender` for the tunnel; True without such a rule."""
+    """Return whether cali-INPUT accepts packets of the tunnel from `sender`; True if no rule of it matches them."""
     match = "-p 4 " if device.kind == "ipip" else f"-p udp -m udp --dport {device.port} "
     members = {ipset.name: ipset.members for ipset in state.ipsets}
     for table in state.iptables:

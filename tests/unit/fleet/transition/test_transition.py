@@ -37,7 +37,10 @@ States = dict[str, NodeState]
 
 @dataclasses.dataclass(frozen=True)
 class Wish:
-    """The settings that an operator may choose: the modes of both pools, the underlay's MTU, the workloads, BGP."""
+    """The settings that an operator may choose: the modes of both pools, the underlay's MTU, the workloads, BGP.
+
+    `mtu` is in bytes, and `workloads` are indexes in WORKLOADS.
+    """
 
     modes: tuple[str, str]
     mtu: int = 1500
@@ -93,7 +96,7 @@ def check(senders: t.Sequence[NodeState], receivers: t.Sequence[NodeState], targ
     """Assert that each packet of one node arrives at each lasting workload of another, in all of these states of both.
 
     Packets from one pool to another are no larger than the floor: path MTU discovery limits them at rest, too. Raise
-    Lost if a packet does not arrive.
+    Lost if a packet does not arrive, AssertionError if a host or a workload of the same pool sends less than the floor.
     """
     for version in (4, 6):
         of_version = [target for target in targets if (":" in target.address) == (version == 6)]
@@ -149,7 +152,7 @@ def walk(
 
     All nodes complete a phase before the next one. `actual` has the states that the nodes are in, `known` those that
     they have stored. Return both at the end. With `stepwise` each phase starts from the state of the one before,
-    otherwise from the first one.
+    otherwise from the first one. Raise what `check` raises.
     """
     goal = states(target)
     start = dict(known)
@@ -196,10 +199,11 @@ ALONE = {"node3": {**ADDRESSES6["node3"], "calico_node_address": None, "calico_n
 def dual(
     mode: str, mode6: t.Optional[str], mtu: int = 1500, previous: t.Optional[Fleet] = None, alone: bool = False
 ) -> Fleet:
-    """Return a fleet with an IPv4 pool in `mode` and an IPv6 pool in `mode6`.
+    """Return a fleet with an IPv4 pool in `mode` and an IPv6 pool in `mode6`: encapsulations as in OVERHEADS6.
 
-    If `mode6` is None, there is no IPv6 pool, or a disabled one if `previous` has one. With `alone` node3 has IPv6
-    only. `mtu` is that of the underlay in bytes.
+    If `mode6` is None, there is no IPv6 pool, or a disabled one if `previous` has one. `previous` is the fleet before,
+    whose allocations are kept; None for a new fleet. With `alone` node3 has IPv6 only. `mtu` is that of the underlay in
+    bytes.
     """
     pools = [pool(mode, "a", POOLS["a"], nodeSelector="!has(alone)")]
     if mode6 is not None:
@@ -272,7 +276,10 @@ _WITH_SIX = _MODES.filter(lambda modes: modes[1] is not None)
 def test_any_change_with_a_node_that_has_ipv6_alone_loses_nothing(
     one: Modes, other: Modes, alone: bool, stays: bool, stepwise: bool
 ) -> None:
-    """Nothing is lost either if the node gets or loses its IPv4 address: the others keep IPv4 between each other."""
+    """No packet is lost in a change of modes and MTU, with node3 with IPv6 alone (`alone`) or not.
+
+    This also holds if node3 gets or loses its IPv4 address (not `stays`): the others keep IPv4 between each other.
+    """
     current = dual(*one, alone=alone)
     target = dual(*other, previous=current, alone=alone if stays else not alone)
     walk(states(current), states(current), target, lasting_of_both([current, target], [one, other]), stepwise=stepwise)
@@ -282,7 +289,10 @@ def test_any_change_with_a_node_that_has_ipv6_alone_loses_nothing(
 def test_a_pool_that_only_shares_links_with_one_that_changes_holds_its_workloads_and_not_its_routes(
     stepwise: bool,
 ) -> None:
-    """Its routes stay unlimited, because BIRD 3.4 would not remove the limit from them again."""
+    """While the IPv6 pool changes, workloads of the IPv4 pool get the smaller MTU, 1430, but BIRD's routes get none.
+
+    BIRD 3.4 would not remove the MTU of a route again.
+    """
     current = dual("direct", "vxlan")
     start = now = states(current)["node1"]
     target = states(dual("direct", "direct", previous=current))["node1"]
@@ -308,7 +318,7 @@ def test_workloads_of_the_agent_with_both_versions_get_what_those_of_the_invento
                 own = attachment.AttachedWorkload("d", "d", addresses=planned.addresses, pool=planned.pool)
                 agents = attachment.endpoint(own, *attachment.pools_of(reached, own))
                 both = len({len(state.workloads[0].addresses) for state in (start, reached)}) == 1
-                if both:  # otherwise it gets or loses an address, which an agent's workload never does
+                if both:  # otherwise the workload gets or loses an address, which an agent's workload never does
                     assert (agents.mtu, agents.route_mtu) == (planned.mtu, planned.route_mtu)
 
 
@@ -337,7 +347,10 @@ def test_any_change_loses_nothing(wanted: list[Wish], stepwise: bool) -> None:
 def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
     wanted: list[Wish], stop: int, stepwise: bool, data: st.DataObject
 ) -> None:
-    """The run is killed during phase `stop`: each node has finished it, not begun it, or is at any step of it."""
+    """The next run loses no packet after a run that was killed in phase `stop`.
+
+    Each node has finished that phase, has not begun it, or is at any step of it.
+    """
     first = wanted[0].fleet()
     second = wanted[1].fleet(first)
     then = data.draw(st.sampled_from(["complete", "undo", "replace"]))
@@ -359,9 +372,9 @@ def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
 
 
 def test_a_smaller_underlay_in_place_of_a_switch_that_stopped() -> None:
-    """Nothing is lost although packets of pool b still take tunl0, whose MTU becomes smaller for pool a.
+    """No packet is lost if the next run makes the underlay's MTU smaller, while packets of pool b still take tunl0.
 
-    The interrupted switch was to end with pool b direct, so its encapsulation is None already.
+    A switch of pool b from IPIP to direct was stopped after its first phase. Then the target has IPIP for pool a.
     """
     wanted = [Wish(("direct", "ipip"), 1470), Wish(("direct", "direct"), 1470), Wish(("ipip", "direct"), 1450)]
     first = wanted[0].fleet()
@@ -383,7 +396,7 @@ def test_states_of_phases_do_not_depend_on_whether_they_are_reached_step_by_step
         for phase in PHASES:
             now = transition.phase_state(stored(now), goal[name], phase)
             at_once = transition.phase_state(start, goal[name], phase)
-            # This also holds for a pool without workloads on this node, although no state limits it after the flip.
+            # This also holds for a pool without workloads on this node, whose MTU no state limits after the flip.
             assert now == at_once
             assert transition.phase_state(now, goal[name], phase) == now
 
@@ -393,7 +406,7 @@ def test_states_of_phases_do_not_depend_on_whether_they_are_reached_step_by_step
 def test_workloads_of_the_agent_get_what_those_of_the_inventory_get(
     wanted: list[Wish], stop: str, stepwise: bool
 ) -> None:
-    """They get the same MTUs in each phase, also of a change that follows one that stopped half-way."""
+    """In each phase agents' workloads get the MTUs of the inventory's, also in a change after one that was stopped."""
     first = wanted[0].fleet()
     second = wanted[1].fleet(first)
     third = wanted[2].fleet(second)

@@ -8,6 +8,7 @@ When a session with a switch ends, no node's packets depend on that switch. Back
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import typing as t
 
@@ -63,14 +64,20 @@ def bird(state: NodeState) -> Bird:
 
 
 def into_tunnel(pools: t.Sequence[BirdPool], own: Bird, next_hop: str) -> bool:
-    """Return whether packets to `next_hop` need no switch: the only pool has a tunnel, or both are in one subnet."""
+    """Return whether packets to `next_hop` need no switch: the pool has a tunnel, or it is in the node's subnet.
+
+    Raise ValueError unless there is exactly one pool.
+    """
     (only,) = pools
     near = ipaddress.ip_address(next_hop) in ipaddress.ip_network(own.subnet)
     return bool(only.device) or near
 
 
 def by_bgp(state: NodeState, next_hop: str) -> bool:
-    """Return whether packets to blocks of the node `next_hop` reach it without a switch, if BGP has a route to them."""
+    """Return whether packets to blocks of the node `next_hop` reach it without a switch, if BGP has a route to them.
+
+    Raise ValueError unless the pools that count are exactly one, and AssertionError if `state` has no BIRD.
+    """
     own = bird(state)
     lead = own.backups_lead and not own.routers_alone
     return into_tunnel(own.backup_pools or own.pools if lead else own.pools, own, next_hop)
@@ -79,18 +86,22 @@ def by_bgp(state: NodeState, next_hop: str) -> bool:
 def by_ending_session(state: NodeState, route: BirdRoute, from_router: bool) -> bool:
     """Return whether packets reach the block's node without a switch while BIRD still has the route of an old session.
 
-    That session is about to end. `from_router` says whether it is one with a router outside the fleet.
+    That session is about to end. `from_router` says whether it is one with a router outside the fleet. Raise what
+    `by_bgp` raises.
     """
     own = bird(state)
     if from_router and not own.backups_lead:
-        return False  # the next hop is the router
+        return False  # the packets go to the router, which is a switch
     if own.backups_lead and route.destination in own.routers_alone:
         return into_tunnel(own.backup_pools, own, route.next_hop)
     return by_bgp(state, route.next_hop)
 
 
 def by_backup(state: NodeState, next_hop: str) -> bool:
-    """Return whether packets on the backup routes to blocks of the node `next_hop` reach it without a switch."""
+    """Return whether packets on the backup routes to blocks of the node `next_hop` reach it without a switch.
+
+    Raise what `by_bgp` raises.
+    """
     own = bird(state)
     return into_tunnel(own.backup_pools or own.pools, own, next_hop)
 
@@ -113,7 +124,8 @@ def check_step(fleet: States, name: str, after: NodeState) -> None:
 def walk(start: States, target: States, stop: tuple[str, int] = ("", 0)) -> States:
     """Take the fleet through all phases as the controller does, check each step, and return the states at the end.
 
-    `stop` is a phase and the number of nodes that enter it before the run stops.
+    `stop` is a phase and the number of nodes that enter it before the run stops. Raise AssertionError if packets of a
+    node, or its backup routes, depend on a switch.
     """
     fleet, known = dict(start), dict(start)
     found = impact.of_run(known, {name: state.bird for name, state in target.items()}, (), set(target))
@@ -126,7 +138,8 @@ def walk(start: States, target: States, stop: tuple[str, int] = ("", 0)) -> Stat
             after = transition.phase_state(stored(known[name]), target[name], phase, found.hold)
             check_step(fleet, name, after)
             fleet[name] = after
-            for state in fleet.values() if found.resets else ():  # without resets only old backup routes are left
+            # Without resets, only backup routes of an earlier change can be there.
+            for state in fleet.values() if found.resets else ():
                 for route in bird(state).backups:
                     assert by_backup(state, route.next_hop), f"{state.node}: {route} depends on a switch in {phase}"
     return fleet
@@ -150,7 +163,7 @@ def test_a_run_that_was_stopped_anywhere_is_completed_or_undone(
 
 
 def test_without_diverting_packets_would_depend_on_switches() -> None:
-    """The check above fails for the same change without the phase `divert`."""
+    """check_step() fails for the change from switches to tunnels if it skips the phase `divert`."""
     mesh = WAYS["vxlan"]
     fleet = {name: transition.phase_state(state, mesh[name], Phase.LINKS, True) for name, state in TORS.items()}
     flipped = transition.phase_state(TORS["node1"], mesh["node1"], Phase.FLIP, True)
@@ -186,7 +199,10 @@ def test_only_sessions_that_change_make_a_fleet_divert() -> None:
 
 
 def test_paths_that_only_switches_make_are_not_probed_before_they_do() -> None:
-    """The switch that will advertise such a path is not known before. Paths within the rack are probed."""
+    """Before a change to sessions with switches, only the path to the node in the same rack is probed.
+
+    It is not known which switch will advertise the others. Before the change back, all three paths are probed.
+    """
     state = transition.phase_state(WAYS["vxlan"]["node1"], TORS["node1"], Phase.PREPARE, True)
     probed = [route.destination for route in state.routes if route.table == TABLE_PROBE]
     assert probed == [route.destination for route in state.bird_routes if route.node == "node2"]
@@ -204,3 +220,23 @@ def test_probes_of_the_proof_are_no_larger_than_the_way_that_they_take() -> None
         "node4": 1450,
     }
     assert {path.size for path in probing.paths(flip, ipams)} == {1500}
+
+
+def test_without_bird_on_both_sides_nothing_is_diverted() -> None:
+    """A node diverts nothing if it has no state, no BIRD, or shall have no BIRD."""
+    here, target = TORS["node1"], WAYS["vxlan"]["node1"].bird
+    assert transition.diverts(here, target)
+    for current, wanted in ((None, target), (dataclasses.replace(here, bird=None), target), (here, None), (None, None)):
+        assert not transition.diverts(current, wanted)
+
+
+def test_sessions_of_before_need_bird_on_both_sides() -> None:
+    """with_sessions_of() returns the state with an earlier one's sessions, or itself if either has no BIRD."""
+    here, target = TORS["node1"], WAYS["vxlan"]["node1"]
+    bare = dataclasses.replace(target, bird=None)
+    assert transition.with_sessions_of(target, None) is target
+    assert transition.with_sessions_of(target, dataclasses.replace(here, bird=None)) is target
+    assert transition.with_sessions_of(bare, here) is bare
+    found = transition.with_sessions_of(target, here)
+    assert (bird(found).peers, bird(found).pools) == (bird(here).peers, bird(target).pools)
+    assert (bird(found).backups, bird(found).backups_lead, bird(found).routers_alone) == ((), False, ())

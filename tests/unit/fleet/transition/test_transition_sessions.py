@@ -32,7 +32,7 @@ States = dict[str, NodeState]
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-    """A topology of BGP. `reflectors` are nodes of the lab, which then do both, or hosts of RACK."""
+    """A topology of BGP. `reflectors` are nodes of the lab, which then also reflect, or hosts of RACK."""
 
     reflectors: tuple[str, ...] = ()
     as_number: int = 64512
@@ -85,13 +85,13 @@ def bird(state: t.Optional[NodeState]) -> t.Optional[Bird]:
 
 
 def held(state: t.Optional[NodeState]) -> set[str]:
-    """Return the destinations of a node's backup routes."""
+    """Return a set of the destinations of a node's backup routes, empty if it has no state or no BIRD."""
     found = bird(state)
     return {route.destination for route in found.backups} if found else set()
 
 
 def needed(state: NodeState) -> set[str]:
-    """Return the destinations of the routes that BIRD has on a node."""
+    """Return a set of the destinations of a node's BIRD routes that have a gateway or a next hop."""
     return {route.destination for route in state.bird_routes if route.gateway or route.next_hop}
 
 
@@ -115,7 +115,8 @@ def check_step(fleet: t.Mapping[str, t.Optional[NodeState]], name: str, after: N
 def walk(start: t.Mapping[str, t.Optional[NodeState]], target: States, stop: tuple[str, int] = ("", 0)) -> States:
     """Take the fleet through all phases, check each step, and return the states at the end.
 
-    `stop` is a phase and the number of nodes that enter it before the run stops.
+    `stop` is a phase and the number of nodes that enter it before the run stops. Raise AssertionError if a node lacks
+    backup routes. A node without a state is left out of the result.
     """
     fleet: dict[str, t.Optional[NodeState]] = {name: start.get(name) for name in target}
     known, holding = dict(fleet), hold(start, target)
@@ -145,7 +146,7 @@ def test_a_change_of_topology(name: str) -> None:
 def test_a_run_that_was_stopped_anywhere_is_completed_undone_or_replaced(
     first: Topology, second: Topology, phase: str, number: int, third: t.Optional[Topology]
 ) -> None:
-    """The next run goes to `third`, back to `first` if that is None, or on to `second`."""
+    """The next run reaches its target: `third` (`first` if that is None), or the unchanged target `second`."""
     target = second.states()
     half = walk(first.states(), target, (phase, number))
     last = (third or first).states()
@@ -175,7 +176,8 @@ def test_backups_are_the_next_hops_of_bgp_and_none_where_nothing_is_in_danger() 
     assert held(transition.phase_state(None, state, Phase.PREPARE, True)) == held(reached)
     assert held(transition.phase_state(None, state, Phase.RETIRE, True)) == set()
     reflector = REFLECTED.states()["rr1"]
-    assert held(transition.phase_state(reflector, reflector, Phase.FLIP, True)) == set()  # it has no routes to hold
+    # rr1 is only a reflector: it has no routes, so no backup routes either.
+    assert held(transition.phase_state(reflector, reflector, Phase.FLIP, True)) == set()
 
 
 def test_what_endangers_nobody() -> None:
@@ -198,7 +200,7 @@ def test_backup_routes_that_were_left_are_taken_away_in_phases() -> None:
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.permutations(["vxlan", "direct"], 2)))
 def test_backups_go_the_way_of_the_pool_in_each_phase(one: str, other: str) -> None:
-    """In a change of mode and sessions at once, the kernel filter of the phase places both kinds of routes."""
+    """If mode and sessions change at once, BIRD's routes and pools have the old mode's device until the phase flip."""
     before, after = Topology(mode=one).states(), Topology(("rr1",), mode=other).states()
     devices = {"vxlan": "vxlan.calico", "direct": ""}
     for phase, mode in {Phase.PREPARE: one, Phase.LINKS: one, Phase.FLIP: other}.items():

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import (
     node_info as node_info_answers,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
@@ -254,7 +254,7 @@ class TestCutShort:
     """Tests of a run that is killed at any point: the next run or the boot completes what it began."""
 
     def points(self, host):
-        """Return the numbers of all writes that a first run makes, in order."""
+        """Make a first run; return the numbers of the writes to the kernel that it made, from 0."""
         seen = []
         host.kernel.watch(lambda kernel: seen.append(len(seen)))
         host.run(node, **PARAMS)
@@ -270,7 +270,7 @@ class TestCutShort:
             folder.mkdir()
             other = type(host)(folder, FakeKernel())
             other.stdout = host.stdout
-            monkeypatch.setattr(node.machine, "here", lambda agent=None, other=other: other.using(agent))
+            monkeypatch.setattr(machine, "here", lambda agent=None, other=other: other.using(agent))
             left = [point]
 
             def die(kernel, left=left):
@@ -456,5 +456,5 @@ def test_what_is_read_of_a_node_has_its_policy_as_one_text_or_not_at_all(host):
         assert isinstance(found["policy"], str) and NodeState.from_dict(found) == state
     without = host.run(node_info, gather=["state"], policy=False)["state"]
     assert NodeState.from_dict(without) == dataclasses.replace(state, policy=None)
-    # The controller does not read it.
+    # The controller does not read the policy.
     assert node_info_answers.state("node1", answer) == node_info_answers.state("node1", {"state": without})

@@ -58,3 +58,14 @@ def test_a_record_that_cannot_be_read_closes_the_policy_of_its_workload_alone(gu
     assert after == before, "nothing is removed"
     lost = [(name, member) for name, found in sets.items() for member in found[-1] if member not in now[name][-1]]
     assert [member for dummy, member in lost] == [f"10.244.3.3,{interface_name('default', 'web')}"]
+
+
+def test_a_bird_cfg_that_is_as_it_shall_be_is_not_written(host):
+    host.run(node, **params(STATE))
+    config = host.folder / "bird.cfg"
+    before = config.stat().st_ino
+    boot.restore(host.machine)
+    assert config.stat().st_ino == before
+    config.write_text("# changed by hand\n")
+    boot.restore(host.machine)
+    assert "# changed by hand" not in config.read_text()

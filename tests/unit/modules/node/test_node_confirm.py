@@ -73,7 +73,10 @@ def pass_time(host, seconds):
 
 
 def wait(host, name):
-    """Run the detached process's wait, in which time passes as it sleeps. Return what it logged."""
+    """Run the detached process's wait for the change `name`, in which time passes as it sleeps.
+
+    Return a list of what it logged.
+    """
     said = []
     auto_revert.wait(host.machine, name, sleep=lambda seconds: pass_time(host, seconds), say=said.append)
     return said
@@ -84,7 +87,7 @@ def generations(host):
 
 
 def as_it_is(host):
-    """Return kernel, files and state, without the records about changes and their times."""
+    """Return (kernel, files, state, whether it is complete), without the records about changes and their times."""
     kernel, files = host.snapshot()
     ignored = ("calico/state.json", "calico/went-back.json", "calico/unconfirmed.json")
     stored = Store(host.machine.store).load()
@@ -153,7 +156,7 @@ def test_not_before_its_time(settled):
 
 
 def test_the_time_begins_when_the_change_is_made(settled, monkeypatch):
-    """The time to confirm begins when the change is made: a host with thousands of workloads is not reverted before."""
+    """The time to confirm begins when the change is complete, however long it took to make."""
     write = file.apply
 
     def slow(*arguments):
@@ -196,7 +199,7 @@ def test_check_mode_arms_nothing(settled):
 
 
 def test_a_reboot_is_no_confirmation(settled):
-    """The boot unit restores the state from before the change."""
+    """After a reboot, the boot unit restores the state from before an unconfirmed change."""
     before = as_it_is(settled)
     change(settled, state(2, plan="b"), config="router id 10.10.1.99;\n")
     settled.uptime = Uptime("boot-2", 5.0)

@@ -9,6 +9,9 @@ import datetime
 import pathlib
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import (
+    node_status_info as status_code,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
@@ -25,7 +28,7 @@ NOW = datetime.datetime(2026, 11, 21, 7, 0, 30, tzinfo=datetime.timezone.utc)
 
 @pytest.fixture
 def node(host):
-    """A converged host, with an agent and a BIRD."""
+    """A converged host, with an agent and a BIRD, which are closed at the end."""
     wants = host.folder / "root" / "etc/systemd/system/multi-user.target.wants"
     wants.mkdir(parents=True)
     (wants / "calico-agent.service").symlink_to("/etc/systemd/system/calico-agent.service")
@@ -52,7 +55,7 @@ def node(host):
 
 
 def test_a_node_that_is_well(node):
-    answer = node_status_info.gather(node.machine, NOW)
+    answer = status_code.gather(node.machine, NOW)
     sessions = answer["bgp"].pop("sessions")
     assert answer == {
         "node": "node1",
@@ -93,16 +96,16 @@ def test_an_altered_engine_is_a_problem(node, tmp_path):
     source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     digest = bundle.bundle_digest(source)
     bundle.install(bundle.build(source), digest, node.machine.engine)
-    assert node_status_info.gather(node.machine, NOW)["problems"] == []
+    assert status_code.gather(node.machine, NOW)["problems"] == []
     (pathlib.Path(node.machine.engine) / digest / "host_routing" / "base" / "naming.py").write_text("")
-    assert node_status_info.gather(node.machine, NOW)["problems"] == [
+    assert status_code.gather(node.machine, NOW)["problems"] == [
         f"the engine in {node.machine.engine} is not as it was installed: host_routing/base/naming.py was changed or "
         "added. Run site.yml, which installs it again, and find out who changed it."
     ]
     alarm.write_text('{"alarm": "the engine x is not as it was installed."}')
-    assert node_status_info.gather(node.machine, NOW)["problems"] == ["the engine x is not as it was installed."]
+    assert status_code.gather(node.machine, NOW)["problems"] == ["the engine x is not as it was installed."]
     alarm.write_text('["alarm"]')
-    assert node_status_info.gather(node.machine, NOW)["problems"] == [
+    assert status_code.gather(node.machine, NOW)["problems"] == [
         f"{alarm} holds an alarm that cannot be read. See journalctl -t calico-agent -p alert."
     ]
 
@@ -111,7 +114,7 @@ def test_sessions_and_routes_that_are_not(node):
     node.bird.answers["show protocols all"] = [[protocols(Mesh_10_10_1_12="Active")]]
     # A superfluous route, which goes by itself after a graceful restart, is not missing.
     write(node, (TUNNEL[0], TUNNEL[1]._replace(gateway="10.10.1.13")), ("10.244.77.0/26", DIRECT[1]))
-    answer = node_status_info.gather(node.machine, NOW)
+    answer = status_code.gather(node.machine, NOW)
     assert [(found["node"], found["state"], found["error"]) for found in answer["bgp"]["sessions"]] == [
         ("node2", "Active", ""),
         ("node3", "none", "not in BIRD's configuration"),
@@ -128,7 +131,7 @@ def test_sessions_and_routes_that_are_not(node):
 def test_nothing_answers(host):
     Store(host.machine.store).save(Stored(STATE, None, (), "x", complete=False))
     Endpoints(host.machine.workloads).save(WEB)
-    answer = node_status_info.gather(host.machine, NOW)
+    answer = status_code.gather(host.machine, NOW)
     assert (answer["agent"], answer["complete"], answer["workloads"]) == ({"wanted": False, "running": False}, False, 1)
     assert (answer["bgp"]["running"], answer["routes"]["present"]) == (False, 0)
     assert answer["problems"] == [

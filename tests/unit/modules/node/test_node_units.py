@@ -80,7 +80,7 @@ def test_without_units_systemd_is_left_alone(host, systemctl):
 
 
 def test_units_of_which_nothing_is_wanted_are_not_asked_for(host):
-    """A host without systemd does not fail because of them."""
+    """A unit that is listed without a wanted state does not make a run fail on a host without systemctl; others do."""
     host.machine.systemctl = str(host.folder / "no-such-program")
     assert unit_lines(host.run(node, units=[{"name": "other.service"}], **PARAMS)) == []
     answer = host.run(node, units=UNITS, **PARAMS)

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteAttributes,
     RouteOperation,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, units
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine, units
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import lock
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
@@ -49,7 +49,7 @@ def agent(host):
 
 
 def reached(host, workload):
-    """Return whether packets for the workload are routed to its interface, and that exists."""
+    """Return whether the workload's interface exists, and the kernel has our route to the workload's address."""
     routes = dict(host.kernel.routes(protocol=179))
     return f"{workload.addresses[0]}/32" in routes and host.kernel.link(workload.interface) is not None
 
@@ -147,10 +147,10 @@ def test_what_is_said_and_what_comes_of_it_are_the_same_with_and_without_an_agen
     other.stdout = capsys.readouterr
     with AgentInProcess(host):
         answers = [host.run(node, diff=True, **PARAMS)]
-    host.attach("db-1")  # as an agent does that has been restarted since
+    host.attach("db-1")  # as an agent attached it that has ended since
     with AgentInProcess(host):
         answers += [host.run(node, check=check, diff=True, **params(MORE)) for check in (True, False, False)]
-    monkeypatch.setattr(node.machine, "here", lambda agent=None: other.using(agent))
+    monkeypatch.setattr(machine, "here", lambda agent=None: other.using(agent))
     alone = [other.run(node, diff=True, **PARAMS)]
     other.attach("db-1")
     alone += [other.run(node, check=check, diff=True, **params(MORE)) for check in (True, False, False)]
@@ -191,7 +191,7 @@ def test_what_the_agent_could_not_do_fails_the_run_and_is_completed_by_the_next(
 
 def test_a_hung_agent_is_said_and_nothing_is_changed(host, monkeypatch):
     host.machine.agent = functools.partial(agent_start.connect, greeting=0.05)
-    monkeypatch.setattr(node.machine, "here", lambda agent: host.machine)
+    monkeypatch.setattr(machine, "here", lambda agent: host.machine)
     with AgentInProcess(host, silent=True):
         before = host.snapshot()
         for check in (True, False):
@@ -264,7 +264,8 @@ def lines(answer):
 def test_an_agent_of_another_engine_is_started_anew_before_it_is_told_anything(host, systemctl):
     source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
     new = bundle.bundle_digest(source)
-    bundle.install(bundle.build(source), new, host.machine.engine)  # as by a run that was killed afterwards
+    # A run that is killed after it installed the engine leaves the node like this.
+    bundle.install(bundle.build(source), new, host.machine.engine)
     with Restarting(host, new, RUNNING) as agent:
         agent.settings = RUNNING
         planned, done = host.four_times(
@@ -330,7 +331,7 @@ def test_the_boot_unit_asks_an_agent_that_runs(host):
 def test_after_a_reboot_nothing_of_the_workloads_is_left_and_opened_blocks_are_open(host):
     host.run(node, **params(dataclasses.replace(STATE, ipam=IPAM)))
     made = host.attach("db-1", address="10.244.9.65")
-    host.machine.workloads = str(host.folder / "run" / "empty")  # /run is a tmpfs
+    host.machine.workloads = str(host.folder / "run" / "empty")  # empty, as after a reboot: /run is a tmpfs
     status, _out, err = boot(host)
     assert (status, err) == (0, "")
     assert not reached(host, made)

@@ -98,7 +98,7 @@ def tracked(flow: Flow, sent: Flow | None = None, **fields: bytes) -> Connection
 
 
 def ended(*connections: Connection, rules: tuple[PolicyRule, ...], **more: t.Any) -> list[Connection]:
-    """Return the connections that end under a policy with these rules for all workloads."""
+    """Return a list of those of `connections` that end under a policy with these ingress rules for all workloads."""
     made = policy_set(policies=[Policy("p", ingress=rules)], profiles=[OPEN])
     return list(denied_flows.judged(kernel(*connections), state(made, **more)).ending)
 
@@ -181,7 +181,7 @@ def test_nobody_is_locked_out() -> None:
 
 
 def test_untracked_policy_spares_what_may_answer_the_host() -> None:
-    """Untracked policy recognizes a failsafe's reply by the port that it is sent from."""
+    """Untracked policy cuts no connection from the port of an outbound failsafe, here DNS: it may be a reply."""
     eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0", profiles=("open",))
     deny = Policy("deny", ingress=(PolicyRule("Deny"),), do_not_track=True, apply_on_forward=True)
     made = state(policy_set(policies=[deny], profiles=[OPEN]), [eth0])
@@ -191,7 +191,7 @@ def test_untracked_policy_spares_what_may_answer_the_host() -> None:
 
 
 def test_multicast_goes_on() -> None:
-    """Multicast is not judged: it is unknown by which interface it came and whether the host listens."""
+    """A connection to a multicast address is not cut: its interface, and whether the host listens, are unknown."""
     eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0")
     mdns = Flow(17, "10.65.2.1", "224.0.0.251", 5353, 5353)
     out = dataclasses.replace(mdns, destination="192.0.2.9")
@@ -204,7 +204,10 @@ def test_without_policy_there_is_nothing_to_end() -> None:
 
 
 def test_marks_are_set_and_taken_away_as_policy_changes() -> None:
-    """Bits of the mark that belong to others stay, and a connection whose mark is right is left alone."""
+    """A new policy sets the cut bit in marks of connections that it denies, and clears it where it allows them again.
+
+    Other bits of the marks stay, and a connection whose mark is right is left alone.
+    """
     theirs = 0x7
     connections = [
         tracked(HTTP)._replace(mark=theirs),

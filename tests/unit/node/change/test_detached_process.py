@@ -49,7 +49,7 @@ SERVICE = '#!/bin/sh\necho "$@" > {called}\nexit {status}\n'
 def host(tmp_path, monkeypatch):
     """A function that starts a process, on a host with the given /proc and a systemd-run that exits with `status`.
 
-    It returns what was started, and by which program.
+    It returns the arguments of systemd-run ("" if that was not called), and whether the process started without it.
     """
 
     def make(cgroup, own=(), status=0):
@@ -85,7 +85,7 @@ def test_in_a_session_of_logind_systemd_starts_it(host):
     ("cgroup", "own"),
     [
         ("/system.slice/calico-agent.service", {}),
-        # systemd would start it in other namespaces..
+        # One of this process's namespaces is not systemd's, in which systemd would start the new process.
         *(
             ("/user.slice/user-0.slice/session-3.scope", {kind: number})
             for kind in ("mnt", "net", "pid")

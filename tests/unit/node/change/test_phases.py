@@ -27,7 +27,10 @@ Shown = t.Tuple[str, str, str, t.Optional[str], t.Optional[str]]
 
 
 def config(state: NodeState) -> t.Optional[str]:
-    """Return a bird.cfg that differs as the state does. A plan shows its number of lines, which is always the same."""
+    """Return a substitute for bird.cfg, which differs if the state's BIRD does; None if the state has no BIRD.
+
+    It has one line: a plan shows the number of lines of bird.cfg.
+    """
     return f"# {state.bird}\n" if state.bird else None
 
 
@@ -41,7 +44,10 @@ def here(tmp_path: pathlib.Path) -> machine.Machine:
 
 
 def shown(changes: t.Iterable[Change]) -> set[Shown]:
-    """Return what the changes show, without BIRD's routes, because no BIRD runs here."""
+    """Return (action, kind, subject, before, after) of each change that adds, changes or removes something.
+
+    BIRD's routes are left out, because no BIRD runs in the tests.
+    """
     return {
         (change.action, change.kind, change.subject, change.before, change.after)
         for change in changes
@@ -52,7 +58,10 @@ def shown(changes: t.Iterable[Change]) -> set[Shown]:
 def walk(
     here: machine.Machine, before: NodeState, target: NodeState, names: t.Sequence[str] = PHASES
 ) -> tuple[list[set[Shown]], list[set[Shown]]]:
-    """Return what was planned and what was done, each a list with one set per phase."""
+    """Bring the node to `before`, then through the phases to `target`; return (what was planned, what was done).
+
+    Each is a list with the set of shown changes of each phase. Raise AssertionError if planning changes the kernel.
+    """
     apply.bring_to(here, stored(before))
     ways = [stored(transition.phase_state(before, target, name)) for name in names]
     untouched = here.kernel.snapshot()
@@ -81,7 +90,7 @@ def kinds(changes: set[Shown]) -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("name", ["prepare", "links", "divert", "flip"])
 def test_a_change_that_was_stopped(here: machine.Machine, name: str) -> None:
-    """A change that was stopped in the middle is planned back, or on to another state, as it is then done."""
+    """The plan from the middle of a change back to its start, or on to its target, is what is then done."""
     first = build(pool("ipip"))
     second = build(pool("vxlan"), previous=first.allocation)
     start, target = states(first)["node1"], states(second)["node1"]
@@ -92,7 +101,10 @@ def test_a_change_that_was_stopped(here: machine.Machine, name: str) -> None:
 
 
 def test_workloads_come_and_go_and_the_underlay_changes_with_the_mode(here: machine.Machine) -> None:
-    """A new workload is planned as a whole where only a part of it changes; what is done is the same."""
+    """In a change of mode, MTU and workloads, the planned changes and those done agree in action, kind and subject.
+
+    Values may differ where only a part of a new workload changes, because its plan has all of it.
+    """
     first = build(pool("ipip"))
     more = [*WORKLOADS[1:], workload("new", "node1")]
     second = build(pool("direct"), previous=first.allocation, workloads=more, underlay_mtu=1400)

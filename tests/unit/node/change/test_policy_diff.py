@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import Change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import policy_diff
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    DefinedPort,
     Endpoint,
     Entity,
+    Failsafe,
     NamedPort,
     Policy,
     PolicyNetworkSet,
@@ -103,6 +106,65 @@ def test_settings_and_endpoints() -> None:
     ]
     assert "+default/w2 10.65.1.2 app=web" in changes[0].detail
     assert "-audit off\n+audit on" in changes[1].detail
+
+
+def test_what_a_policy_s_settings_say() -> None:
+    """Each setting has a line, and that denied connections are cut is said only where they are."""
+    given = PolicyState(
+        policy_set([], []),
+        (),
+        PolicySettings(
+            failsafe_inbound=(Failsafe("tcp", 22), Failsafe("udp", 68, "192.0.2.0/24")),
+            failsafe_outbound=(Failsafe("tcp", 53),),
+            workload_profiles=(),
+            nflog_group=0,
+            audit=True,
+        ),
+    )
+    cutting = dataclasses.replace(given, settings=dataclasses.replace(given.settings, cut_denied_flows=True))
+    before, after = (policy_diff.changes(None, one, "node1")[-1].detail.splitlines()[3:] for one in (given, cutting))
+    assert before == [
+        "+audit on",
+        "+workloads to their host: Drop",
+        "+allowed: Accept, denied: Drop",
+        "+failsafe inbound tcp 22",
+        "+failsafe inbound udp 68 192.0.2.0/24",
+        "+failsafe outbound tcp 53",
+        "+profiles of workloads without any: none",
+        "+NFLOG group 0",
+        "+mark mask 0xffff0000",
+    ]
+    assert [line for line in after if line not in before] == ["+connections that a new policy denies are cut"]
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [(None, "none"), (0, "0"), (0.5, "0.5"), (999999, "999999"), (1e6, "1000000"), (1e9, "1000000000")],
+)
+def test_an_order_is_written_without_an_exponent(order: float | None, words: str) -> None:
+    """A tier's order has the digits that the inventory has."""
+    (change,) = policy_diff.changes(None, PolicyState(policy_set([PolicyTier("t", order)], []), ()), "node1")[:1]
+    assert (change.subject, change.after) == ("tier t", f"order {words}, default action Deny")
+
+
+def test_what_an_endpoint_is_selected_by_is_told_and_calico_s_own_labels_are_not() -> None:
+    """An endpoint's line has its addresses, labels, profiles and ports, without the labels that Calico adds itself."""
+    labels = (("app", "web"), ("pcns.team", "a"), ("projectcalico.org/namespace", "default"))
+    port = DefinedPort("http", "tcp", 80)
+    one = dataclasses.replace(W1, labels=labels, profiles=("open",), ports=(port,))
+    (change,) = policy_diff.changes(state(endpoints=(W1,)), state(endpoints=(one,)), "node1")
+    assert change.detail.splitlines()[3:] == [
+        "-default/w1 10.65.0.1 app=web",
+        "+default/w1 10.65.0.1 app=web profile open port http=80/tcp",
+    ]
+
+
+def test_a_host_endpoint_of_another_node_is_none_of_this_one_s() -> None:
+    """A HostEndpoint of this node is an object of its own; the others are lines among the endpoints of other nodes."""
+    there = dataclasses.replace(HOST, name="node2-eth0", node="node2")
+    assert lines(state(endpoints=(HOST,)), state(endpoints=(HOST, there))) == ["+ policy   endpoints of other nodes  1"]
+    unnamed = dataclasses.replace(HOST, interface="", addresses=("192.0.2.1", "192.0.2.2"))
+    assert "+ policy   host endpoint node1-eth0  192.0.2.1, 192.0.2.2" in lines(None, state(endpoints=(unnamed,)))
 
 
 @settings(max_examples=15)

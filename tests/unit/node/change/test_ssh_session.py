@@ -89,7 +89,7 @@ def test_a_real_process_and_its_child():
     [(socket.AF_INET, "127.0.0.1", "127.0.0.1"), (socket.AF_INET6, "::1", "::1"), (socket.AF_INET6, "::", "127.0.0.1")],
 )
 def test_connections_that_stand(family, address, seen):
-    """The connections are read from the real kernel, also those by IPv4 to a server of both IP versions."""
+    """Established connections are read from the real kernel, also those by IPv4 to a server of both IP versions."""
     with socket.socket(family) as server:
         try:
             server.bind((address, 0))

@@ -178,7 +178,7 @@ def test_group_staff_may_write_the_folders_above_as_debian_allows(source, tmp_pa
 
 
 def test_a_link_to_the_engines_is_followed(source, tmp_path):
-    """Also the folders above the place that the link leads to must be root's."""
+    """If the engines' folder is a link, the engine is put into its target, whose parent folders are checked, too."""
     root = tmp_path / "link"
     (tmp_path / "other").mkdir()
     root.symlink_to(tmp_path / "other" / "lib")
@@ -231,7 +231,7 @@ def test_a_full_disk_leaves_the_engine_in_use(source, tmp_path, monkeypatch):
 
 
 def test_the_collections_own_engine_needs_no_room_that_it_lacks(tmp_path):
-    """Every module of the bundle can be imported in an interpreter that has nothing else."""
+    """Every module of the bundle can be imported in an interpreter that has only it and the standard library."""
     root = tmp_path / "lib"
     install(SOURCE, root)
     names = sorted(

@@ -61,7 +61,7 @@ def test_every_length_of_a_file_that_was_cut_off_gives_the_whole_lines_in_it(pat
 
 
 def test_a_hole_of_zeros_at_the_end_was_never_answered_for(path):
-    """A power failure while a line of several pages is written leaves such a hole."""
+    """All lines before a hole of zeros are read: a power failure during a write of several pages leaves such a hole."""
     data = written(path)
     last = data.rindex(b"\n", 0, len(data) - 1) + 1
     for torn in (data[:last] + b"\0" * 40, data[: last + 12] + b"\0" * 5 + data[last + 17 :], data + b"\0" * 9):
@@ -104,7 +104,8 @@ def test_a_file_that_cannot_be_opened_is_no_empty_one(path):
 class Disk:
     """A disk that fails once, at the `nth` of the calls that write.
 
-    `error` is that of a full disk or of a killed process.
+    That call raises `error`, as on a full disk or in a killed process; a pwrite writes half of its bytes before.
+    `calls` has the names of all calls so far.
     """
 
     CALLS = ("open", "pwrite", "fdatasync", "fsync", "ftruncate", "replace")
@@ -120,7 +121,7 @@ class Disk:
             self.calls.append(name)
             self.left -= 1
             if self.left == 0:
-                if name == "pwrite":  # half of it is written
+                if name == "pwrite":  # half of the bytes are written before the error
                     real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2], arguments[2])
                 raise error
             return real(*arguments, **options)
@@ -129,7 +130,10 @@ class Disk:
 
 
 def steps(path, action, prepare):
-    """Return the number of calls that write in `action`."""
+    """Return the number of calls of Disk.CALLS that `action` makes; `prepare()` returns the journal that it gets.
+
+    The journal is closed at the end, and calls of the close count too.
+    """
     with pytest.MonkeyPatch.context() as patch:
         journal = prepare()
         disk = Disk(patch, -1, OSError())
@@ -253,7 +257,7 @@ class TestCompaction:
                         assert found in (old, new)
                         continue
                 found = read(path)
-                journal.append([["next"]])  # writing goes on with either file
+                journal.append([["next"]])  # the journal goes on, with the old file or the new one
                 assert read(path) == [*found, ["next"]]
                 assert found in (old, new)
 

@@ -30,12 +30,12 @@ def test_this_machine_has_a_clock_and_a_boot():
 def test_over_any_boots_no_more_passes_than_did_and_nothing_goes_back(boots):
     """The clock never counts more time than passed, and never goes back, over any row of boots.
 
-    A boot is the seconds before the agent starts, the pauses between the times that it stores, and whether it restarts
-    in the same boot before the last of them.
+    A boot is (seconds until the agent starts, pauses in seconds before each reading of the clock, whether the agent
+    restarts before the last pause).
     """
     epoch, latest, true_latest, true = None, 0.0, 0.0, 1000.0
     for number, (up, pauses, again) in enumerate(boots, start=1):
-        true += 5  # off
+        true += 5  # the machine is off for 5 seconds
         booted = true
         true += up
         clock = SteadyClock(lambda: true - booted, lambda: f"boot-{number}")  # noqa: B023  used up in this turn

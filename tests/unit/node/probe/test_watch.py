@@ -49,7 +49,7 @@ def test_losses_and_the_longest_gap(answered, expected):
 
 
 def test_a_gap_is_as_long_as_the_time_that_passed():
-    """On a busy machine three lost probes can be a gap of 900 ms."""
+    """A gap is measured in time: on a busy machine, three lost probes can be a gap of 900 ms."""
     sent_at = [0.0, 0.05, 0.1, 0.6, 0.7, 1.0, 1.05]
     assert found(sent_at, {0, 1, 5, 6})[:3] == (7, 3, 900.0)
     report = watch._report("stopped", [tally(sent_at, range(7))], 1.1)
@@ -59,7 +59,7 @@ def test_a_gap_is_as_long_as_the_time_that_passed():
 def test_a_path_that_was_down_before_counts_from_its_first_answer_on():
     assert found(steady(60), range(20, 60)) == (40, 0, 0.0, 1000.0, "")
     assert found(steady(60), {*range(20, 60)} - {30}) == (40, 1, 50.0, 1000.0, "1 not answered")
-    # Less than a second is a loss like others: the path may have been up when the watch started late.
+    # Less than a second without an answer at the start counts as loss: the path may have been up before the watch.
     assert found(steady(60), range(19, 60)) == (60, 19, 950.0, 0.0, "19 not answered")
 
 
@@ -74,7 +74,11 @@ def test_a_node_sends_at_most_200_a_second_and_10_to_each_of_20(paths, seconds):
 
 
 class FakeExchange:
-    """An exchange with its own clock: only sleeping and sending take time. `sent` has the time of each probe."""
+    """An exchange with its own clock, which sleep() advances by its seconds, and each sent probe by `cost` seconds.
+
+    It replaces the clocks and sleep() of the watch. `sent` has (number of the target, seconds since the start) of each
+    probe. `width` is the number of targets.
+    """
 
     def __init__(self, width, monkeypatch, cost=0.0):
         self.tallies = [None] * width
@@ -157,7 +161,7 @@ def test_a_file_that_is_damaged_is_none(tmp_path):
 
 
 def test_the_number_of_another_process_is_never_signalled(tmp_path, monkeypatch):
-    """The holder of the lock has not written its process id yet, and the file has that of an ended process."""
+    """A process that is no watch gets no signal, even if it holds the lock and the file has its process id."""
     path = str(tmp_path / "watch.json")
     holder = """
 import fcntl, os, sys, time
@@ -197,5 +201,5 @@ def test_what_keeps_a_watch_from_starting_is_told(tmp_path):
         "no watch could be started on this node: probes need root's rights: a raw socket was refused. Set become: true."
     )
     deadline = time.monotonic() + 60
-    while watch.running(path) is not None:  # its process ends a moment after it reported that
+    while watch.running(path) is not None:  # the watch's process ends a moment after it reported the refusal
         assert time.monotonic() < deadline

@@ -9,6 +9,7 @@ import dataclasses
 import errno
 import json
 import os
+import stat
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file
@@ -69,6 +70,28 @@ def test_a_disk_that_refuses_leaves_the_old_file_and_says_so(tmp_path, monkeypat
     assert os.listdir(tmp_path) == ["state.json"]
 
 
+def test_a_folder_that_cannot_be_synced_is_said_to_have_the_new_file(tmp_path, monkeypatch):
+    store = Store(str(tmp_path))
+    store.save(stored())
+
+    sync = os.fsync
+
+    def refuse_folders(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse_folders)
+    with pytest.raises(atomic_file.FileError) as error:
+        store.save(stored("10.244.9.0/26"))
+    monkeypatch.undo()
+    assert str(error.value) == (
+        f"{tmp_path}/state.json was written, but its folder could not be synced to the disk: Input/output error. The "
+        "new content is in place, and a power failure may undo it. Correct the file system, then run again."
+    )
+    assert store.load() == stored("10.244.9.0/26")
+
+
 def test_a_crash_before_the_rename_leaves_the_old_state(tmp_path, monkeypatch):
     store = Store(str(tmp_path))
     store.save(stored())
@@ -88,7 +111,9 @@ def test_a_crash_before_the_rename_leaves_the_old_state(tmp_path, monkeypatch):
     [
         ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
         ("[]", "it is not a JSON object"),
-        ("{}", "'state'"),
+        ("{}", "it has no state"),
+        ('{"state": []}', "its state cannot be '[]'"),
+        ('{"state": {}, "bird_config": null, "files": "x"}', "its files cannot be 'x'"),
     ],
 )
 def test_a_damaged_file_is_an_error_that_says_how_to_go_on(tmp_path, text, why):
@@ -150,6 +175,14 @@ class TestGenerations:
         with pytest.raises(StoreError) as error:
             store.generation(7)
         assert str(error.value) == "generation 7 is not stored on this node. It has: 1. Choose one of these."
+
+    @pytest.mark.parametrize("name", ["².json", "-1.json", "x.json", ".json", "2.json.new"])
+    def test_another_file_beside_them_is_none(self, tmp_path, name):
+        store = Store(str(tmp_path))
+        store.record(stored())
+        (tmp_path / "generations" / name).write_text("{}")
+        assert [generation.n for generation in store.generations()] == [1]
+        assert store.record(stored(plan="p2")) == 2
 
     def test_a_damaged_one_does_not_hide_the_others(self, tmp_path):
         store = Store(str(tmp_path))

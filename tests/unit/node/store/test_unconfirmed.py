@@ -36,7 +36,7 @@ PENDING = Unconfirmed(("abc",), PREVIOUS, "p" * 64, "boot", 70.0, 60.0, True, "1
 
 @pytest.fixture
 def waiting(tmp_path: pathlib.Path) -> t.Iterator[UnconfirmedStore]:
-    """A store in a process whose umask restricts nothing."""
+    """A store in a process whose umask restricts nothing. The umask is restored at the end."""
     before = os.umask(0)
     yield UnconfirmedStore(str(tmp_path / "calico"))
     os.umask(before)
@@ -54,7 +54,8 @@ def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Unconfirmed
     held = json.loads(written(tmp_path, "unconfirmed").read_text())
     assert sorted(held) == ["bgp", "boot", "changes", "cut", "deadline", "plan", "previous", "session", "within"]
     assert sorted(held["previous"]) == ["bird_config", "state", "when", "who"]
-    assert [peer["password"] for peer in held["previous"]["state"]["bird"]["peers"]] == ["bgp:rack"]  # its name
+    # The file has names of passwords, and no values.
+    assert [peer["password"] for peer in held["previous"]["state"]["bird"]["peers"]] == ["bgp:rack"]
     waiting.record_revert(PENDING.reverted("it was not confirmed within 60 s"))
     assert not written(tmp_path, "unconfirmed").exists()
     assert oct(written(tmp_path, "went-back").stat().st_mode) == "0o100600"
@@ -85,7 +86,7 @@ def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Unconfirmed
 def test_what_waits_is_read_as_what_it_has_to_be(
     waiting: UnconfirmedStore, tmp_path: pathlib.Path, field: str, value: t.Any, why: str
 ) -> None:
-    """A deadline that is no number is refused: it would never come, and the node never revert."""
+    """Each wrong value is refused. A deadline that is no number would never come, and the node would never revert."""
     waiting.save(PENDING)
     path = written(tmp_path, "unconfirmed")
     path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))

@@ -17,7 +17,7 @@ WEB = AttachedWorkload("default/web", "web", interface="cali1", addresses=("10.0
 
 
 class Agent:
-    """An agent whose answer has these problems."""
+    """An agent that answers each call with these problems."""
 
     def __init__(self, *problems):
         self._problems = problems

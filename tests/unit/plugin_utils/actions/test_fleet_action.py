@@ -15,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
 from tests.unit.fleet.fleets import build, pool, states
 from tests.unit.plugin_utils import controller
+from tests.unit.preflight.test_judge import GOOD
 
 NODES = {"node1": "10.10.1.11/24", "node2": "10.10.1.12/24"}
 
@@ -34,7 +35,10 @@ NOTHING = {"state": None}
 
 
 def test_runs_on_good_inventories(tmp_path: pathlib.Path) -> None:
-    """The action runs on valid inventories, all in one process; a comment beside each says what it is about."""
+    """The action fleet plans a new fleet, again unchanged, writes nothing in check mode, and reads templates.
+
+    It takes a pool's mode from its arguments, and plans a new fleet without a host that is down.
+    """
     templated = "calico_ip_pools: '{{ [shared] }}'\nshared: {name: default, cidr: 10.244.0.0/16, vxlanMode: Always}\n"
     folders = {
         name: folder_with(tmp_path, name, text)
@@ -141,7 +145,7 @@ def test_stored_states(tmp_path: pathlib.Path, stored: dict[str, t.Any]) -> None
 def test_a_change_that_is_pending_and_the_hosts_of_a_limited_run(
     tmp_path: pathlib.Path, stored: dict[str, t.Any]
 ) -> None:
-    """A pending change stays pending in a limited run; no host is changed and the lockfile stays."""
+    """A limited run is refused while a change of mode is pending, and the lockfile stays as it is."""
     lockfile = tmp_path / "pending" / ".calico.lock.yml"
     hosts_file = str(folder_with(tmp_path, "pending") / "hosts.yml")
     seen = answers(node1={"state": stored["node1"]}, node2=NOTHING)
@@ -188,7 +192,8 @@ def test_the_last_gate_of_a_change_remembers_the_mode(tmp_path: pathlib.Path) ->
     assert gate("flip", done) == (False, text)
     assert gate("return", failed) == (False, text)
     assert gate("retire", done, check=True) == (False, text)
-    assert gate("retire", failed) == (True, text.replace("IPIP", "None"))  # it failed after the soak
+    # The mode is also stored if the phase retire fails on a node: it was changed before that phase.
+    assert gate("retire", failed) == (True, text.replace("IPIP", "None"))
     assert gate("retire", done) == (False, text.replace("IPIP", "None"))
     lockfile.write_text(text)
     assert gate("return", done) == (True, text.replace("IPIP", "None"))
@@ -239,3 +244,74 @@ def test_a_run_that_goes_too_far_is_asked_for(tmp_path: pathlib.Path) -> None:
     for result in (approved, allowed):
         assert (result["change"], result["hold"], result["fresh"]) == (True, True, [])
     assert (returning["change"], returning["hold"]) == (False, True)
+
+
+def test_a_steady_fleet_is_known_by_its_plan(tmp_path: pathlib.Path) -> None:
+    """The fleet is steady if all hosts have this plan's states, and needs preparation if one has to be talked about."""
+    folder = folder_with(tmp_path, "steady")
+    good = {**GOOD, "missing_packages": [], "addresses": {"eth0": list(NODES.values())}}
+
+    def run(seen: t.Mapping[str, t.Any], **args: t.Any) -> controller.Run:
+        return controller.Run("fleet", {"observed": "seen", **args}, str(folder / "hosts.yml"), seen)
+
+    (first,) = controller.run([run(answers(node1=NOTHING, node2=NOTHING))])
+    assert (first["steady"], first["prepare"]) == (False, True)  # no answer about the host can be judged
+    before = states(build(pool("ipip", "default"), nodes=NODES, workloads=[]))
+
+    def stored_as(plan: str) -> dict[str, t.Any]:
+        return {
+            name: {"state": dataclasses.replace(state, plan=plan).to_dict(), "preflight": good}
+            for name, state in before.items()
+        }
+
+    (begun,) = controller.run([run(answers(**stored_as("")))])
+    stored = stored_as(begun["plan"])
+    other = {**stored, "node2": {**stored["node2"], "state": {**stored["node2"]["state"], "plan": "other"}}}
+    lacking = {**stored, "node2": {**stored["node2"], "preflight": {**good, "missing_packages": ["bird2"]}}}
+    results = controller.run([run(answers(**seen)) for seen in (stored, other, lacking)])
+    assert [(result["steady"], result["prepare"]) for result in results] == [
+        (True, False),
+        (False, False),
+        (True, True),
+    ], results
+
+
+SETTLED = {
+    "converged": True,
+    "sessions": {"expected": 1, "established": 1},
+    "paths": 1,
+    "sent": 3,
+    "lost": 0,
+    "external_sessions": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "ok"),
+    [
+        ({"changed": False, "settled": SETTLED}, True),
+        ({"changed": False, "settled": {**SETTLED, "paths": 0, "sent": 0}}, True),
+        ({"changed": True, "settled": SETTLED}, False),
+        ({"changed": False}, False),
+        ({"changed": False, "settled": {**SETTLED, "converged": False}}, False),
+        ({"changed": False, "settled": {**SETTLED, "lost": 1}}, False),
+        ({"changed": False, "settled": "yes"}, False),
+        ({"failed": True, "msg": "no"}, False),
+        ({"unreachable": True, "msg": "no"}, False),
+    ],
+)
+def test_a_run_is_over_if_all_hosts_are_settled(answer: t.Any, ok: bool, tmp_path: pathlib.Path) -> None:
+    hosts_file = str(folder_with(tmp_path, "gate") / "hosts.yml")
+    seen = answers(node1={"changed": False, "settled": SETTLED}, node2=answer)
+    (result,) = controller.run([controller.Run("settle_gate", {"results": "seen"}, hosts_file, seen)])
+    assert result["ok"] is ok, result
+
+
+def test_the_report_reads_what_settled_hosts_found(tmp_path: pathlib.Path) -> None:
+    hosts_file = str(folder_with(tmp_path, "report") / "hosts.yml")
+    answer = {"changed": False, "settled": SETTLED}
+    args = {"plan": "seen", "convergence": "asked", "reachability": "probed"}
+    (result,) = controller.run([controller.Run("fleet_report", args, hosts_file, answers(node1=answer, node2=answer))])
+    assert result["lines"] == [
+        "converged  2/2 nodes · 1/1 sessions Established · 2/2 paths answer · 0 lost of 6 probes"
+    ]

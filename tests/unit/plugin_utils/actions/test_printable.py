@@ -27,7 +27,7 @@ def test_texts_at_every_depth_are_escaped() -> None:
 
 
 def test_warnings_of_ansible_are_escaped() -> None:
-    """Ansible 2.19 makes objects of warnings, and a module's answer may contain such objects."""
+    """Texts in Ansible 2.19's objects for warnings are escaped; an object that needs no escapes is returned itself."""
     event = Event(msg=HOSTILE, help_text=HOSTILE, events=(Event(msg=HOSTILE), Event(msg="honest")))
     (found,) = printable.shown([WarningSummary(event=event)])
     assert found == WarningSummary(
@@ -59,7 +59,7 @@ def test_ends_of_lines_of_a_pseudo_terminal_stay() -> None:
 
 
 class Action(GuardedAction):
-    """An action that returns or raises what it is given."""
+    """An action that raises `outcome` if it is an exception, and otherwise adds its items to the result."""
 
     outcome: t.Any
 

@@ -110,7 +110,7 @@ def test_a_loss_within_the_limit_is_told_and_shuts_nothing() -> None:
     )
     assert problems == []
     assert len(phase_lines.phase("soak", HOSTS[:2], results, Targets(), max_lost_probes=2)[1]) == 2
-    # A host without an answer is no lost probe, and a path is proven only if all of it answers.
+    # A host that failed adds no lost probes. A path is proven only if none of its probes was lost.
     results["node2"] = {"failed": True, "msg": "gone"}
     assert phase_lines.phase("soak", HOSTS[:2], results, Targets(), max_lost_probes=3)[1] == ["node2: gone"]
     results["node2"] = watched("node1", 3, 1)
@@ -230,7 +230,7 @@ def test_how_many_nodes_answered_a_new_connection():
 
 
 def test_whom_a_new_node_touches() -> None:
-    """A new node behind reflectors adds one session to each of them."""
+    """The line `touched` says what a new node changes on other hosts: more sessions, resets, or the kernel's tables."""
 
     def change(kind: str, action: str = "+", by: str = "node") -> dict[str, t.Any]:
         return {"kind": kind, "action": action, "subject": "x", "by": by}

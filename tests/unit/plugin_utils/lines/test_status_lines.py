@@ -177,7 +177,7 @@ def test_duration(seconds: int, text: str) -> None:
 
 
 def test_the_action(tmp_path: pathlib.Path) -> None:
-    """The action prints text and JSON, and is strict on request, as Ansible runs it."""
+    """The action fleet_status returns text or JSON, and with `strict` it fails if the fleet has problems."""
     hosts = tmp_path / "hosts.yml"
     hosts.write_text(json.dumps({"all": {"hosts": dict.fromkeys(HOSTS)}}))
     good = {name: {"seen": node(name)} for name in HOSTS}

@@ -58,7 +58,7 @@ def tellers(answers: t.Mapping[str, dict[str, t.Any]]) -> dict[str, Teller]:
 
 
 def answer(node: str, own: t.Iterable[int], remote: RemoteEndpoints) -> dict[str, t.Any]:
-    """Return a node's answer to remote_endpoints_info."""
+    """Return a node's answer to remote_endpoints_info: its workloads `own`, and digests of the others' in `remote`."""
     told = Collected("", endpoints(node, own))
     known = {
         name: {"collected": one.when, "endpoints": len(one.endpoints), "digest": one.digest}

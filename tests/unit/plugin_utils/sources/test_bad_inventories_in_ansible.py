@@ -25,7 +25,7 @@ def run_of(case: Case, hosts_file: pathlib.Path, **args: t.Any) -> controller.Ru
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[pathlib.Path, dict[str, t.Any]]]:
-    """Return {case: (folder, result)} of all cases, run in one process."""
+    """{case: (folder, result of the action)} for all cases and GOOD, which run in one process."""
     folders = {case.name: tmp_path_factory.mktemp(case.name[:20]) for case in [*CASES, GOOD]}
     runs = [run_of(case, case.write(folders[case.name])) for case in [*CASES, GOOD]]
     results = controller.run(runs)

@@ -26,7 +26,7 @@ REFLECTORS = {"rr1": "10.10.1.251/24", "rr2": "10.10.2.252/24"}
 
 
 class Controller:
-    """An inventory folder, and the states that the nodes have stored."""
+    """An inventory folder, and the states (`stored`) and allocation journals (`given`) of the nodes by name."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -59,7 +59,10 @@ class Controller:
         return fleet_source.compile_targets(task_vars, observed, **{"given": given, **options})
 
     def run(self, *pools: t.Mapping[str, t.Any], **rest: t.Any) -> fleet_source.Compiled:
-        """Compile, write the lockfile, and let the nodes of the run store their states."""
+        """Compile, write the lockfile, let the nodes of the run store their states, and return what was compiled.
+
+        Raise FleetError if the inventory is refused; then nothing is written or stored.
+        """
         compiled = self.compile(*pools, **rest)
         lockfile_store.write(compiled.lockfile, compiled.fleet.allocation)
         for name in rest.get("limit") or compiled.fleet.nodes:
@@ -383,7 +386,7 @@ ALONE = "{} in a change of mode, MTU or sessions, and the other nodes are not: b
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_a_change_of_all_takes_more_than_the_word_of_half_of_the_nodes(controller: Controller, count: int) -> None:
-    """The mode in the lockfile decides if it is half of them."""
+    """If at most half of the nodes report another mode, they change alone, without phases for all."""
     controller.run(pool("ipip"))
     other = controller.compile(pool("vxlan"))
     names = list(LAB)[:count]
@@ -406,7 +409,7 @@ def test_a_change_of_all_takes_more_than_the_word_of_half_of_the_nodes(controlle
 
 @pytest.mark.parametrize("phase", ["prepare", "flip"])
 def test_a_change_that_one_node_alone_did_not_end_ends_there_without_phases(controller: Controller, phase: str) -> None:
-    """Its backup routes are no reason for phases of the others."""
+    """Backup routes that one node still has from an earlier change are no reason for phases of all nodes."""
     before, after = {"bgp_as_number": 64512}, {"bgp_as_number": 64600}
     controller.run(pool("vxlan"), **before)
     target = controller.compile(pool("vxlan"), **after)
@@ -446,9 +449,10 @@ def test_new_nodes_wait_for_a_change_of_topology_that_was_stopped(controller: Co
     with pytest.raises(FleetError) as caught:
         controller.compile(pool("vxlan"), **other, nodes=FIVE)
     assert str(caught.value) == STOPPED.format(what="BGP sessions", nodes="node1, node2, node3 and 1 more")
-    with pytest.raises(FleetError, match="a change of mode or MTU first"):  # one beside the other
+    # A change of mode is refused while the change of BGP sessions is pending.
+    with pytest.raises(FleetError, match="a change of mode or MTU first"):
         controller.compile(pool("direct"), **other, nodes=FIVE)
-    # The remedy of the message works.
+    # The remedy in the message works: a run without node5 ends the pending change.
     assert controller.run(pool("vxlan"), **other).targets.hold
     ended = controller.compile(pool("vxlan"), **other, nodes=FIVE)
     assert (ended.change, ended.fresh) == (False, ("node5",))
@@ -516,7 +520,7 @@ def test_a_lockfile_that_does_not_remember_modes_is_read_and_learns_them(control
     text = controller.lockfile.read_text()
     controller.lockfile.write_text(text.replace(", encapsulation: IPIP", ""))
     assert remembered(controller) == {}
-    limited = controller.compile(pool("direct"), nodes=FIVE, limit=["node5"])  # nothing is known, as it was
+    limited = controller.compile(pool("direct"), nodes=FIVE, limit=["node5"])  # node5 is new: no node reports its mode
     assert ", encapsulation:" not in limited.after
     assert controller.compile(pool("ipip"), limit=["node1"]).after == text
 
@@ -535,7 +539,7 @@ def test_what_is_remembered_changes_with_the_end_of_a_change(controller: Control
     first = controller.run(pool("ipip"))
     pending = controller.compile(pool("direct"))
     assert pending.change
-    assert pending.after == first.after  # the old mode, and no new generation
+    assert pending.after == first.after  # the lockfile keeps the old mode and its generation
     assert pending.targets.encapsulations == {"default": "None"}
     assert lockfile_store.remember(pending.targets.lockfile, pending.targets.encapsulations) is True
     assert lockfile_store.remember(pending.targets.lockfile, pending.targets.encapsulations) is False
@@ -580,7 +584,7 @@ def test_another_topology_goes_through_phases_with_backup_routes(controller: Con
         assert prepared[name].bird.peers == before[name].bird.peers  # type: ignore[union-attr]
         assert len(prepared[name].bird.backups) == 3  # type: ignore[union-attr]
     assert len(prepared["rr1"].bird.peers) == 5  # type: ignore[union-attr]
-    # A new node does not, beside nodes whose sessions stay.
+    # A new node needs no phases if the sessions between the other nodes stay.
     more = controller.compile(pool(), nodes={**LAB, "node9": "10.10.1.19/24"})
     assert (more.change, more.impact.hold, more.fresh) == (False, False, ("node9",))
 

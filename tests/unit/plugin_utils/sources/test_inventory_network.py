@@ -29,8 +29,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import all_endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import RemoteEndpoints
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_network
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.inventory_network import known_network
 
 from tests.fakes.kernel import FakeKernel
@@ -63,6 +66,29 @@ def fleet(*policies: t.Mapping[str, t.Any], mode: str = "ipip-crosssubnet", **mo
 
 def explain(of: t.Any, line: str) -> str:
     return "\n".join(FlowAnswer(question(known_network(of), Asked(*line.split()))).lines())
+
+
+@pytest.mark.parametrize("policies", [(), (DB,)], ids=["no-policy", "policy"])
+def test_only_nodes_of_the_flow_are_compiled(monkeypatch: pytest.MonkeyPatch, policies: t.Any) -> None:
+    """A question compiles the states of the two nodes that it is about: those of all grow quadratically."""
+    compiled = []
+    node_state = inventory_network.compiler.node_state
+
+    def counted(of: Fleet, name: str) -> NodeState:
+        compiled.append(name)
+        return node_state(of, name)
+
+    monkeypatch.setattr(inventory_network.compiler, "node_state", counted)
+    assert explain(fleet(*policies), "web node3 5432/tcp").startswith("ALLOW")
+    assert sorted(compiled) == ["node1", "node3"]
+
+
+def test_endpoints_without_policy_are_those_of_the_states() -> None:
+    """Without policy, the known endpoints are the workloads in the states of all nodes."""
+    known = known_network(fleet())
+    states = [known.states[node] for node in known.states]
+    assert list(known.endpoints) == [one for state in states for one in all_endpoints(state, PolicyState())]
+    assert len(known.endpoints) == len(WORKLOADS)
 
 
 def test_from_one_node_to_another() -> None:
@@ -228,7 +254,7 @@ def test_what_has_no_answer(line: str, error: str) -> None:
 
 
 def as_node_knows(state: NodeState) -> KnownNetwork:
-    """Return the network as calicoctl knows it on that node, which has only its state."""
+    """Return the network as calicoctl knows it on the node of `state`, which has no workloads of an agent."""
     kernel = FakeKernel()
     kernel.link_add(NewLink("eth0", "bridge"))
     kernel.link_set("eth0", up=True)
@@ -244,7 +270,7 @@ def as_node_knows(state: NodeState) -> KnownNetwork:
 
 
 def shop(*policies: t.Mapping[str, t.Any], **more: t.Any) -> Fleet:
-    """Return inventories/three-tier-policy with more policies."""
+    """Return the fleet of inventories/three-tier-policy with more policies."""
     folder = ROOT / "inventories" / "three-tier-policy"
     variables = variables_in(folder)
     groups = yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))["calico_nodes"]["children"].values()
@@ -299,7 +325,10 @@ def test_it_says_what_both_nodes_say() -> None:
 
 
 def test_the_action(tmp_path: pathlib.Path) -> None:
-    """The action connects to no host, and neither needs nor writes the lockfile."""
+    """The action policy_explain answers without a connection to a host, and neither needs nor writes the lockfile.
+
+    It fails if the verdict is not the expected one, or if an argument is invalid.
+    """
     policies = f"calico_workloads: {json.dumps(WORKLOADS)}\ncalico_policies: {json.dumps([DB])}\n"
     text = ALL + policies.replace("node3", "node2")
     Case("one", text, HOSTS, None, {}, None, "", "").write(tmp_path)

@@ -14,7 +14,8 @@ import typing as t
 import pytest
 import yaml
 
-#: Reads the inventories named on its command line. For each: the hosts, and how much was read in Ansible's variables.
+#: A script that reads the inventories on its command line. It prints a JSON list with [hosts, number of characters of
+#: the values that were converted] for each.
 READ = """
 import json, sys
 from ansible.inventory.manager import InventoryManager
@@ -63,7 +64,11 @@ def write(folder: pathlib.Path, count: int, fleet: t.Mapping[str, t.Any]) -> pat
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, t.Any], int]]:
-    """Return answers for 20 hosts, 40, and 2 whose values differ although they come from one place."""
+    """The output of READ, [(hosts, number of converted characters)], for four inventories.
+
+    The inventories have 20 hosts, 40 hosts, 2 hosts whose variables are templates with different values, and 1 host
+    whose port is no number. Raise AssertionError if READ fails.
+    """
     templates = {
         "ansible_port": "{{ 2200 + 22 }}",
         "calico_node_labels": {"rack": "{{ inventory_hostname[-1] }}", "site": "a"},
@@ -71,6 +76,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, t.
     }
     folder = tmp_path_factory.mktemp("inventories")
     folders = [write(folder / "20", 20, {}), write(folder / "40", 40, {}), write(folder / "templates", 2, templates)]
+    folders.append(write(folder / "port", 1, {"ansible_port": "2²"}))
     done = subprocess.run(
         [sys.executable, "-c", READ, *map(str, folders)], capture_output=True, text=True, timeout=60, check=False
     )
@@ -79,7 +85,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, t.
 
 
 def test_twice_the_hosts_are_twice_the_reading(answers: list[tuple[dict[str, t.Any], int]]) -> None:
-    (few, read), (many, read_of_many), dummy = answers
+    (few, read), (many, read_of_many), *dummy = answers
     assert (len(few), len(many)) == (20, 40)
     assert len(many["node001"][0][WORKLOADS]) == 2 * len(few["node001"][0][WORKLOADS]) == 40
     assert 1.9 * read < read_of_many < 2.1 * read
@@ -103,3 +109,8 @@ def test_templates_are_each_hosts_own(answers: list[tuple[dict[str, t.Any], int]
     ]
     assert {name: hosts[name][0]["calico_node_bgp_as_number"] for name in hosts} == {"node001": 64512, "node002": 64512}
     assert {hosts[name][2] for name in hosts} == {2222}
+
+
+def test_a_port_that_is_no_number_is_left_out(answers: list[tuple[dict[str, t.Any], int]]) -> None:
+    """A port with a digit that is not decimal, here a superscript 2, is read as None."""
+    assert answers[3][0]["node001"][2] is None

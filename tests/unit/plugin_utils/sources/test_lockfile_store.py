@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
+import stat
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
@@ -45,6 +47,27 @@ def test_a_write_that_fails_leaves_the_old_one(tmp_path: pathlib.Path, monkeypat
     )
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == [".calico.lock.yml"]
+
+
+def test_a_folder_that_cannot_be_synced_has_the_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the lockfile's folder cannot be synced, the new file is in place, and the error says so."""
+    path = str(tmp_path / ".calico.lock.yml")
+
+    sync = os.fsync
+
+    def refuse_folders(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse_folders)
+    with pytest.raises(FleetError) as caught:
+        lockfile_store.write(path, PLAN)
+    assert str(caught.value) == (
+        f"lockfile {path} is written, but a power failure may undo that: its folder cannot be synced: Input/output "
+        "error. No host was touched. Correct the file system, then run again."
+    )
+    assert lockfile_store.read(path) == PLAN
 
 
 def test_a_folder_that_is_not_there(tmp_path: pathlib.Path) -> None:

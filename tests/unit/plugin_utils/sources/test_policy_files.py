@@ -35,7 +35,7 @@ spec:
 
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Return a folder with an inventory in prod/ and policy in policy/."""
+    """A folder with an inventory in prod/ and policy in policy/."""
     (tmp_path / "prod").mkdir()
     (tmp_path / "policy").mkdir()
     (tmp_path / "policy" / "b.yml").write_text(TWO)

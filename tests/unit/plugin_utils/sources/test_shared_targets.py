@@ -48,7 +48,7 @@ class HostVars(collections.abc.Mapping):  # type: ignore[type-arg]
 class Run:
     """A run of ansible over four nodes with blocks in the lockfile.
 
-    `read` is the number of hosts whose variables were read since it was last read.
+    `read` is the number of times that a host's variables were read since the last use of `read`.
     """
 
     def __init__(self, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

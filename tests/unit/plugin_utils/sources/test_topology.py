@@ -34,7 +34,7 @@ def test_what_the_inventory_says() -> None:
 
 
 def test_a_mesh_of_a_fleet_with_reflectors() -> None:
-    """A mesh of a fleet with reflectors gives pure reflectors sessions like a node's, without announcements."""
+    """In a mesh of a fleet with reflectors, reflectors have the sessions of nodes, and own cluster IDs do not count."""
     found = sessions(with_topology(fleets.hosts(reflectors={**RACK, "node1": LAB["node1"]}), "mesh"))
     everybody = {*LAB, "rr1"}
     assert found == {name: sorted((other, "mesh") for other in everybody - {name}) for name in everybody}

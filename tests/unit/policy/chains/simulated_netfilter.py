@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A simulation of the kernel's handling of a packet by our tables. It reads the input of iptables-restore.
 
-It supports the parts of iptables that the compiler uses, and raises AssertionError for all others. The results of
+It supports the parts of iptables that the compiler uses, and raises an error for all others. The results of
 connection tracking, of reverse path filtering and of looking up the host's addresses are fields of the packet.
 """
 
@@ -55,9 +55,14 @@ class Rule(t.NamedTuple):
 
 
 class Netfilter:
-    """A simulated network namespace with these tables and sets. `run` sends a packet through built-in chains."""
+    """A simulated network namespace with these tables and sets. `run` sends a packet through built-in chains.
+
+    Its constructor raises AssertionError, KeyError or ValueError for tables and sets that the kernel would refuse or
+    that are not supported.
+    """
 
     def __init__(self, tables: Tables, other_sets: t.Iterable[PolicyIpSet] = ()) -> None:
+        self.family = tables.family
         self.sets = {one.name: Members(one) for one in (*tables.sets, *other_sets)}
         self.chains: dict[tuple[str, str], list[Rule]] = {}
         for table in tables.tables.values():
@@ -66,14 +71,26 @@ class Netfilter:
                 self.chains[table.name, name] = [self._parsed(rule.render()) for rule in rules]
             for hook in sorted(table.hooks, key=lambda hook: hook.last):
                 self.chains.setdefault((table.name, hook.chain), []).append(self._parsed(hook.rule.render()))
+        self._at_end = {
+            (table.name, hook.chain): 1 for table in tables.tables.values() for hook in table.hooks if hook.last
+        }
         for (table_name, chain), rules in self.chains.items():
             for rule in rules:
                 assert not rule.target.startswith("cali-") or (table_name, rule.target) in self.chains, (chain, rule)
 
+    def add_rule_of_others(self, table: str, chain: str, rule: str) -> None:
+        """Add another program's rule to a built-in chain: behind our first rule there, before the one at the end.
+
+        Without a rule of ours at the end, it becomes the last one. Raise KeyError if the chain has no rule of ours.
+        """
+        rules = self.chains[table, chain]
+        rules.insert(len(rules) - self._at_end.get((table, chain), 0), self._parsed(rule))
+
     def run(self, packet: Packet, *places: tuple[str, str]) -> bool:
         """Return whether the packet passes all `places`, which are pairs of table and built-in chain.
 
-        A place without rules passes. The packet's mark, state and log are updated.
+        A place without rules passes, and the first place that drops the packet is the last. The packet's mark, state
+        and log are updated. Raise AssertionError for a target that is not supported.
         """
         return not any(place in self.chains and self._chain(place, packet) == "DROP" for place in places)
 
@@ -90,7 +107,11 @@ class Netfilter:
     # --- chains
 
     def _chain(self, place: tuple[str, str], packet: Packet) -> str:
-        """Return "ACCEPT", "DROP" (also for REJECT), or "" if the packet returns from the chain."""
+        """Return "ACCEPT", "DROP" (also for REJECT), or "" if the packet returns from the chain.
+
+        Update the packet's mark, state and log. Raise AssertionError for a target that is not supported, a log prefix
+        of more than 63 characters, and CT outside table raw.
+        """
         for rule in self.chains[place]:
             if not all(condition(packet) for condition in rule.conditions):
                 continue
@@ -145,7 +166,9 @@ class Netfilter:
                 found = functools.partial(_is, "protocol", number)
             elif word in ("-s", "-d"):
                 assert not words[0].endswith("/0")
-                found = functools.partial(_in_net, word, ipaddress.ip_network(words[0]))
+                net = ipaddress.ip_network(words[0])
+                assert net.version == self.family, f"iptables-restore refuses {text}"
+                found = functools.partial(_in_net, word, net)
             elif word in ("-i", "-o"):
                 found = functools.partial(_by, word, words[0])
             elif word in ("--sport", "--dport", "--sports", "--dports"):
@@ -223,7 +246,10 @@ def _state(states: list[str], packet: Packet) -> bool:
 
 
 class Members:
-    """The members of an IP set, for the match `-m set`."""
+    """The members of an IP set, for the match `-m set`.
+
+    The constructor raises AssertionError for a set that the kernel would refuse, or whose members are not sorted.
+    """
 
     def __init__(self, ipset: PolicyIpSet) -> None:
         assert len(ipset.name) <= 31

@@ -68,7 +68,7 @@ def node(*endpoints: LocalEndpoint, policies: t.Iterable[Policy] = ()) -> NodePo
 
 
 def between(one: LocalEndpoint, other: LocalEndpoint, **fields: t.Any) -> Packet:
-    """Return a TCP packet to port 80 from one workload to the other."""
+    """Return an IPv4 TCP packet to port 80 from one workload to the other. `fields` replace its fields."""
     known = {
         "protocol": 6,
         "source": one.endpoint.addresses[0],
@@ -187,7 +187,7 @@ def test_a_source_that_is_not_the_workloads_own_is_dropped() -> None:
     spoofed = between(ONE, TWO, spoofed=True)
     assert not kernel.forwarded(spoofed)
     assert spoofed.log == ["deny:out:host:0:spoofed"]
-    # It is dropped even if reverse path filtering accepts it.
+    # Another workload's address as source is dropped even if reverse path filtering accepts the packet.
     assert not kernel.forwarded(between(ONE, TWO, source="10.65.0.2"))
 
 
@@ -219,7 +219,7 @@ def test_workloads_do_not_encapsulate(fields: dict[str, int]) -> None:
     allowing = ChainSettings(allow_ipip_from_workloads=True, allow_vxlan_from_workloads=True)
     assert not Netfilter(compile_node(node(ONE, TWO), ChainSettings(), 4)).forwarded(between(ONE, TWO, **fields))
     assert Netfilter(compile_node(node(ONE, TWO), allowing, 4)).forwarded(between(ONE, TWO, **fields))
-    # Packets to a workload are allowed.
+    # Encapsulated packets from outside to a workload are allowed.
     outside = between(ONE, TWO, source="192.0.2.9", comes_in_by="eth0", **fields)
     assert Netfilter(compile_node(node(TWO), ChainSettings(), 4)).forwarded(outside)
 
@@ -311,7 +311,7 @@ def test_an_own_host_endpoint_is_not_the_wildcards_before_dnat() -> None:
 
 
 def test_a_failsafe_for_the_other_family_opens_nothing() -> None:
-    """A failsafe for a network of the other IP version opens nothing. Felix opens the port to all (felix.md, 12.1)."""
+    """A failsafe for a network of the other IP version opens nothing. Felix would open the port to all."""
     settings = ChainSettings(failsafe_inbound=(Failsafe("tcp", 22, "fd00::/8"),))
     assert not Netfilter(compile_node(node(host("eth0")), settings, 4)).received(from_outside())
     kernel = Netfilter(compile_node(node(host("eth0")), settings, 6))
@@ -320,7 +320,7 @@ def test_a_failsafe_for_the_other_family_opens_nothing() -> None:
 
 
 def test_replies_to_a_failsafe_of_a_network_pass_untracked_policy() -> None:
-    """Untracked policy accepts replies to a failsafe's network. Felix swaps source and destination (felix.md, 12.2)."""
+    """Untracked policy does not deny replies from an inbound failsafe's port to the failsafe's network, only others."""
     deny = Policy(
         "deny", types=(INGRESS, EGRESS), ingress=(PolicyRule("Deny"),), egress=(PolicyRule("Deny"),), do_not_track=True
     )
@@ -384,7 +384,10 @@ def test_only_the_fleets_nodes_encapsulate(encapsulation: Encapsulation, fields:
 
 
 def same(one: Tables, other: Tables) -> set[str]:
-    """Return the names of chains and sets that are not the same objects in both."""
+    """Return the names of the chains and sets of `other` that are not the same objects in `one`.
+
+    Raise KeyError if `one` lacks a table of `other`.
+    """
     differing = set()
     for name, table in other.tables.items():
         before = one.tables[name].chains

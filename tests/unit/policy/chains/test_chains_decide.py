@@ -83,7 +83,7 @@ def test_packets_meet_the_verdict_of_the_evaluator(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_records_say_what_the_evaluator_says(seed: int) -> None:
-    """Records match the evaluator: between a workload and the outside, only the workload's policies count."""
+    """For flows between a workload and eth0, the chains pass and log what the evaluator's verdict says."""
     rng = random.Random(seed)
     node = Node(random_world(rng, host_endpoints=False))
     for workload in node.world.local_workloads:

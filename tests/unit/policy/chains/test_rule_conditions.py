@@ -77,7 +77,7 @@ def test_several_networks_are_a_set_whatever_their_order() -> None:
 
 
 def test_there_is_one_source_in_a_rule() -> None:
-    """A rule has at most one source. Otherwise iptables fails with "multiple -s flags not allowed"."""
+    """A rule has at most one -s. Otherwise iptables fails with "multiple -s flags not allowed"."""
     found = conditions(PolicyRule("Deny", source=Entity(nets=("10.0.0.0/8",), not_nets=("10.1.0.0/16",))), 4)
     assert found is not None
     assert found.all_of == (
@@ -121,3 +121,9 @@ def test_numbers_and_names_are_alternatives() -> None:
         (("-p tcp", "-m tcp --dport 80"), ("-p tcp", f"-m set --match-set {name} dst,dst")),
     )  # fmt: skip
     assert found.all_of == ("-p tcp", f"-m set --match-set {ip_sets.selector_set(entity.selector, 6)} dst")
+
+
+def test_ranges_of_ports_that_touch_or_overlap_become_one() -> None:
+    ports = tuple(PortRange(*ends) for ends in ((10, 100), (200, 300), (250, 260), (301, 301), (303, 303)))
+    found = of(protocol="tcp", destination=Entity(ports=ports))
+    assert found == ("-p tcp", "-m multiport --dports 10:100,200:301,303")

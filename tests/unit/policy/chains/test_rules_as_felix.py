@@ -87,8 +87,8 @@ def is_wrong(case: t.Mapping[str, t.Any], family: int) -> bool:
     """Return whether Felix's result is known to be wrong, or iptables-restore refuses it.
 
     For a negated list of networks that are all of the other IP version, Felix leaves out the whole rule. So it allows
-    packets that a Deny rule should deny (felix.md, 12.3). Felix writes ICMP types in a rule for IPv6 in a form that
-    ip6tables refuses.
+    packets that a Deny rule should deny. For the ICMP protocol of the other IP version, Felix writes types in a form
+    that iptables-restore refuses.
     """
     rule = case["rule"]
     lists = [rule.get(f"not_{side}_net", []) for side in ("src", "dst")]
@@ -164,10 +164,12 @@ def port(rng: random.Random, entity: Entity) -> int:
     return rng.choice((80, 443, 5, *ends))
 
 
-def effect(rules: tuple[t.Any, ...], ipsets: t.Iterable[ip_sets.PolicyIpSet], given: list[Packet]) -> list[t.Any]:
+def effect(
+    rules: tuple[t.Any, ...], family: int, ipsets: t.Iterable[ip_sets.PolicyIpSet], given: list[Packet]
+) -> list[t.Any]:
     hook = HookRule("FORWARD", IptablesRule((), jump("cali-rule")))
     table = Table("filter", {"cali-rule": rules, **marking_chains(MARKS)}, (hook,))
-    kernel = Netfilter(Tables(0, {"filter": table}, ()), ipsets)
+    kernel = Netfilter(Tables(family, {"filter": table}, ()), ipsets)
     found = []
     for one in given:
         verdict = kernel._chain(("filter", "FORWARD"), one)
@@ -187,8 +189,8 @@ def test_the_effect_is_that_of_felix(family: int) -> None:
         ipsets = [*sets(rng, rule, family), *written.sets]
         seed = rng.random()
         packets = [[packet(again, rule, family) for _dummy in range(12)] for again in map(random.Random, (seed, seed))]
-        theirs = effect(tuple(FelixRule(text) for text in case[f"v{family}"]), ipsets, packets[0])
-        ours = effect(written.rules, ipsets, packets[1])
+        theirs = effect(tuple(FelixRule(text) for text in case[f"v{family}"]), family, ipsets, packets[0])
+        ours = effect(written.rules, family, ipsets, packets[1])
         assert ours == theirs, (case, written.rules)
         matched += sum(one != ("", 0, False) for one in ours)
     assert matched > 300

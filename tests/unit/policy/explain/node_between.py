@@ -30,7 +30,10 @@ _NETS = [ipaddress.ip_network(net) for net in BY_ETH1]
 
 
 class Crossing(t.NamedTuple):
-    """A flow at NODE: its incoming interface, "" if NODE sends it, and its outgoing one, "" if NODE receives it."""
+    """A flow at NODE: its incoming interface, "" if NODE sends it, and its outgoing one, "" if NODE receives it.
+
+    `allowed` says whether the function `path` allows it.
+    """
 
     comes_in_by: str
     goes_out_by: str

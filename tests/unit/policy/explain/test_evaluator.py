@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Verdicts at one endpoint, by the numbered lines of policy_semantics.md on endpoints, and their explanations."""
+"""Verdicts at one endpoint, and their explanations.
+
+The numbers in names of tests are those of LINES in tests/integration/policy/semantics.py.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,7 @@ class Asked:
 
 
 def on(rule: PolicyRule, flow: Flow, **parts: t.Any) -> str:
-    """Return the verdict on a flow to W0 under one policy that has only this rule."""
+    """Return the action of the verdict on a flow to W0 under one policy with only this ingress rule."""
     return Asked(Policy("p", ingress=(rule,)), **parts).into(W0, flow)
 
 
@@ -305,7 +308,7 @@ def test_32_families() -> None:
     assert [on(PolicyRule("Allow", ip_version=6), flow) for flow in (v4, v6)] == ["deny", "allow"]
     mixed = PolicyRule("Allow", source=Entity(nets=("10.0.0.0/8",)), destination=Entity(nets=("fd00::/8",)))
     assert [on(mixed, flow) for flow in (v4, v6, tcp("10.0.0.1", "fd65::10"))] == ["deny", "deny", "deny"]
-    # Excluding ranges of one IP version excludes nothing in the other, unlike in Felix (felix.md 12.3).
+    # Excluding ranges of one IP version excludes nothing in the other, unlike in Felix.
     assert on(PolicyRule("Allow", source=Entity(not_nets=("10.0.0.0/8",))), v6) == "allow"
 
 
@@ -370,7 +373,7 @@ def test_38_39_policies_before_routing_decide_there_and_nowhere_else(hook: str, 
     assert (at(HOST, hook, policy()), at(HOST, hook)) == ("none", "none")
     for other in ("normal", FORWARD):
         assert at(HOST, other, policy(PolicyRule("Deny"))) == "allow"
-    # The endpoint of all interfaces has preDNAT policy, but no untracked policy.
+    # The HostEndpoint "*" has preDNAT policy, but no untracked policy.
     assert at(WILDCARD, hook, policy(PolicyRule("Deny"))) == ("deny" if hook == PRE_DNAT else "none")
     # The policy has no effect on workloads.
     assert Asked(policy(PolicyRule("Deny"))).into(W0, tcp(W1, W0)) == "allow"
@@ -381,7 +384,7 @@ def test_a_staged_policy_is_watched_and_decides_nothing() -> None:
     found = Asked(staged).evaluator.verdict(W0, "Ingress", tcp(W1, W0))
     assert found.action == "allow"
     assert [(step.policy, step.rule) for step in found.would_deny] == [("s", 1)]
-    # Its Allow rules do not decide either.
+    # The Allow rules of a staged policy do not decide either.
     allowing = Policy("s", order=1.0, staged=True, ingress=(PolicyRule("Allow"),))
     denying = Policy("d", order=2.0, ingress=(PolicyRule("Deny"),))
     assert Asked(allowing, denying).into(W0, tcp(W1, W0)) == "deny"

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The path of a flow through hosts, by the numbered lines of policy_semantics.md on hosts, and its explanations."""
+"""The path of a flow through hosts, and its explanations.
+
+The numbers in names of tests are those of LINES in tests/integration/policy/semantics.py.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +160,7 @@ def test_34_a_host_endpoint_without_policy_closes_the_host_and_not_what_it_forwa
     assert fleet.says(tcp(OUTSIDE, HOST0), tcp(OUTSIDE, HOST0, 22), tcp(OUTSIDE, HOST0, 23)) == "deny allow deny"
     assert fleet.says(Flow(253, OUTSIDE, HOST0)) == "deny"
     assert fleet.says(tcp(A, C), tcp(A, B), tcp(OUTSIDE, A), tcp(A, OUTSIDE)) == "allow allow allow allow"
-    # Without failsafes, SSH is closed, too. The source port of a reply is no failsafe.
+    # Without failsafes, SSH is closed, too.
     assert Fleet(host("node0"), failsafe_inbound=()).says(tcp(OUTSIDE, HOST0, 22)) == "deny"
 
 
@@ -227,7 +230,7 @@ def test_39_untracked_policy_comes_before_everything_but_failsafes() -> None:
     deny = for_hosts(PolicyRule("Deny"), do_not_track=True, apply_on_forward=True)
     fleet = Fleet(host("node0", profiles=("open",)), deny)
     assert fleet.says(tcp(OUTSIDE, HOST0), tcp(OUTSIDE, HOST0, 22), tcp(OUTSIDE, A)) == "deny allow deny"
-    # Replies of a failsafe port are not tracked here, so untracked policy must not deny them either.
+    # With untracked policy, replies of a failsafe port are not tracked, so the policy must not deny them either.
     out = for_hosts(PolicyRule("Deny"), direction="egress", do_not_track=True, apply_on_forward=True)
     fleet = Fleet(host("node0", profiles=("open",)), out)
     reply = Flow(6, HOST0, OUTSIDE, 22, 40000)
@@ -281,7 +284,7 @@ def test_41_a_closed_host_sends_nodes_what_is_encapsulated_and_nothing_else(rece
 
 
 def test_42_the_endpoint_of_the_interface_that_leads_there() -> None:
-    """The endpoint is that of the interface with the longest prefix, also for the host's own packets."""
+    """A host's own packets meet only the HostEndpoint of the interface whose route has the longest prefix."""
     fleet = Fleet(host("node1", "eth1"))
     assert fleet.says(tcp(HOST1, OUTSIDE), tcp(HOST1, "203.0.113.99")) == "deny allow"
 
@@ -446,3 +449,91 @@ def test_for_machines() -> None:
         "action": "Deny", "matched": True, "reason": "", "tier": "platform", "policy": "platform.web", "profile": "",
         "rule": 3, "staged": False,
     }  # fmt: skip
+
+
+def test_a_default_that_lets_forwarded_packets_pass_is_told_if_nothing_else_decided() -> None:
+    """The first line leaves out a default for forwarded packets if a policy or profile decided elsewhere."""
+    fleet = Fleet(host("node0"), host("node1"))
+    found = explained(fleet, tcp(A, C)).splitlines()
+    assert found[0] == "ALLOW  by profile open#1, egress of default/a, and profile open#1, ingress of default/c"
+    assert any("forward" in line for line in found[1:])
+    applied = Fleet(host("node0"), host("node1"), for_hosts(PolicyRule("Allow"), name="f", apply_on_forward=True))
+    assert "f#1 (tier default), forward ingress of node1-eth0" in explained(applied, tcp(A, C)).splitlines()[0]
+
+
+def test_what_decided_at_a_stage_in_one_text() -> None:
+    """The decider of a stage is named with the direction and the endpoint or host, and a default with its reason."""
+    denied = Fleet(host("node0"), for_hosts(PolicyRule("Deny"), name="no")).path(tcp(OUTSIDE, HOST0))
+    assert explanation.decided_by(denied.stages[-1]) == "no#1 (ingress, HostEndpoint node0-eth0)"
+    closed = Fleet(host("node0")).path(tcp(OUTSIDE, HOST0))
+    assert explanation.decided_by(closed.stages[-1]) == (
+        "default (the endpoint has no profile) (ingress, HostEndpoint node0-eth0)"
+    )
+    own = Fleet().path(tcp(HOST0, A))
+    assert explanation.decided_by(own.stages[0]) == (
+        "default (a host may always reach its own workloads) (egress, host node0)"
+    )
+
+
+def test_policies_that_do_not_apply_are_counted() -> None:
+    """A policy that selects an endpoint but is for another direction is counted with those that select none."""
+    policies = (Policy("in"), Policy("out", types=("Egress",)), Policy("never", selector="has(nothing)"))
+    lines = explained(Fleet(*policies), tcp(OUTSIDE, A)).splitlines()
+    assert "other  2 policies do not apply (verbose: which, and why)" in lines
+
+
+def test_a_denial_without_effect_is_explained_where_it_was_made() -> None:
+    """In audit mode only the rule that would deny says so, not the rules and policies before it."""
+    web, log = PolicyRule("Allow", protocol="udp"), PolicyRule("Log")
+    policies = (
+        Policy("p", order=1.0, types=("Egress",), egress=(web, PolicyRule("Allow", protocol="icmp"))),
+        Policy("q", order=2.0, types=("Egress",), egress=(log, web, PolicyRule("Deny"))),
+    )
+    assert explained(Fleet(*policies, audit=True), tcp(A, OUTSIDE)).splitlines() == [
+        "ALLOW  audit mode: q#3 (tier default), egress of default/a, would deny",
+        "  1 p  egress  rule 1 no match: tcp is not udp",
+        "               rule 2 no match: tcp is not icmp",
+        "  2 q  egress  rule 1: logs",
+        "               rule 2 no match: tcp is not udp",
+        "               MATCH rule 3: Deny (audit mode: logged and let through)",
+    ]
+
+
+def test_the_default_of_forwarding_is_explained_with_its_reason() -> None:
+    fleet = Fleet(host("node0"), host("node1"))
+    lines = [line for line in explained(fleet, tcp(A, C)).splitlines() if "forward" in line]
+    assert lines and all(
+        line.endswith("Allow: what is forwarded is allowed unless a policy denies it") for line in lines
+    )
+
+
+def test_profiles_and_tiers_that_decide_need_no_reason() -> None:
+    opened = Fleet().path(tcp(A, B))
+    assert explanation.decided_by(opened.stages[0]) == "profile open#1 (egress, WorkloadEndpoint default/a)"
+    closed = Fleet(Policy("p")).path(tcp(OUTSIDE, A))
+    assert explanation.decided_by(closed.stages[-1]) == (
+        "the default of tier default (ingress, WorkloadEndpoint default/a)"
+    )
+
+
+def test_only_policies_that_would_allow_the_denied_flow_are_hinted_at() -> None:
+    """A staged policy, one for the other direction and one that denies are no remedy, and hide none behind them."""
+    allow, deny = (PolicyRule("Allow"),), (PolicyRule("Deny"),)
+    policies = (
+        Policy("a", order=1.0, ingress=deny),
+        Policy("b", order=2.0, ingress=allow, staged=True),
+        Policy("c", order=3.0, types=("Egress",), egress=allow),
+        Policy("d", order=4.0, ingress=(PolicyRule("Log"), *deny)),
+        Policy("e", order=5.0, ingress=(PolicyRule("Log"), *allow)),
+    )
+    hints = [line for line in explained(Fleet(*policies), tcp(OUTSIDE, A)).splitlines() if line.startswith("hint")]
+    assert hints == ["hint   e allows this, but it comes later"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "action"),
+    [*((kind, "allow") for kind in (130, 131, 132, 133, 135, 136)), *((kind, "deny") for kind in (128, 129, 134, 137))],
+)
+def test_workloads_always_send_their_host_the_messages_that_ipv6_needs(kind: int, action: str) -> None:
+    flow = Flow(58, A.addresses[1], H0.interfaces[0][1][1], icmp_type=kind, icmp_code=0)
+    assert Fleet().path(flow).action == action

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's policy after many changes, compared with the same policy computed at once."""
+"""A node's policy after many changes, compared with the same policy computed at once.
+
+The numbers in names of tests are those of LINES in tests/integration/policy/semantics.py.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ INTERFACES = [
 
 
 def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: t.Mapping) -> NodePolicy:
-    """Return the policy that NODE has to program, computed without indexes."""
+    """Return the policy that NODE has to program, computed without indexes.
+
+    `interfaces` is {name: addresses} of NODE's interfaces.
+    """
     endpoints = list(endpoints)
     given = {profile.name: dict(profile.labels) for profile in policies.profiles}
 
@@ -197,7 +203,7 @@ class History(RuleBasedStateMachine):
     def an_endpoint(self, rng: random.Random) -> None:
         endpoint = rng.choice(random_world(rng).endpoints)
         if rng.random() < 0.3:
-            # The endpoint moves to another node, or claims an interface that another one has.
+            # The endpoint may move to another node, and claims an interface that another one may have.
             endpoint = dataclasses.replace(endpoint, node=rng.choice((NODE, OTHER_NODE)), interface="cali00000000000")
         self.endpoints[endpoint.kind, endpoint.name] = endpoint
         self.index.update_endpoint(endpoint)
@@ -259,7 +265,7 @@ WEB = (("role", "web"),)
 
 
 def test_26_an_address_of_several_owners_stays_while_one_has_it() -> None:
-    """An address of an endpoint and two network sets remains while one has it (policy_semantics.md 26)."""
+    """An address of an endpoint and two network sets remains a member while one of them has it."""
     policies = [Policy("p", ingress=(PolicyRule("Allow", source=Entity(selector='role == "web"')),))]
     sets = [
         PolicyNetworkSet("one", nets=("10.0.0.1/32", "10.1.0.0/16"), labels=WEB),
@@ -324,7 +330,7 @@ def test_other_rules_of_a_policy_touch_no_endpoint() -> None:
 
 
 def test_only_what_is_in_use_is_programmed() -> None:
-    """Rules of inactive directions, of policies that select no local endpoint, and of unused profiles need no sets."""
+    """Unused profiles and policies that select no local endpoint are left out; inactive directions need no sets."""
     rules = (PolicyRule("Allow", source=Entity(selector="has(x)")),)
     policies = policy_set(
         policies=[
@@ -340,8 +346,29 @@ def test_only_what_is_in_use_is_programmed() -> None:
     assert (found.profiles, found.selector_members) == ({}, {})
 
 
+def test_the_next_host_endpoint_governs_when_the_first_one_goes() -> None:
+    """An interface belongs to the endpoint of the lowest name; when that is removed, the next one takes over."""
+    first, second = (
+        Endpoint(HOST_ENDPOINT, name, NODE, "eth0", labels=(("role", name),)) for name in ("first", "second")
+    )
+    policies = policy_set(policies=[Policy(name, selector=f"role == '{name}'") for name in ("first", "second")])
+    index = PolicyIndex(NODE)
+    index.update_policy_set(policies)
+    index.update_interfaces({"eth0": ()})
+    for endpoint in (first, second):
+        index.update_endpoint(endpoint)
+    index.commit()
+    assert list(index.node_policy().policies) == ["first"]
+    index.remove_endpoint(HOST_ENDPOINT, "first")
+    changes = index.commit()
+    assert (changes.interfaces, list(index.node_policy().policies)) == ({"eth0"}, ["second"])
+    index.update_endpoint(first)
+    assert index.commit().interfaces == {"eth0"}
+    assert list(index.node_policy().policies) == ["first"]
+
+
 def test_15_a_new_order_sorts_an_endpoint_anew() -> None:
-    """A new order sorts an endpoint's policies again (policy_semantics.md 15)."""
+    """A new order sorts an endpoint's policies again."""
     index = PolicyIndex(NODE)
     index.update_endpoint(workload("a"))
     index.update_policy_set(policy_set(policies=[Policy("p", order=1.0), Policy("q", order=2.0)]))
@@ -362,7 +389,7 @@ def test_tiers_without_an_applying_policy_are_left_out() -> None:
 
 
 def test_named_ports_of_both_families_and_protocols() -> None:
-    """Named ports match by name and protocol, and the selector narrows them (policy_semantics.md 29, 30)."""
+    """Named ports match by name and protocol, and the selector narrows them."""
     rules = (
         PolicyRule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort("http"),))),
         PolicyRule(

@@ -36,8 +36,10 @@ _DIGEST = 12
 class Reason(t.NamedTuple):
     """The reason why a packet was logged.
 
-    `direction` is "Ingress" or "Egress", as seen from the endpoint. `rule` counts from 1, and is 0 for no rule. `name`
-    is that of the policy, profile or tier. In the result of `reason` it is shortened.
+    `verdict` is "deny", "log" or "audit". `direction` is "Ingress" or "Egress", as seen from the endpoint. `kind` is
+    "policy", "profile", "tier", "no-profile" or "host". `rule` counts from 1, and is 0 for no rule. `name` is that of
+    the policy, profile or tier, "" for "no-profile", and for "host" the reason, such as "spoofed". In the result of
+    `reason` it is shortened.
     """
 
     verdict: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-#: Felix's IptablesMarkMask.
+#: The bits of the packet mark that policy may use, by default: those of Felix's IptablesMarkMask.
 DEFAULT_MASK = 0xFFFF0000
 
 
@@ -38,7 +38,7 @@ class Marks(t.NamedTuple):
 
     @property
     def cut(self) -> int:
-        """The bit of a connection's mark, not a packet's, for a connection that policy denies since after it began."""
+        """The bit of a connection's mark, not a packet's, for a connection that began before policy denied it."""
         return self.first
 
     @property

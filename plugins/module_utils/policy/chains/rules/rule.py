@@ -4,7 +4,8 @@
 """Rules of iptables as values: conditions that must all hold, and an action.
 
 Both are texts in the syntax of iptables, which the functions here return. `render` joins them to the text that
-iptables-restore reads after `-A chain`. `iptables_encoding.py` encodes all names and addresses in them.
+iptables-restore reads after `-A chain`. `iptables_encoding.py` encodes the names in them. Nothing here raises: a name
+that is not valid becomes a text that `iptables_encoding.check_line` refuses.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ def clear_marks(bits: int) -> str:
 
 
 def log(group: int, prefix: str) -> str:
-    """Return the action that sends the first 128 bytes of a packet to an NFLOG group. The packet continues."""
+    """Return the action that sends the first 128 bytes of a packet to an NFLOG group, with the text `prefix`.
+
+    The packet continues.
+    """
     return f"-j NFLOG --nflog-group {group} --nflog-size 128 --nflog-prefix {encoding.word(prefix)}"
 
 

@@ -135,7 +135,10 @@ def _addresses(entity: Entity, side: str, family: int, nets: list[tuple[str, ...
 
 
 def _ports(entity: Entity, protocol: t.Optional[Protocol], side: str, family: int) -> list[tuple[str, ...]]:
-    """Return the alternatives for an entity's ports, each a tuple of conditions; empty if it has no ports."""
+    """Return the alternatives for an entity's ports, each a tuple of conditions; empty if it has no ports.
+
+    `side` is "src" or "dst".
+    """
     ranges, names = _kinds(entity.ports)
     alternatives: list[tuple[str, ...]] = [(_port_condition(chunk, protocol, side),) for chunk in _chunks(ranges)]
     for name in names:

@@ -1,0 +1,46 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The seconds of a playbook's run and of its tasks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import typing as t
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def play(playbook: str, inventory: t.Union[Path, str], environment: dict[str, str], *arguments: str) -> float:
+    """Run a playbook and return the seconds that ansible-playbook took; exit if it fails."""
+    began = time.monotonic()
+    command = ["ansible-playbook", "-i", str(inventory), playbook, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-3000:]}{done.stderr[-2000:]}")
+    return time.monotonic() - began
+
+
+def reporting(folder: os.PathLike[str]) -> dict[str, str]:
+    """Return the environment by which Ansible's junit callback writes the seconds of each task to `folder`."""
+    return {
+        "ANSIBLE_CALLBACKS_ENABLED": "ansible.builtin.junit",
+        "JUNIT_OUTPUT_DIR": str(folder),
+        "JUNIT_HIDE_TASK_ARGUMENTS": "true",
+    }
+
+
+def tasks(folder: Path) -> list[tuple[str, float]]:
+    """Return (name, seconds) for each task and host in the reports in `folder`, and remove these."""
+    found = []
+    for report in folder.glob("*.xml"):
+        for case in ElementTree.parse(report).iter("testcase"):
+            name = case.get("name", "").partition("] ")[2].rpartition(": ")[2]
+            found.append((name, float(case.get("time", "0"))))
+        report.unlink()
+    return found

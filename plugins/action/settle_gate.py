@@ -1,0 +1,34 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
+
+
+def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
+    """Return whether a host changed nothing, has all sessions and routes, and lost no probe."""
+    if answer is None or not run_results.usable(answer) or answer.get("changed"):
+        return False
+    found = answer.get("settled") or {}
+    return bool(found.get("converged")) and not found.get("lost")
+
+
+class ActionModule(GuardedAction):
+    """The action settle_gate, whose result `ok` says whether all hosts of the batch were found as they shall be.
+
+    That is so if each changed nothing, has all sessions and routes, and lost no probe. The task does not fail.
+    """
+
+    _requires_connection = False
+
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        dummy, args = self.validate_argument_spec({"results": {"type": "str", "required": True}})
+        hosts = list(task_vars.get("ansible_play_batch", []))
+        results = run_results.of_hosts(task_vars, args["results"], hosts, readers.PLAN)
+        result["ok"] = all(_settled(results.get(host)) for host in hosts)
+        return result

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module convergence_info waits until a node's sessions and routes are in place."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...bird.errors import BirdError
+from ...dataplane.change import ObserveError
+from ...dataplane.kernel.port import KernelError
+from ...node import machine
+from ...node.probe import convergence
+from ...node.store.store import Store, StoreError
+from ...state.node_state import NodeState
+from ...state.phase import Phase
+from ..module_call import ModuleCall, ModuleSpec
+
+# Number of missing things that a message names; all are in `missing`.
+_NAMED = 5
+
+
+def state_of(params: t.Mapping[str, t.Any], here: machine.Machine) -> NodeState:
+    """Return the state to wait for: the given one, else the stored one.
+
+    Raise ValueError for a given state of another version or with wrong fields, or if none is given and none is stored.
+    Raise StoreError if the stored one cannot be read.
+    """
+    if params["state"] is not None:
+        return NodeState.from_dict(params["state"])
+    stored = Store(here.store).load()
+    if stored is None:
+        raise ValueError(
+            f"there is nothing to wait for: no state was given, and none is stored in {here.store}. "
+            "Bring the node to its state first (module baremetal.host_routing.node)."
+        )
+    return stored.state
+
+
+def message(found: convergence.Convergence, timeout: int) -> str:
+    more = len(found.missing) - _NAMED
+    named = "; ".join(text.rstrip(".") for text in found.missing[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    return f"not converged after {timeout} s: {named}. See `birdc -s /run/calico/bird.ctl show protocols all` there."
+
+
+SPEC = ModuleSpec(
+    argument_spec={
+        "state": {"type": "dict"},
+        "fleet": {"type": "str"},
+        "observed": {"type": "str"},
+        "phase": {
+            "type": "str",
+            "choices": [str(phase) for phase in Phase],
+            "default": str(Phase.CONVERGE),
+        },
+        "timeout": {"type": "int", "default": 60},
+        "fail": {"type": "bool", "default": True},
+    },
+)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Wait until a node's sessions and routes are in place, and answer as the module convergence_info.
+
+    End in `exit_json`. End in `fail_json` if the wait of `timeout` seconds was in vain, unless `fail` is False, and if
+    there is no readable state to wait for or BIRD or the kernel cannot be asked.
+    """
+    here = machine.here()
+    try:
+        state = state_of(module.params, here)
+        found = convergence.wait(here, state, module.params["timeout"])
+    except (BirdError, KernelError, ObserveError, StoreError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    answer: dict[str, t.Any] = {
+        "changed": False,
+        "converged": found.converged,
+        "sessions": {"expected": found.sessions_expected, "established": found.sessions_established},
+        "routes": {"expected": found.routes_expected, "present": found.routes_present},
+        "missing": list(found.missing),
+    }
+    if not found.converged and module.params["fail"]:
+        module.fail_json(msg=message(found, module.params["timeout"]), **answer)
+    module.exit_json(**answer)

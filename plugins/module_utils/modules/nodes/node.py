@@ -1,0 +1,290 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module node brings a whole node to its state."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...agent import agent_start
+from ...base import packed_json, terminal_text
+from ...bgp import passwords
+from ...bird.errors import BirdError
+from ...dataplane.change import Change, ObserveError, change_lines
+from ...dataplane.kernel.port import KernelError
+from ...node import machine, units
+from ...node.change import apply, lockout_check, phases
+from ...node.change.comparison import Engine
+from ...node.change.plan import ChangePlan, plan_change
+from ...node.engine import bundle
+from ...node.errors import ERRORS, InTheWay
+from ...node.probe import convergence, probing
+from ...node.store import unconfirmed
+from ...node.store.store import File, Stored, StoreError
+from ...state.node_state import NodeState
+from ...state.phase import Phase
+from ..module_call import ModuleCall, ModuleSpec
+from . import probe
+
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "state": {"type": "dict"},
+    "fleet": {"type": "str"},
+    "observed": {"type": "str"},
+    "phase": {
+        "type": "str",
+        "choices": [str(phase) for phase in Phase],
+        "default": str(Phase.CONVERGE),
+    },
+    "pool": {"type": "str"},
+    "mode": {"type": "str", "choices": ["ipip", "ipip-crosssubnet", "vxlan", "vxlan-crosssubnet", "direct"]},
+    "by_phase": {"type": "bool", "default": False},
+    "phases": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "phase": {"type": "str", "required": True},
+            "state": {"type": "dict", "required": True},
+            "bird_config": {"type": "str"},
+        },
+    },
+    "bird_config": {"type": "str"},
+    "bgp_passwords": {"type": "str", "no_log": True},
+    "files": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "path": {"type": "str", "required": True},
+            "content": {"type": "str"},
+            "src": {"type": "str"},
+            "mode": {"type": "str", "default": "0644"},
+            "last": {"type": "bool", "default": False},
+        },
+    },
+    "units": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "name": {"type": "str", "required": True},
+            "enabled": {"type": "bool"},
+            "started": {"type": "bool"},
+            "masked": {"type": "bool", "default": False},
+            "bgp": {"type": "bool"},
+        },
+    },
+    "engine": {"type": "path"},
+    "engine_digest": {"type": "str"},
+    "who": {"type": "str", "default": "ansible"},
+    "generations_kept": {"type": "int", "default": 10},
+    "lock_timeout": {"type": "int", "default": 60},
+    "confirm_timeout": {"type": "int", "default": 0},
+    "change": {"type": "str"},
+    "settle": {"type": "bool", "default": False},
+    "sample": {"type": "int", "default": 0},
+    "absent_nodes": {"type": "list", "elements": "str", "default": []},
+    "targets": {"type": "str"},
+}
+
+
+def target_of(params: t.Mapping[str, t.Any]) -> Stored:
+    """Return the state, bird.cfg and files to apply.
+
+    bird.cfg is None if the state has no BIRD, files is None if none are given. Raise ValueError if the state is missing
+    or this release cannot read it.
+    """
+    if params["state"] is None:
+        raise ValueError("state is missing. It is worked out by the module's action, on the controller.")
+    files = None
+    if params["files"] is not None:
+        files = tuple(
+            File(entry["path"], entry["content"] or "", entry["mode"], entry["last"]) for entry in params["files"]
+        )
+    state = NodeState.from_dict(params["state"])
+    return Stored(state, params["bird_config"] if state.bird else None, files, params["who"])
+
+
+def units_of(params: t.Mapping[str, t.Any]) -> tuple[units.WantedUnit, ...]:
+    """Return the given units without those whose settings all stay as they are."""
+    wanted = [
+        units.WantedUnit(entry["name"], entry["enabled"], entry["started"], entry["masked"])
+        for entry in params["units"] or ()
+    ]
+    return tuple(unit for unit in wanted if unit != units.WantedUnit(unit.name))
+
+
+def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[Engine]:
+    if params["engine_digest"] is None:
+        return None
+    data = None
+    if params["engine"] is not None:
+        with open(params["engine"], "rb") as stream:
+            data = stream.read()
+    return Engine(params["engine_digest"], data)
+
+
+def confirm_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> t.Optional[unconfirmed.Confirm]:
+    if params["confirm_timeout"] <= 0:
+        return None
+    own = next(iter(here.sessions()), None)
+    return unconfirmed.Confirm(params["change"] or params["who"], params["confirm_timeout"], own.text if own else "")
+
+
+def waiting_change(here: machine.Machine) -> str:
+    """Return the name of the change that waits for its confirmation, even if the change failed.
+
+    Return "" if none waits, or if the file that names it cannot be read.
+    """
+    try:
+        pending = unconfirmed.UnconfirmedStore(here.store).load()
+    except StoreError:
+        return ""
+    return pending.change if pending else ""
+
+
+def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """Return what each phase will change: its name as `phase`, the lines as `plan`, the data as `changes`.
+
+    Raise ValueError for a state that this release cannot read or for invalid passwords, or what plan_change raises.
+    """
+    plans = []
+    for entry in params["phases"] or ():
+        state = NodeState.from_dict(entry["state"])
+        stored = Stored(state, entry["bird_config"] if state.bird else None)
+        plans.append(plan_change(here, stored, passwords=passwords.unpack(params["bgp_passwords"])))
+    return [
+        {
+            "phase": entry["phase"],
+            "plan": change_lines(step),
+            "changes": changes_of(step),
+        }
+        for entry, step in zip(params["phases"] or (), phases.steps(plans))
+    ]
+
+
+def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = ()) -> str:
+    """Return the plan as text for people: the phases `steps`, the plan's lines, then the differences of files."""
+    node, lines = plan.target.state.node, []
+    for step in steps:
+        lines.append(
+            f"{node}  {step['phase']:<8} {_count((change['kind'], change['action']) for change in step['changes'])}"
+        )
+        lines += [f"  {line}" for line in step["plan"]]
+    head = f"{node}  {_count((change.kind, change.action) for change in plan.shown if change not in plan.cut)}"
+    lines.append(f"{head:<58} plan {plan.target.state.plan[:12]}".rstrip())
+    lines += [f"  {line}" for line in plan.lines]
+    details = [terminal_text.text(change.detail.rstrip("\n")) for change in plan.shown if change.detail]
+    return "\n".join([*lines, *details]) + "\n"
+
+
+def _count(changes: t.Iterable[tuple[str, str]]) -> str:
+    """Return the number of changes in words, from pairs (kind, action).
+
+    Not counted are notes, whose action is "=", and sessions that end or restart, since another change causes that.
+    """
+    count = sum(action != "=" and kind != "session" for kind, action in changes)
+    return f"{count} change{'' if count == 1 else 's'}"
+
+
+def changes_of(changes: t.Iterable[Change]) -> list[dict[str, t.Any]]:
+    return [
+        {
+            "kind": change.kind,
+            "action": change.action,
+            "subject": change.subject,
+            "before": change.before,
+            "after": change.after,
+            "note": change.note,
+            "by": "bird" if change.note == "proto bird" else "node",
+        }
+        for change in changes
+    ]
+
+
+def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.Any]) -> t.Optional[dict[str, t.Any]]:
+    """Return whether the node has all sessions and routes of `state`, and, if so, the counts of the probes.
+
+    The node is looked at once: what is missing may need a change of another host, which is not waited for here. Return
+    None if it cannot be looked at or no probe can be sent, and raise ValueError if `targets` of `params` is not packed
+    data.
+    """
+    try:
+        seen = convergence.wait(here, convergence.without(state, params["absent_nodes"]), 0)
+        packed = packed_json.unpack(params["targets"]) if seen.converged and params["targets"] else []
+        targets = [probing.Target(address, size, name) for address, size, name in packed]
+        answers = probe.send(probe.ONE_ROUND, targets, 1) if targets else []
+        return {
+            "converged": seen.converged,
+            "sessions": {"expected": seen.sessions_expected, "established": seen.sessions_established},
+            "paths": len(targets),
+            "sent": sum(answer["sent"] for answer in answers),
+            "lost": sum(answer["lost"] for answer in answers),
+        }
+    except (BirdError, KernelError, ObserveError, probing.ProbeError):
+        return None
+
+
+SPEC = ModuleSpec(argument_spec=ARGUMENT_SPEC, required_together=[("pool", "mode")])
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Bring a whole node to its state, and answer as the module node.
+
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay, a BundleError or a
+    ValueError.
+    """
+    here = machine.here(agent_start.connect)
+    steps: list[dict[str, t.Any]] = []
+    found: t.Optional[dict[str, t.Any]] = None
+    try:
+        if module.check_mode:
+            steps = phases_of(here, module.params)
+        result = apply.bring_to(
+            here,
+            target_of(module.params),
+            engine=engine_of(module.params),
+            wanted_units=units_of(module.params),
+            check=module.check_mode,
+            keep=module.params["generations_kept"],
+            lock_timeout=module.params["lock_timeout"],
+            confirm=confirm_of(here, module.params),
+            passwords=passwords.unpack(module.params["bgp_passwords"]),
+        )
+        if module.params["settle"] and not (module.check_mode or result.plan.changed or result.unconfirmed):
+            found = settled(here, result.plan.target.state, module.params)
+    except (*ERRORS, InTheWay, bundle.BundleError, ValueError) as error:
+        module.fail_json(msg=str(error), unconfirmed=waiting_change(here))
+    finally:
+        here.kernel.close()
+    plan = result.plan
+    answer: dict[str, t.Any] = {
+        "changed": plan.changed,
+        "plan": plan.lines,
+        "changes": changes_of(plan.shown),
+        "new": plan.stored is None,
+        "sessions_begun": plan.sessions_begun,
+        "sessions_reset": plan.sessions_reset,
+        "routes_withdrawn": plan.routes_withdrawn,
+        "kept": plan.kept,
+        "units_changed": plan.units_changed,
+        "generation": result.generation,
+        "cut": [lockout_check.sentence(change) for change in plan.cut],
+        "unconfirmed": result.unconfirmed,
+    }
+    if steps:
+        answer["phases"] = steps
+    if found is not None:
+        answer["settled"] = found
+    if module._diff and plan.changed:
+        answer["diff"] = {"prepared": prepared_diff(plan, steps)}
+    for change in plan.node.problems:
+        module.warn(f"{plan.target.state.node}: {change.note}")
+    for change in plan.node.kept:
+        if change.kind == "ipset":
+            module.warn(f"{plan.target.state.node}: {change.subject}: {change.note}")
+    policy = plan.target.state.policy
+    standing = "" if policy is not None and policy.settings.cut_denied_flows else " Connections that stand go on."
+    for sentence in answer["cut"]:
+        module.warn(f"{plan.target.state.node}: {sentence}.{standing}")
+    for change in plan.news:
+        module.warn(f"{plan.target.state.node} {change.note}")
+    module.exit_json(**answer)

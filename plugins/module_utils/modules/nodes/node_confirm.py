@@ -1,0 +1,68 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module node_confirm confirms a change of a node, which reverts it otherwise."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...dataplane.kernel.port import (
+    KernelError,
+    MissingLibrary,
+)
+from ...node import machine
+from ...node.change import confirmation
+from ...node.store.atomic_file import FileError
+from ...node.store.lock import LockError
+from ...node.store.store import StoreError
+from ...node.store.unconfirmed import UnconfirmedStore
+from ..module_call import ModuleCall, ModuleSpec
+
+NOTHING = "nothing"
+
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "change": {"type": "str"},
+    "same_connection": {"type": "bool", "default": False},
+    "generations_kept": {"type": "int", "default": 10},
+    "lock_timeout": {"type": "int", "default": 60},
+}
+
+
+def confirm(here: machine.Machine, params: t.Mapping[str, t.Any], check: bool) -> dict[str, t.Any]:
+    pending = UnconfirmedStore(here.store).load()
+    change = params["change"] or (pending.change if pending else "")
+    if not change:
+        return {"changed": False, "outcome": NOTHING, "news": "", "generation": None}
+    if check:
+        waits = pending is not None and pending.change == change
+        return {"changed": waits, "outcome": confirmation.CONFIRMED, "news": "", "generation": None}
+    own = None if params["same_connection"] else next(iter(here.sessions()), None)
+    answer = confirmation.confirm(
+        here, change, own.text if own else "", params["generations_kept"], params["lock_timeout"]
+    )
+    return {
+        "changed": pending is not None and answer.outcome == confirmation.CONFIRMED,
+        "outcome": answer.outcome,
+        "news": answer.news.sentence if answer.news else "",
+        "generation": answer.generation,
+    }
+
+
+SPEC = ModuleSpec(argument_spec=ARGUMENT_SPEC)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Confirm a change of a node, which reverts it otherwise, and answer as the module node_confirm.
+
+    End in `exit_json`, or in `fail_json` if the kernel refuses, a library for it is missing, the lock is not free
+    in time, or the node's files cannot be read or written.
+    """
+    here = machine.here()
+    try:
+        answer = confirm(here, module.params, module.check_mode)
+    except (KernelError, MissingLibrary, LockError, StoreError, FileError) as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    module.exit_json(**answer)

@@ -1,0 +1,107 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module node_info reads the state of a node."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from types import MappingProxyType
+
+from ...base import packed_json
+from ...bgp import passwords
+from ...dataplane.kernel.port import KernelError
+from ...node import machine, report
+from ...node.engine import bundle
+from ...node.ipam.local_ipam import IpamUnreadable
+from ...node.store import session_passwords
+from ...node.store.store import Store, StoreError
+from ...preflight import observe, packages
+from ...preflight.files import Files
+from ...state.node_state import NodeState
+from ..module_call import ModuleCall, ModuleSpec
+
+SUBSETS = ["preflight", "packages", "state", "engine", "generations", "generation"]
+SUBSETS += ["blocks", "ipam", "devices", "routes", "workloads", "bgp"]
+QUICK = [name for name in SUBSETS if name not in ("preflight", "packages", "generation")]
+
+
+def gather(
+    here: machine.Machine,
+    subsets: t.Collection[str],
+    generation: t.Optional[int],
+    policy: bool = True,
+    given: t.Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, t.Any]:
+    store = Store(here.store)
+    result: dict[str, t.Any] = {}
+    stored = store.load() if {"state", "blocks", "workloads"} & set(subsets) else None
+    if "state" in subsets:
+        result["state"] = told(stored.state, policy) if stored else None
+        result["complete"] = stored.complete if stored else False
+        result["passwords_changed"] = session_passwords.outdated(here, given)
+    if "engine" in subsets:
+        # A damaged engine counts as none, so that the node module installs it again.
+        result["engine_digest"] = None if bundle.damage(here.engine) else bundle.installed_digest(here.engine)
+    if "preflight" in subsets:
+        result["preflight"] = observe.observe(here.kernel, here.root)
+        result["missing_packages"] = result["preflight"]["missing_packages"]
+    elif "packages" in subsets:
+        result["missing_packages"] = packages.missing(packages.of_node(Files(here.root)))
+    if "generations" in subsets:
+        result["generations"] = [entry._asdict() for entry in store.generations()]
+    if "generation" in subsets and generation is not None:
+        result["generation"] = with_packed_policy(store.generation(generation))
+    if "blocks" in subsets:
+        result["blocks"] = report.blocks(stored)
+    if "ipam" in subsets:
+        result["ipam"] = report.ipam(here)
+    if "devices" in subsets:
+        result["devices"] = report.devices(here.kernel)
+    if "routes" in subsets:
+        result["routes"] = report.routes(here.kernel)
+    if "workloads" in subsets:
+        result["workloads"] = report.workloads(here.kernel, stored.state if stored else None)
+    if "bgp" in subsets:
+        result["bgp"] = report.bgp(here)
+    return result
+
+
+def told(state: NodeState, policy: bool) -> dict[str, t.Any]:
+    return (state if policy else dataclasses.replace(state, policy=None)).to_wire()
+
+
+def with_packed_policy(generation: dict[str, t.Any]) -> dict[str, t.Any]:
+    state = generation.get("state")
+    if not isinstance(state, dict) or "policy" not in state:
+        return generation
+    return {**generation, "state": {**state, "policy": packed_json.pack(state["policy"])}}
+
+
+SPEC = ModuleSpec(
+    argument_spec={
+        "gather": {"type": "list", "elements": "str", "choices": SUBSETS, "default": QUICK},
+        "generation": {"type": "int"},
+        "policy": {"type": "bool", "default": True},
+        "bgp_passwords": {"type": "str", "no_log": True},
+    },
+)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Read the state of a node, and answer as the module node_info.
+
+    End in `exit_json`, or in `fail_json` if the stored state, the allocations or the kernel cannot be read, or for a
+    ValueError.
+    """
+    here = machine.here()
+    params = module.params
+    try:
+        given = passwords.unpack(params["bgp_passwords"])
+        result = gather(here, params["gather"], params["generation"], params["policy"], given)
+    except (StoreError, IpamUnreadable, KernelError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    module.exit_json(changed=False, **result)

@@ -1,0 +1,167 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module probe sends probes to many addresses at once."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ...node.probe import probing, watch
+from ..module_call import ModuleCall, ModuleSpec
+
+Found = dict[str, t.Any]
+
+#: The options of a target.
+TARGET: dict[str, t.Any] = {
+    "address": {"type": "str", "required": True},
+    "name": {"type": "str", "default": ""},
+    "size": {"type": "int", "default": 84},
+}
+#: The defaults of the parameters that say how targets are probed.
+ONE_ROUND: t.Mapping[str, t.Any] = {
+    "seconds": 0, "count": 3, "interval": 200, "timeout": 1000, "attempts": 1, "mark": 0, "source": "",
+}  # fmt: skip
+
+# Probes per second: to each target without a watch and with one, and to all targets together.
+_ALONE = 10
+_BESIDE_A_WATCH = 1
+_TOGETHER = 200
+
+
+def targets_of(params: t.Mapping[str, t.Any]) -> list[probing.Target]:
+    """Return the targets in a module's parameters."""
+    return [probing.Target(entry["address"], entry["size"], entry["name"]) for entry in params["targets"] or ()]
+
+
+def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_second: int) -> list[Found]:
+    """Probe the targets, and return the fields of ProbeResult and `lost` for each, in their order.
+
+    Probe each target for `seconds` with `a_second` probes per second, at most 200 to all targets together. If `seconds`
+    is 0, probe `count` times, `interval` milliseconds apart. Targets with a loss are probed again, in at most
+    `attempts` rounds in all, and the last round of a target counts. `timeout` is in milliseconds, `mark` and `source`
+    are as in `probing.probe`. Raise ProbeError if none can be sent: no root's rights, no such IP version, or a wrong
+    `source`.
+    """
+    count, interval = params["count"], params["interval"] / 1000
+    if params["seconds"] and targets:
+        count = max(1, int(params["seconds"] * min(a_second, _TOGETHER / len(targets))))
+        interval = params["seconds"] / count
+    answers: list[probing.ProbeResult] = []
+    missing = list(range(len(targets)))
+    for dummy in range(max(1, params["attempts"])):
+        again = [targets[number] for number in missing]
+        found = probing.probe(again, count, interval, params["timeout"] / 1000, params["mark"], params["source"])
+        latest = dict(zip(missing, found))
+        answers = [latest.get(number) or answers[number] for number in range(len(targets))]
+        missing = [number for number in missing if latest[number].lost]
+        if not missing:
+            break
+    return [{**answer._asdict(), "lost": answer.lost} for answer in answers]
+
+
+def start(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], found: t.Sequence[Found]) -> Found:
+    if not found or any(entry["lost"] for entry in found):
+        return {"running": False, "reason": "not all targets answered" if found else "there is nothing to watch"}
+    # Small probes: before and after the routes are replaced, the largest size that passes differs.
+    watch.start([probing.Target(target.address, name=target.name) for target in targets], params["limit"])
+    return {"running": True, "reason": "", "interval": round(watch.interval(len(targets)) * 1000, 1)}
+
+
+def collect(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target]) -> tuple[list[Found], Found]:
+    running = watch.running()
+    until = time.monotonic() + params["seconds"]
+    found = send(params, targets, _ALONE if running is None else _BESIDE_A_WATCH)
+    time.sleep(max(0.0, until - time.monotonic()))  # the last probe is sent before the last second is over
+    report = watch.collect(running)
+    state = report["state"] if report else None
+    if state == "stopped" and running is None:
+        state = None  # an earlier collection left the file
+    reasons = {
+        None: "no watch was running",
+        "running": "the watch was killed",
+        "ended": "the watch came to its limit before",
+    }
+    about: Found = {"running": False, "complete": state == "stopped", "reason": reasons.get(state, "")}
+    if report and state in ("stopped", "ended"):
+        about.update({key: report[key] for key in ("seconds", "interval", "resolution")})
+        watched = {(entry["name"], entry["address"]): entry for entry in report["targets"]}
+        found = [together(entry, watched.get((entry["name"], entry["address"]))) for entry in found]
+    return found, about
+
+
+def together(sent: Found, watched: t.Optional[Found]) -> Found:
+    """Return one entry for a target: the probes of full size in `sent` and those of the watch, if it had the target.
+
+    Counts are added up. `longest_gap` is that of the watch, or of `sent` if the watch has 0. `silent` is that of the
+    watch, 0.0 without one. Both are in milliseconds.
+    """
+    if watched is None:
+        return {**sent, "silent": 0.0}
+    both: Found = {key: sent[key] + watched[key] for key in ("sent", "received", "lost")}
+    reasons = [watched["reason"]] if watched["lost"] else []
+    if sent["lost"]:
+        reasons.append(f"in full size {sent['reason']}")
+    return {
+        **sent,
+        **both,
+        "longest_gap": watched["longest_gap"] or sent["longest_gap"],
+        "silent": watched["silent"],
+        "reason": "; ".join(reasons),
+    }
+
+
+SPEC = ModuleSpec(
+    argument_spec={
+        "targets": {
+            "type": "list",
+            "elements": "dict",
+            "options": TARGET,
+        },
+        "fleet": {"type": "str"},
+        "observed": {"type": "str"},
+        "proof": {"type": "bool", "default": False},
+        "sample": {"type": "int", "default": 0},
+        "seconds": {"type": "int", "default": ONE_ROUND["seconds"]},
+        "watch": {"type": "str", "choices": ["start", "collect", "stop"]},
+        "limit": {"type": "int", "default": 600},
+        "count": {"type": "int", "default": ONE_ROUND["count"]},
+        "interval": {"type": "int", "default": ONE_ROUND["interval"]},
+        "timeout": {"type": "int", "default": ONE_ROUND["timeout"]},
+        "attempts": {"type": "int", "default": ONE_ROUND["attempts"]},
+        "mark": {"type": "int", "default": ONE_ROUND["mark"]},
+        "source": {"type": "str", "default": ONE_ROUND["source"]},
+    },
+    required_one_of=[("targets", "fleet", "watch")],
+)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Send probes to many addresses at once, and answer as the module probe.
+
+    End in `exit_json`, also if probes are lost, or in `fail_json` if none can be sent.
+    """
+    params = module.params
+    targets = targets_of(params)
+    wanted = None if module.check_mode else params["watch"]
+    answer: Found = {}
+    found: list[Found] = []
+    try:
+        if wanted == "collect":
+            found, answer["watch"] = collect(params, targets)
+        elif wanted == "stop":
+            answer["watch"] = {"running": False, "reason": "stopped" if watch.stop() else "there was none"}
+        else:
+            found = send(params, targets, _ALONE)
+            if wanted == "start":
+                answer["watch"] = start(params, targets, found)
+    except probing.ProbeError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=False,
+        targets=found,
+        sent=sum(entry["sent"] for entry in found),
+        lost=sum(entry["lost"] for entry in found),
+        **answer,
+    )

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module remote_endpoints sets what a node knows of other nodes' workloads."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...agent import agent_start
+from ...dataplane.change import change_lines
+from ...node import machine
+from ...node.errors import ERRORS
+from ...node.store import endpoint_sync
+from ...state.answers.left_out import sentences
+from ..module_call import ModuleCall, ModuleSpec
+
+SPEC = ModuleSpec(
+    argument_spec={
+        "exchange": {"type": "str"},
+        "told": {"type": "dict"},
+        "nodes": {"type": "list", "elements": "str"},
+        "who": {"type": "str", "default": "ansible"},
+        "lock_timeout": {"type": "int", "default": 60},
+    },
+    required_together=[("told", "nodes")],
+    required_one_of=[("exchange", "told")],
+    mutually_exclusive=[("exchange", "told")],
+)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Set what a node knows of other nodes' workloads, and answer as the module remote_endpoints.
+
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or for `told` of another release.
+    """
+    here = machine.here(agent_start.connect)
+    try:
+        taken = endpoint_sync.take(
+            here,
+            module.params["told"] or {},
+            module.params["nodes"] or [],
+            who=module.params["who"],
+            check=module.check_mode,
+            lock_timeout=module.params["lock_timeout"],
+        )
+    except ValueError as error:
+        module.fail_json(msg=f"told: {error}. Tell what remote_endpoints_info of this release returned.")
+    except ERRORS as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    for sentence in sentences(taken.left_out):
+        module.warn(sentence)
+    lines = change_lines(taken.changes)
+    answer = {
+        "changed": taken.changed,
+        "plan": lines,
+        "changes": [{"action": change.action, "subject": change.subject} for change in taken.changes],
+    }
+    if module._diff and lines:
+        answer["diff"] = {"prepared": "".join(f"{line}\n" for line in lines)}
+    module.exit_json(**answer)

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module remote_endpoints_info reads the workloads that a node reports, and those that it knows of others."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...node import machine
+from ...node.store import endpoint_sync
+from ...node.store.remote_endpoints import (
+    Known,
+    RemoteUnreadable,
+)
+from ...node.store.remote_endpoints import known as on_disk
+from ...node.store.store import StoreError
+from ...state.policy_json import to_plain
+from ...state.remote_endpoints import (
+    Collected,
+    RemoteEndpoints,
+)
+from ..module_call import ModuleCall, ModuleSpec
+
+
+def known(remote: RemoteEndpoints) -> dict[str, t.Any]:
+    return {
+        node: {"collected": told.when, "endpoints": len(told.endpoints), "digest": told.digest}
+        for node, told in remote.nodes.items()
+    }
+
+
+SPEC = ModuleSpec(argument_spec={})
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Read a node's own workloads and those of others that it knows; answer as the module remote_endpoints_info.
+
+    End in `exit_json`, or in `fail_json` if the stored state cannot be read. What else cannot be read is a warning.
+    """
+    here = machine.here()
+    kept = Known()
+    try:
+        node, endpoints, problems = endpoint_sync.own(here)
+    except StoreError as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    try:
+        kept = on_disk(here.store)
+    except RemoteUnreadable as error:
+        problems = [*problems, str(error)]
+    if kept.left_out:
+        problems = [*problems, kept.problem(here.store)]
+    for problem in problems:
+        module.warn(problem)
+    module.exit_json(
+        changed=False,
+        node=node,
+        endpoints=to_plain(endpoints),
+        digest=Collected("", endpoints).digest,
+        known=known(kept.remote),
+    )

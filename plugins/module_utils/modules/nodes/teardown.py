@@ -1,0 +1,48 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module teardown removes everything of the collection from a node."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...dataplane.change import change_lines
+from ...node import machine, teardown
+from ...node.errors import ERRORS
+from ..module_call import ModuleCall, ModuleSpec
+
+SPEC = ModuleSpec(
+    argument_spec={
+        "who": {"type": "str", "default": "ansible"},
+        "lock_timeout": {"type": "int", "default": 60},
+    },
+)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Remove everything of the collection from a node, and answer as the module teardown.
+
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`.
+    """
+    here = machine.here()
+    try:
+        plan = teardown.tear_down(
+            here,
+            who=module.params["who"],
+            check=module.check_mode,
+            lock_timeout=module.params["lock_timeout"],
+        )
+    except ERRORS as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    lines = change_lines(plan.shown)
+    answer = {
+        "changed": bool(plan.changes),
+        "plan": lines,
+        "kept": [f"{change.subject} {change.note}" for change in plan.node.kept],
+    }
+    if module._diff and plan.changes:
+        answer["diff"] = {"prepared": "".join(f"{line}\n" for line in lines)}
+    module.exit_json(**answer)

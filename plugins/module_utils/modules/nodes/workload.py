@@ -1,0 +1,119 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module workload attaches a workload between runs, or detaches it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...agent.api import protocol
+from ...agent.api.client import AgentClient
+from ...agent.api.protocol import AgentError
+from ...cli.commands import add_params
+from ...dataplane.change import Change
+from ...node import machine
+from .. import standalone_module
+from ..module_call import ModuleCall, ModuleSpec
+
+Data = dict[str, t.Any]
+
+
+def texts(labels: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """Return labels with texts as keys and values: YAML's 1 and true become "1" and "true"."""
+    return {str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in labels.items()}
+
+
+def wanted_of(params: t.Mapping[str, t.Any]) -> Data:
+    names = ("netns", "pid", "peer_interface", "address", "address6", "families", "pools", "mac", "mtu")
+    chosen = {name: params[name] for name in names}
+    return add_params.wishes(params["name"], params["namespace"], labels=texts(params["labels"]), **chosen)
+
+
+def present(agent: AgentClient, wanted: Data) -> t.Optional[Data]:
+    """Return the workload as the agent has it, or None if it has none of that id; raise AgentError if it refuses."""
+    try:
+        return t.cast(Data, agent.call("workload.get", id=identity(wanted))["workload"])
+    except AgentError as error:
+        if error.code != protocol.NOT_FOUND:
+            raise
+        return None
+
+
+def identity(wanted: Data) -> str:
+    return add_params.identity(wanted["namespace"], wanted["name"])
+
+
+def change_of(wanted: Data, have: t.Optional[Data], state: str) -> t.Optional[Change]:
+    if state == "absent":
+        return Change("workload", "-", identity(wanted), ", ".join(have["addresses"])) if have else None
+    if have is None:
+        return Change("workload", "+", identity(wanted), None, add_params.described(wanted))
+    found = add_params.differences(wanted, have)
+    if not found:
+        return None
+    before, after = ("  ".join(f"{entry[0]} {entry[side]}" for entry in found) for side in (1, 2))
+    return Change("workload", "~", identity(wanted), before, after)
+
+
+def bring_about(agent: AgentClient, change: Change, wanted: Data, have: t.Optional[Data]) -> t.Optional[Data]:
+    """Make `change` through the agent; return the workload afterwards, None if it was deleted. Raise AgentError.
+
+    `have` is the workload before, None if there was none. If only labels differ, they are set. Other changes delete the
+    workload and add it again, with its IPv4 address if no address is wanted and its pool is allowed.
+    """
+    if have is not None and change.action == "~":
+        if {entry[0] for entry in add_params.differences(wanted, have)} == {"labels"}:
+            labels = {**dict.fromkeys(have["labels"]), **wanted["labels"]}
+            return t.cast(Data, agent.call("workload.label", id=have["id"], labels=labels)["workload"])
+    if have is not None:
+        agent.call("workload.delete", id=have["id"])
+    if change.action == "-":
+        return None
+    # Other hosts may have stored the workload's address, so it keeps the address if possible.
+    if have is not None and wanted["address"] is None and (not wanted["pools"] or have["pool"] in wanted["pools"]):
+        wanted = {**wanted, "address": next(iter(have["addresses"]), None)}
+    return t.cast(Data, agent.call("workload.add", **wanted)["workload"])
+
+
+SPEC = ModuleSpec(
+    argument_spec={
+        "name": {"type": "str", "required": True},
+        "namespace": {"type": "str", "default": "default"},
+        "netns": {"type": "str"},
+        "pid": {"type": "int"},
+        "peer_interface": {"type": "str", "default": "eth0"},
+        "address": {"type": "str"},
+        "address6": {"type": "str"},
+        "families": {"type": "list", "elements": "int", "choices": [4, 6], "default": []},
+        "pools": {"type": "list", "elements": "str", "default": []},
+        "labels": {"type": "dict", "default": {}},
+        "mac": {"type": "str"},
+        "mtu": {"type": "int"},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    },
+    mutually_exclusive=[("netns", "pid")],
+)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Attach a workload between runs, or detach it, and answer as the module workload.
+
+    End in `exit_json`, or in `fail_json`, with the error's `code`, if the agent refuses or does not run.
+    """
+    wanted = wanted_of(module.params)
+    with AgentClient(machine.here().agent_socket) as agent:
+        try:
+            have = present(agent, wanted)
+            change = change_of(wanted, have, module.params["state"])
+            if change is not None and not module.check_mode:
+                have = bring_about(agent, change, wanted, have)
+        except AgentError as error:
+            module.fail_json(msg=error.message, code=error.code)
+    changes = [change] if change else []
+    answer: Data = {"changed": bool(changes), "plan": [found.line() for found in changes]}
+    if have is not None and not (module.check_mode and changes):
+        answer["workload"] = have
+    if module._diff and changes:
+        answer["diff"] = standalone_module.before_after(changes)
+    module.exit_json(**answer)

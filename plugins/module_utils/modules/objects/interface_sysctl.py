@@ -1,0 +1,54 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module interface_sysctl manages routing settings of an interface."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...dataplane.drivers import sysctl
+from ...dataplane.kernel.port import Kernel
+from ...dataplane.plan import Part
+from ...node import machine, report
+from ...state.node_state import Sysctl
+from .. import standalone_module
+from ..module_call import ModuleCall, ModuleSpec
+
+
+def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
+    """Return the given settings; raise ValueError for a proxy_delay of "all", the only setting that it lacks."""
+    if params["interface"] == "all" and params["proxy_delay"] is not None:
+        raise ValueError("interface all has no proxy_delay. Set it on default, or on each interface.")
+    return [
+        Sysctl(key, str(int(params[name])))
+        for name, key in report.interface_settings(params["interface"]).items()
+        if params[name] is not None
+    ]
+
+
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
+    desired = wanted(params)
+    return [Part(sysctl, sysctl.diff(desired, sysctl.observe(kernel, desired)))]
+
+
+SPEC = ModuleSpec(
+    argument_spec={
+        "interface": {"type": "str", "required": True},
+        "forwarding": {"type": "bool"},
+        "proxy_arp": {"type": "bool"},
+        "proxy_delay": {"type": "int"},
+        "rp_filter": {"type": "int", "choices": [0, 1, 2]},
+        "accept_local": {"type": "bool"},
+        "send_redirects": {"type": "bool"},
+    },
+    required_one_of=[("forwarding", "proxy_arp", "proxy_delay", "rp_filter", "accept_local", "send_redirects")],
+)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Manage routing settings of an interface, and answer as the module interface_sysctl.
+
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
+    """
+    standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module route_info reads routes."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+from ...base.addresses import family_of, inside
+from ...node import machine, report
+from .. import standalone_module
+from ..module_call import ModuleCall, ModuleSpec
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.IPv6Network(text) if family_of(text) == 6 else ipaddress.IPv4Network(text))
+    except ValueError as error:
+        version, example = ("IPv6", "fd00:10:244::40/122") if family_of(text) == 6 else ("IPv4", "10.244.3.0/26")
+        raise ValueError(f"prefix is not an {version} network: {error}. Write it as {example}.") from None
+
+
+def look(params: t.Mapping[str, t.Any], here: machine.Machine) -> dict[str, t.Any]:
+    found = report.routes(here.kernel, params["table"], params["protocol"])
+    if params["prefix"] is not None:
+        outer = _network(params["prefix"])
+        found = [entry for entry in found if inside(entry["destination"], outer)]
+    return {"routes": found}
+
+
+SPEC = ModuleSpec(
+    argument_spec={
+        "prefix": {"type": "str"},
+        "protocol": {
+            "type": "list",
+            "elements": "str",
+            "choices": ["calico", "bird"],
+            "default": ["calico", "bird"],
+        },
+        "table": {"type": "int", "default": 254},
+    },
+)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Read routes, and answer as the module route_info.
+
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError.
+    """
+    standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module workload_endpoint attaches a network namespace to the host, or detaches it."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+from ...base import naming
+from ...dataplane.drivers import route, sysctl, workload
+from ...dataplane.kernel.port import Kernel
+from ...dataplane.plan import Part
+from ...node import machine
+from ...state.attachment import (
+    endpoint_routes,
+    endpoint_sysctls,
+)
+from ...state.node_state import VethEndpoint
+from .. import standalone_module
+from ..module_call import ModuleCall, ModuleSpec
+
+
+def endpoint_of(params: t.Mapping[str, t.Any]) -> VethEndpoint:
+    interface = params["interface"] or naming.interface_name(params["namespace"], params["name"])
+    return VethEndpoint(
+        name=params["name"],
+        interface=naming.check_device_name(interface, "interface"),
+        address=_address(params, "address", ipaddress.IPv4Address, "172.19.1.2"),
+        address6=_address(params, "address_ipv6", ipaddress.IPv6Address, "fd00:19::2"),
+        mtu=params["mtu"],
+        pool="",
+        namespace=params["namespace"],
+        netns=params["netns"] or params["name"],
+        peer_interface=naming.check_device_name(params["peer_interface"], "peer_interface"),
+    )
+
+
+def _address(params: t.Mapping[str, t.Any], option: str, read: t.Callable[[str], t.Any], example: str) -> str:
+    """Return the option's address as the kernel writes it, "" without one; raise ValueError for an invalid one."""
+    try:
+        return str(read(params[option])) if params[option] else ""
+    except ValueError:
+        version = "IPv6" if option == "address_ipv6" else "IPv4"
+        raise ValueError(f"{option}: {params[option]} is not an {version} address. Write it as {example}.") from None
+
+
+def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:
+    endpoint = endpoint_of(params)
+    found = workload.observe(kernel, [endpoint])
+    if params["state"] == "absent":
+        name = workload.identity(endpoint)
+        gone = {key: have for key, have in workload.observe(kernel, []).items() if key == name}
+        links = {have.link.name for have in gone.values() if have.link is not None}
+        routes = {key: have for key, have in route.observe(kernel, []).items() if have.device in links}
+        return [Part(workload, workload.diff([], gone)), Part(route, route.diff([], routes))]
+    pairs = workload.diff([endpoint], {endpoint.interface: found[endpoint.interface]})
+    made = [Part(workload, pairs)]
+    anew = workload.recreated(pairs)
+    settings = endpoint_sysctls(endpoint)
+    if not params["routed"]:  # rp_filter protects the host, so it is set in either case
+        settings = tuple(setting for setting in settings if setting.key.endswith("/rp_filter"))
+    have = dict.fromkeys((setting.key for setting in settings), None) if anew else sysctl.observe(kernel, settings)
+    # The drivers `workload` and `sysctl` share a stage. A new host end is set up at its end, after these settings.
+    made.append(Part(sysctl, sysctl.diff(settings, have)))
+    if params["routed"]:
+        wanted = list(endpoint_routes(endpoint))
+        routes = {key: value for key, value in route.observe(kernel, wanted).items() if value.device not in anew}
+        made.append(Part(route, [c for c in route.diff(wanted, routes) if c.action != "-"]))
+    return made
+
+
+SPEC = ModuleSpec(
+    argument_spec={
+        "name": {"type": "str", "required": True},
+        "namespace": {"type": "str", "default": "default"},
+        "address": {"type": "str"},
+        "address_ipv6": {"type": "str"},
+        "netns": {"type": "str"},
+        "interface": {"type": "str"},
+        "peer_interface": {"type": "str", "default": "eth0"},
+        "mtu": {"type": "int", "default": 1500},
+        "routed": {"type": "bool", "default": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    },
+    required_if=[("state", "present", ["address", "address_ipv6"], True)],
+)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Attach a network namespace to the host, or detach it, and answer as the module workload_endpoint.
+
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
+    """
+    try:
+        interface = endpoint_of(module.params).interface
+    except ValueError as error:
+        module.fail_json(msg=str(error))
+    standalone_module.run_change(
+        module, machine.here(), lambda kernel: steps(module.params, kernel), interface=interface
+    )

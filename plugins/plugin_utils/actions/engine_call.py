@@ -1,0 +1,283 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The call of a module by the engine that the node has installed, in the place of Ansible's archive of its sources.
+
+The controller validates the arguments and hides secrets in the answer; the node runs the module's function, whose byte
+code it keeps. One command does all of it: module_utils/modules/engine_module.py is the node's half. A node that has not
+this controller's engine says so before anything has run, and gets the archive.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shlex
+import typing as t
+
+from ansible import constants
+from ansible.executor import module_common
+from ansible.executor.interpreter_discovery import InterpreterDiscoveryRequiredError, discover_interpreter
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.json import Direction, get_module_encoder
+from ansible.module_utils.common.parameters import remove_values
+from ansible.module_utils.errors import UnsupportedError
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json, terminal_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module, registry
+from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.module_call import ModuleSpec
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
+
+from . import controller_variables
+
+Data = dict[str, t.Any]
+
+#: The profile of Ansible's encoders and decoders that modules without one of their own have.
+PROFILE = "legacy"
+
+#: The folder with the sources of the engine.
+SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "module_utils")
+_SAYS = {
+    engine_start.ABSENT: "it has not this controller's engine",
+    engine_start.ALTERED: "its engine is not as it was installed, or others than root may write it",
+    engine_start.UNKNOWN_INTERPRETER: "its engine has no byte code for this interpreter",
+}
+
+
+@functools.cache
+def engine_digest() -> str:
+    """Return the digest of the engine that has this controller's code."""
+    return bundle.bundle_digest(SOURCE)
+
+
+def prepare(action: str) -> None:
+    """Read what calls of the module `action` need, before Ansible forks for each host."""
+    controller_variables.prepare()
+    if action in registry.FOLDERS:
+        registry.load(action)
+        engine_digest()
+
+
+def why_archive(action: ActionBase, module: str, in_background: bool) -> str:
+    """Return why a call of `module`, a full name, has to use Ansible's archive, "" if the engine can be tried."""
+    connection, become = action._connection, action._connection.become
+    if module.rpartition(".")[2] not in registry.FOLDERS:
+        return "the engine does not have this module"
+    if in_background or action._task.async_val:
+        return "a task with async is started by Ansible's wrapper"
+    if getattr(connection._shell, "_IS_WINDOWS", False):
+        return "the host's shell is no shell of Unix"
+    # Whether pipelining is switched on does not matter here: nothing is sent to a file in its place.
+    if not connection.has_pipelining:
+        return f"the connection {connection.transport} passes no input to a command"
+    if become and not getattr(become, "pipelining", become.name != "su"):
+        return f"{become.name} passes no input to a command"
+    if constants.DEFAULT_KEEP_REMOTE_FILES:
+        return "Ansible shall keep a module's files on the host"
+    return ""
+
+
+class ValidArguments(t.NamedTuple):
+    """The arguments of a call, validated.
+
+    `error` is the message of AnsibleModule for wrong ones, "" if there is none. `secrets` are the values of parameters
+    with no_log, which no answer may contain.
+    """
+
+    params: Data
+    secrets: t.AbstractSet[str]
+    error: str
+    warnings: list[str]
+
+
+def validated(spec: ModuleSpec, module: str, args: t.Mapping[str, t.Any]) -> ValidArguments:
+    """Return the arguments as AnsibleModule of `module` (a name for messages) would have them.
+
+    Wrong arguments raise nothing: the result has their `error`.
+    """
+    encoder = get_module_encoder(PROFILE, Direction.CONTROLLER_TO_MODULE)
+    plain = json.loads(json.dumps(dict(args), cls=encoder))
+    options = {name: _for_controller(option) for name, option in spec.argument_spec.items()}
+    result = ArgumentSpecValidator(**{**spec.rules(), "argument_spec": options}).validate(plain)
+    errors = result.errors.errors
+    error = str(errors[0].msg) if errors else ""
+    if errors and isinstance(errors[0], UnsupportedError):
+        error = f"Unsupported parameters for ({module}) module: {error}"
+    both = [f"Both option {one['option']} and its alias {one['alias']} are set." for one in result._warnings]
+    return ValidArguments(result.validated_parameters, result._no_log_values, error, both)
+
+
+def scrubbed(answer: Data, secrets: t.AbstractSet[str]) -> Data:
+    """Return an answer without the values in `secrets`, as AnsibleModule does it: True, False and None stay."""
+    if not secrets:
+        return answer
+    kept = {key: value for key, value in answer.items() if value is None or isinstance(value, bool)}
+    return {**remove_values(answer, secrets), **kept}
+
+
+class Output(t.NamedTuple):
+    """What a command printed.
+
+    `started` says whether the module ran. `text` is its answer. Without one it is "", and `rest` is what was printed.
+    """
+
+    started: bool
+    text: str
+    rest: str = ""
+
+
+def read(stdout: str) -> Output:
+    """Return what `stdout` has, with any lines before and after it left out.
+
+    An answer that cannot be unpacked, or is larger than packed_json.LIMIT, counts as none.
+    """
+    dummy, started, rest = f"\n{stdout}".partition(f"\n{engine_module.STARTED}")
+    for line in rest.splitlines() if started else ():
+        if line.startswith(engine_module.ANSWER) and len(engine_module.ANSWER) < len(line) <= packed_json.LIMIT:
+            return Output(True, line[len(engine_module.ANSWER) :])
+        if line.startswith(engine_module.PACKED):
+            try:
+                return Output(True, packed_json.unpack_text(line[len(engine_module.PACKED) :].strip()))
+            except ValueError:
+                break
+    return Output(bool(started), "", rest)
+
+
+class EngineCall:
+    """A call of a module by `action`. `module` is its full name, `args` are its arguments.
+
+    Raise KeyError for a module that the engine does not have.
+    """
+
+    def __init__(self, action: ActionBase, module: str, args: t.Mapping[str, t.Any], task_vars: Data) -> None:
+        self._action, self._module, self._task_vars = action, module, task_vars
+        self._name = module.rpartition(".")[2]
+        self._spec = registry.load(self._name).SPEC
+        self._arguments = validated(self._spec, module, args)
+
+    def run(self) -> t.Optional[Data]:
+        """Return the module's answer, as ActionBase._execute_module returns one; None if the archive has to be used.
+
+        The module has not run then. For wrong arguments the answer is a failure, and nothing is sent to the host. Raise
+        AnsibleConnectionFailure if the host cannot be reached.
+        """
+        if self._arguments.error:
+            return self._finished({"failed": True, "msg": self._arguments.error, "_ansible_parsed": True})
+        interpreter = self._interpreter()
+        if not interpreter:
+            return None
+        action = self._action
+        action._used_interpreter = f"#!{interpreter}"
+        result = action._low_level_execute_command(
+            command(interpreter, self._name), sudoable=True, in_data=json.dumps(self._request()).encode()
+        )
+        output = read(result["stdout"])
+        if not output.started:
+            words = terminal_text.text(result["stderr"].strip() or f"status {result['rc']}")
+            _explain(self._name, _SAYS.get(result["rc"], f"the engine did not start: {words}"))
+            return None
+        Display().vvv(f"{self._name} ran by the host's engine {engine_digest()}")
+        answer = action._parse_returned_data({**result, "stdout": output.text}, PROFILE)
+        if not output.text:
+            answer["module_stdout"] = output.rest
+        return self._finished(t.cast(Data, answer))
+
+    def _request(self) -> engine_module.ModuleRequest:
+        action, task_vars = self._action, self._task_vars
+        task = action._task
+        environment: Data = {}
+        action._compute_environment_string(environment)
+        log: t.Optional[Data] = None
+        if not (task.no_log or constants.config.get_config_value("DEFAULT_NO_TARGET_SYSLOG", variables=task_vars)):
+            prefix = constants.config.get_config_value("TARGET_LOG_INFO", variables=task_vars)
+            log = {
+                "name": self._module,
+                "facility": str(task_vars.get("ansible_syslog_facility", constants.DEFAULT_SYSLOG_FACILITY)),
+                "prefix": f"{prefix} " if prefix else "",
+                "hidden": [name for name, option in self._spec.argument_spec.items() if option.get("no_log")],
+            }
+        return {
+            "params": self._arguments.params,
+            "check": bool(task.check_mode),
+            "diff": bool(task.diff),
+            "environment": {str(name): str(value) for name, value in environment.items()},
+            "traceback": _with_traceback(),
+            "log": log,
+        }
+
+    def _finished(self, answer: Data) -> Data:
+        """Return the answer with the keys that AnsibleModule and ActionBase add to it, and without secret values.
+
+        The keys are invocation, the arguments' warnings, stdout_lines and stderr_lines. `answer` itself is changed.
+        """
+        answer.setdefault("invocation", {"module_args": self._arguments.params})
+        if self._arguments.warnings:
+            answer["warnings"] = [*self._arguments.warnings, *answer.get("warnings", ())]
+        for stream in ("stdout", "stderr"):
+            if stream in answer and f"{stream}_lines" not in answer:
+                answer[f"{stream}_lines"] = str(answer[stream] or "").splitlines()
+        return scrubbed(answer, self._arguments.secrets)
+
+    def _interpreter(self) -> str:
+        """Return the path of the host's Python, "" if this version of Ansible finds it in another way.
+
+        If need be it is discovered as ActionBase does it, and recorded in the action and in the task's variables.
+        """
+        action, task_vars = self._action, self._task_vars
+        host = action._task.delegate_to
+        own = task_vars["ansible_delegated_vars"][host] if host else task_vars
+        local = bool(getattr(action._connection, "_remote_is_local", False))
+        for dummy in (1, 2):
+            try:
+                found = module_common._get_shebang("/usr/bin/python", own, action._templar, remote_is_local=local)
+                return str(found[1])
+            except InterpreterDiscoveryRequiredError as required:
+                name = required.interpreter_name
+                discovered = discover_interpreter(
+                    action=action, interpreter_name=name, discovery_mode=required.discovery_mode, task_vars=own
+                )
+                key = f"discovered_interpreter_{name}"
+                own["ansible_facts"][key] = action._discovered_interpreter = discovered
+                if not host or action._task.delegate_facts:
+                    task_vars["ansible_facts"][key] = discovered
+                    action._discovered_interpreter_key = key
+            except (AttributeError, TypeError):
+                return ""
+        return ""
+
+
+def command(interpreter: str, name: str, root: str = engine_start.ROOT) -> str:
+    """Return the command that starts a module. It contains no argument of the module."""
+    words = ["-I", "-B", os.path.join(root, engine_start.START), engine_start.MODULE, engine_digest(), name]
+    return f"{interpreter} {' '.join(map(shlex.quote, words))}"
+
+
+def by_engine(
+    action: ActionBase, module: str, args: t.Mapping[str, t.Any], task_vars: Data, in_background: bool
+) -> t.Optional[Data]:
+    """Return the answer of `module`, run by the node's engine; None if it has not run and the archive has to be used.
+
+    `args` are the module's arguments; they are not changed. Raise AnsibleConnectionFailure if the host cannot be
+    reached.
+    """
+    why = why_archive(action, module, in_background)
+    if why:
+        _explain(module, why)
+        return None
+    return EngineCall(action, module, args, task_vars).run()
+
+
+def _explain(module: str, why: str) -> None:
+    Display().vvv(f"{module} is sent as an archive: {why}")
+
+
+def _with_traceback() -> bool:
+    """Return whether Ansible shows tracebacks of errors."""
+    return bool({"always", "error"} & set(constants.config.get_config_value("DISPLAY_TRACEBACK") or ()))
+
+
+def _for_controller(option: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return an option as the controller can validate it: it leaves `~` in paths, which are paths of the node."""
+    return {**option, "type": "str"} if option.get("type") == "path" else dict(option)

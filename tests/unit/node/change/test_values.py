@@ -1,0 +1,33 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans and results of this room are values: the plan that was shown is the one that is carried out."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node import change
+
+
+def values() -> list[type]:
+    """Return the dataclasses that the modules in module_utils/node/change define."""
+    modules = [
+        importlib.import_module(f"{change.__name__}.{one.name}") for one in pkgutil.iter_modules(change.__path__)
+    ]
+    return [
+        found
+        for module in modules
+        for _name, found in inspect.getmembers(module, dataclasses.is_dataclass)
+        if found.__module__ == module.__name__
+    ]
+
+
+@pytest.mark.parametrize("value", values(), ids=lambda value: value.__name__)
+def test_a_value_cannot_be_changed(value: type) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(object.__new__(value), dataclasses.fields(value)[0].name, None)

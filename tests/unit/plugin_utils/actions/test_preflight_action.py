@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The preflight action as Ansible runs it, on a host that lacks packages."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
+
+from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
+from tests.unit.fleet.fleets import build, pool, states
+from tests.unit.plugin_utils import controller
+from tests.unit.preflight.test_judge import GOOD
+
+NODES = {"node1": "10.10.1.11/24", "node2": "10.10.1.12/24"}
+
+
+def test_check_mode_names_packages_only_where_the_run_installs_them(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    Case("inventory", ALL, HOSTS, None, {}, None, "", "").write(folder)
+    hosts_file = str(folder / "hosts.yml")
+    bare = {**GOOD, "missing_packages": ["bird2"]}
+    seen = {host: {"seen": {"state": None, "preflight": bare}} for host in ("node1", "node2")}
+    path = targets.save(targets.Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
+
+    def run(check: bool, **args: t.Any) -> controller.Run:
+        return controller.Run("preflight", {"fleet": path, "observed": "seen", **args}, hosts_file, seen, check)
+
+    results = controller.run(
+        [run(True), run(True, install_packages=False), run(False), run(False, install_packages=False)]
+    )
+    assert [result["missing_packages"] for result in results] == [["bird2"]] * 4
+    assert [result.get("changed", False) for result in results] == [True, False, False, False]
+    assert results[0]["diff"] == {"prepared": "node1  packages to install\n  + package  bird2\n"}
+    assert not any("diff" in result for result in results[1:])
