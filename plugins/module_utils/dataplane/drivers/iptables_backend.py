@@ -85,12 +85,15 @@ def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
     desired = [table for table in desired if table.family in families]
     used = default(kernel)
     other = _OTHER.get(used, "")
+    failed: dict[str, Completed] = {}
     saved = {name: _read(kernel, name, family, desired) for family, name in FAMILIES.items()}
     if other:
         for name in FAMILIES.values():
             done = kernel.run([f"{name}-{other}-save"])
             if done.code == 0:
                 saved[f"{name}-{other}"] = parse(done.output)
+            else:
+                failed[f"{name}-{other}"] = done
     tables = {
         TablePlace(program, name): chains for program, found in saved.items() for name, chains in found.tables.items()
     }
@@ -98,6 +101,8 @@ def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
     if other and _foreign(saved, f"-{other}") >= max(CLEARLY, _foreign(saved, "") + 1):
         programs = {family: f"{name}-{other}" for family, name in FAMILIES.items()}
     for table in desired:
+        if programs[table.family] in failed:
+            raise _unreadable(programs[table.family], failed[programs[table.family]])
         words = saved[programs[table.family]].incompatible.get(table.name)
         if words is not None:
             raise ObserveError(
@@ -119,7 +124,12 @@ def _read(kernel: Kernel, program: str, family: int, desired: t.Sequence[Iptable
     # this IP version are desired.
     if done.code == 127 or not any(table.family == family for table in desired):
         return Saved({}, {})
-    raise ObserveError(
+    raise _unreadable(program, done)
+
+
+def _unreadable(program: str, done: Completed) -> ObserveError:
+    """Return the error for `program`, whose PROGRAM-save ended as `done` says though its table is desired."""
+    return ObserveError(
         f"The {program} rules cannot be read ({program}-save): {first_line(done)}."
         " See that the kernel has nf_tables or iptables (Debian: linux-image-amd64), then run again."
     )

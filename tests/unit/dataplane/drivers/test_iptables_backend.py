@@ -153,6 +153,19 @@ def test_a_program_that_fails_matters_only_to_tables_of_its_ip_version() -> None
     assert found.table("filter") == {}
 
 
+def test_the_other_backend_is_the_host_s_but_cannot_be_read_for_ipv6() -> None:
+    """A desired IPv6 table is an error if legacy is written and ip6tables-legacy-save fails; IPv4 tables are read."""
+    kernel = t.cast(t.Any, Programs(NFT, {"iptables-save": saved(0), "iptables-legacy-save": saved(11)}))
+    with pytest.raises(ObserveError) as caught:
+        iptables_backend.observe(kernel, [IptablesTable("filter"), IptablesTable("filter", family=6)])
+    assert str(caught.value) == (
+        "The ip6tables-legacy rules cannot be read (ip6tables-legacy-save): not installed."
+        " See that the kernel has nf_tables or iptables (Debian: linux-image-amd64), then run again."
+    )
+    found = iptables_backend.observe(kernel, [IptablesTable("filter")])
+    assert len(found.table("filter")["INPUT"]) == 11
+
+
 def test_a_program_that_is_not_installed_is_run_once() -> None:
     """No second attempt is made after status 127, with which a shell reports a missing program."""
     kernel = Failing(127, 3)

@@ -205,6 +205,20 @@ def test_nothing_is_given_before_it_is_known_what_was_given(machine):
     assert machine.file.read_text() == "garbage\n"
 
 
+def _no_boot_id() -> str:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_without_the_boot_s_id_no_address_is_given(machine):
+    ipam = LocalIpam(str(machine.folder), lambda: machine.seconds, _no_boot_id)
+    with pytest.raises(IpamUnreadable) as error:
+        ipam.load()
+    assert str(error.value) == (
+        "The time since an address was released is not known: /proc/sys/kernel/random/boot_id cannot be read: "
+        "Permission denied. No address is assigned meanwhile. Mount /proc, then start calico-agent again."
+    )
+
+
 @pytest.mark.parametrize(
     ("records", "why"),
     [
