@@ -31,5 +31,5 @@ def Lab(name: str = DEFAULT_NAME, machine: str | None = None) -> BaseLab:
 
 
 def names() -> list[str]:
-    """Return the names of the labs that are up or have left files behind, sorted."""
+    """Return the names of the labs that have a folder below STATE_ROOT, sorted: they are up or were not removed."""
     return sorted(path.name for path in STATE_ROOT.iterdir() if path.is_dir()) if STATE_ROOT.is_dir() else []

@@ -35,7 +35,8 @@ def has_cni(lab: BaseLab, node: str) -> bool:
 def run(lab: BaseLab, node: str, name: str) -> Container:
     """Start a container that sleeps, attached to the node's network, and return it.
 
-    Raise CommandFailed if the host refuses a step, for instance because the name is in use.
+    Raise CommandFailed if the host refuses a step, for instance because the name is in use, and the errors of
+    `inspect`. Then what earlier steps made stays.
     """
     if has_cni(lab, node):
         lab.exec(node, ["podman", "run", "-d", "--name", name, "--network", NETWORK, *_REST])

@@ -34,8 +34,9 @@ class CommandFailed(LabError):
 class Program:
     """A program that runs inside the lab until it ends, or until ``stop`` is called.
 
-    ``BaseLab.background`` starts one. A thread reads its stdout to the end, into ``stdout``. ``pid`` is its process id
-    in the lab. The constructor raises LabError if it does not start.
+    ``BaseLab.background`` starts one. A thread reads its stdout to the end; until then ``stdout`` is b"". ``pid`` is
+    its process id in the lab. The constructor raises LabError or ValueError if nothing can run at ``where``, for
+    instance because the host is off. A program that does not exist is no error there: it ends at once.
     """
 
     def __init__(self, lab: BaseLab, where: str, command: Command, netns: str | None = None) -> None:
@@ -60,7 +61,10 @@ class Program:
         self.stdout = self._process.stdout.read()
 
     def wait_for(self, text: bytes) -> None:
-        """Return as soon as stderr contains ``text``; raise LabError if it is closed first. There is no time limit."""
+        """Read stderr until it contains ``text``, in lines; raise LabError if it ends first.
+
+        What is read here is gone: a later call finds only what comes after it. There is no time limit.
+        """
         said = b""
         assert self._process.stderr
         while text not in said:
@@ -70,14 +74,15 @@ class Program:
             said += line
 
     def join(self, seconds: float) -> bool:
-        """Wait at most `seconds` for the program to end; return whether it has."""
+        """Wait at most `seconds` for the program to end, which closes its stdout; return whether it has."""
         self._reader.join(seconds)
         return not self._reader.is_alive()
 
     def stop(self, name: str = "TERM") -> bytes:
         """Send the program the signal `name` unless it has ended, and return all that it wrote to stdout.
 
-        A program that has not ended within 15 seconds is killed.
+        After 15 seconds without an end, kill the process of this machine that runs it. The result is b"" if stdout is
+        still open then.
         """
         if not self.join(0):
             self._lab.exec(self._where, f"kill -{name} {self.pid}", check=False)
@@ -95,7 +100,8 @@ class Capture:
     """Packets seen on a link of the underlay: a host's, or the bridge of "rack1" or "rack2".
 
     ``BaseLab.capturing`` makes one. Read it after the with block. At most 256 bytes of each packet are kept. The
-    constructor returns when tcpdump listens, and raises LabError if it does not, as for a wrong ``expression``.
+    constructor returns when tcpdump listens, and raises LabError if it does not, as for a wrong ``expression``, or
+    ValueError if the router does not run.
     """
 
     def __init__(self, lab: BaseLab, where: str, expression: str, count: int | None) -> None:
@@ -155,13 +161,14 @@ class BaseLab(abc.ABC):
         switches: bool = False,
         ipv6: bool = False,
     ) -> None:
-        """Start what is not running of the lab; return when SSH answers on all hosts.
+        """Start what is not running of the lab; return when `hosts` have booted and SSH answers on them.
 
-        `hosts` are names, None for the usual four. `baked`: hosts have BIRD and other packages installed. `podman`:
-        hosts that are started now have podman, and /srv/box to run. `switches`: start top-of-rack switches
-        (machines/tors.py). `ipv6`: both subnets have IPv6. These three exist only on the machine's own kernel.
+        `hosts` are names (a list, or with commas), None for the usual four. `baked`: hosts have BIRD and other packages
+        installed. `podman`: hosts that are started now have podman, and /srv/box to run. `switches`: start top-of-rack
+        switches (machines/tors.py). `ipv6`: both subnets have IPv6. These three exist only on the machine's own kernel.
 
-        Raise LabError for an unknown host, a lab that is up in another way, or a host that does not answer in time.
+        Missing programs are installed and missing images built on this machine first. Raise LabError without root, if
+        that fails, for an unknown host, a lab that is up in another way, or a host that does not answer in time.
         """
 
     @abc.abstractmethod
@@ -180,9 +187,10 @@ class BaseLab(abc.ABC):
 
     @abc.abstractmethod
     def reboot(self, node: str, wait: bool = True) -> None:
-        """Run ``systemctl reboot`` inside; return when SSH answers again, if `wait` is true.
+        """Run ``systemctl reboot`` inside; return when the host has booted and SSH answers again, or at once.
 
-        Raise LabError if the host is off or does not come back.
+        `wait` False returns at once, but the emulated machine waits in either case. Raise LabError if the host is off,
+        or does not come back: on the machine's own kernel it has 100 seconds to go down and the time of `start`.
         """
 
     @abc.abstractmethod
@@ -196,9 +204,9 @@ class BaseLab(abc.ABC):
     def start(self, node: str, wait: bool = True) -> None:
         """Start a host or a switch that is off; one that runs stays as it is.
 
-        If `wait` is true, return when the host has booted and its SSH answers, or when the switch's FRR answers. Raise
-        LabError if the lab has no such node, or if it does not answer in time. On the machine's own kernel that is 90
-        seconds by default for a host, and 60 for a switch.
+        If `wait` is true, and always in the emulated machine, return when the host has booted and its SSH answers, or
+        when the switch's FRR answers. Raise LabError if the lab has no such node, or if it does not answer in time. On
+        the machine's own kernel that is 90 seconds by default for a host, and 60 for a switch.
         """
 
     @abc.abstractmethod
@@ -276,7 +284,10 @@ class BaseLab(abc.ABC):
         return subprocess.Popen(self._command(where, command, netns), **options)  # type: ignore[call-overload]
 
     def background(self, where: str, command: Command, netns: str | None = None) -> Program:
-        """Start a program that runs until its ``stop()``; raise LabError if it does not start."""
+        """Start a program and return it as soon as it has a process id; ``stop()`` ends it.
+
+        Raise LabError or ValueError if nothing can run at `where`, and LabError for an unknown `where`.
+        """
         return Program(self, where, command, netns)
 
     def router_exec(self, command: Command, **more: object) -> subprocess.CompletedProcess:
@@ -288,7 +299,8 @@ class BaseLab(abc.ABC):
     def put(self, node: str, local: str | Path, remote: str, mode: str = "644") -> None:
         """Copy the file `local` to the path `remote` of a host or the router, replacing it atomically.
 
-        `mode` is octal text. Missing folders are made. Raise CommandFailed if the file cannot be written there.
+        `mode` is octal text. Missing folders are made. Raise CommandFailed if the file cannot be written there, and
+        OSError if `local` cannot be read.
         """
         target = shlex.quote(remote)
         script = f'set -e; mkdir -p "$(dirname {target})"; cat > {target}.new; '
@@ -310,7 +322,7 @@ class BaseLab(abc.ABC):
         """Yield a capture that runs during the with block, on a host's link ("node1") or a bridge ("rack1", "rack2").
 
         `expression` is tcpdump's filter, "" for all. The capture ends early after `count` packets, if given. Raise
-        LabError if tcpdump does not start.
+        LabError if tcpdump does not start, and ValueError if the router does not run.
         """
         capture = Capture(self, where, expression, count)
         try:
@@ -321,7 +333,7 @@ class BaseLab(abc.ABC):
     def capture(self, where: str, seconds: float, expression: str = "", count: int | None = None) -> Capture:
         """Capture for `seconds`, or until ``count`` packets have been seen, and return the ended capture.
 
-        Raise LabError if tcpdump does not start.
+        `where` and `expression` are as in `capturing`, and so are the errors.
         """
         with self.capturing(where, expression, count) as capture:
             capture.wait(seconds)

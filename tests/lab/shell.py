@@ -72,7 +72,7 @@ def locked(path: Path) -> Iterator[None]:
 def wait_until(what: str, question: Any, timeout: float, step: float = 0.1) -> Any:
     """Call ``question()`` every `step` seconds until its answer is true; return the answer.
 
-    Raise LabError after ``timeout`` seconds.
+    Raise LabError, which names `what` was waited for, after ``timeout`` seconds, and the errors of `question`.
     """
     end = time.monotonic() + timeout
     while True:

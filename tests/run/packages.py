@@ -43,7 +43,10 @@ def no_daemon_starts() -> t.Iterator[None]:
 
 
 def install(packages: tuple[str, ...]) -> str:
-    """Install the packages that this machine lacks; return why that failed, "" if it did not."""
+    """Install the packages that this machine lacks; return why apt-get failed, "" if it did not or nothing is missing.
+
+    Wait for another thread that installs. Without root, raise OSError if a package is missing.
+    """
     with APT:
         state = ("dpkg-query", "-W", "-f", "${db:Status-Status}")
         missing = [

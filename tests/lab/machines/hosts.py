@@ -74,7 +74,7 @@ def prepare(places: Places, node: Node, baked: bool, podman: bool = False, ipv6:
 
 
 def _alive(file: Path, *words: str) -> int | None:
-    """Return the process id in ``file`` if that process runs with all ``words`` on its command line, else None."""
+    """Return the process id in ``file`` if that process runs with each of ``words`` as an argument, else None."""
     for _ in range(20):
         try:
             pid = int(file.read_text())
@@ -115,7 +115,7 @@ def supervisor_pid(places: Places, node: Node) -> int | None:
 
 
 def power_on(places: Places, node: Node) -> None:
-    """Start the host unless it runs, without waiting for it."""
+    """Start the host unless it runs, without waiting for it; raise FileNotFoundError if it was never prepared."""
     if supervisor_pid(places, node):
         return
     here = places.state / node.name
@@ -135,7 +135,8 @@ def power_on(places: Places, node: Node) -> None:
 def power_off(places: Places, node: Node) -> None:
     """Cut the power: first the links, so that no last packet gets out, then all processes and the namespace.
 
-    Raise LabError if processes live on for 20 seconds.
+    A host that is off stays so. Raise LabError if processes live on for 20 seconds, and FileNotFoundError if the host
+    has no folder in the lab's state.
     """
     for who in ("router", "control"):
         run(["ip", "-n", places.netns(who), "link", "del", node.name], check=False)

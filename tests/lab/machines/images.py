@@ -243,7 +243,8 @@ def chroot(root: Path, script: str, timeout: float = 600) -> None:
 def use_archive(root: Path, release: str) -> None:
     """Let apt inside ``root`` use Debian's archive instead of the repository in the image.
 
-    Raise FileNotFoundError if ``root`` has no sources file of that repository.
+    The proxy settings and resolv.conf are copied from this machine. Raise FileNotFoundError if ``root`` has no sources
+    file of that repository, or this machine no resolv.conf.
     """
     (root / "etc/apt/sources.list.d/lab.list").rename(root / "etc/apt/lab.list.off")
     (root / "etc/apt/sources.list").write_text(f"deb {_mirror()} {release} main\n")
@@ -337,9 +338,9 @@ _BUILDERS = {
 
 @contextlib.contextmanager
 def filled(target: Path) -> Iterator[Path]:
-    """Yield a folder to fill, and rename it to `target` at the end unless the with block raises.
+    """Yield an empty folder to fill, and rename it to `target` at the end unless the with block raises.
 
-    So an interrupted build never looks complete.
+    So an interrupted build never looks complete: it stays behind as `target`.half until the next one.
     """
     half = Path(f"{target}.half")
     shutil.rmtree(half, ignore_errors=True)

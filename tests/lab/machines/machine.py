@@ -263,9 +263,9 @@ class MachineLab(BaseLab):
             shutil.rmtree(old, ignore_errors=True)
 
     def _restore(self, folder: Path, snapshot: Path, nodes: Sequence[Node]) -> bool:
-        """Start from a snapshot and wait for SSH; return False if there is none or if it does not come up.
+        """Start from a snapshot and return True when SSH answers; return False if there is none or it does not come up.
 
-        A snapshot that does not come up is removed.
+        The result is also False if HOST_ROUTING_LAB_SNAPSHOT is "0". A snapshot that does not come up is removed.
         """
         if not snapshot.is_dir() or not _snapshots_wanted():
             return False
@@ -300,7 +300,10 @@ class MachineLab(BaseLab):
         return True
 
     def _monitor(self, command: str) -> str:
-        """Send one command to QEMU's monitor and return the answer; raise LabError or OSError without one."""
+        """Send one command to QEMU's monitor and return the answer, with the prompt that ends it.
+
+        Raise LabError or OSError if QEMU ends, does not listen within 10 seconds, or is silent for 30.
+        """
         path = self._here / "monitor"
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(30)
@@ -405,7 +408,8 @@ class MachineLab(BaseLab):
     def _boot(self, folder: Path) -> bool:
         """Start the machine and wait for its lab; return True if it is emulated in software, False with KVM.
 
-        Raise LabError if it does not come up.
+        If KVM does not boot it within 15 seconds, that is recorded, and not tried again until this machine reboots.
+        Raise LabError if the lab does not come up within BOOT_TIMEOUT seconds.
         """
         wanted = os.environ.get("HOST_ROUTING_LAB_ACCEL", "auto")
         refused = CACHE_ROOT / "no-kvm"
@@ -474,13 +478,16 @@ class MachineLab(BaseLab):
         return ["ssh", "-F", str(self.ssh_config), *shared, target, "--", shlex.join(command)]
 
     def _inside(self, *words: str, timeout: float = 60) -> None:
-        """Run a command of the lab's command line inside the machine; raise LabError as `exec` does."""
+        """Run the words of a command line of the lab's program inside the machine.
+
+        `timeout` is in seconds, times `patience`. Raise LabError when it is over, or if the command fails.
+        """
         command, *rest = words
         environment = ["env", "HOST_ROUTING_LAB_QUIET=1", "HOST_ROUTING_LAB_BOOT_TIMEOUT=600"]
         self.exec("machine", [*environment, f"{INSIDE}/lab", command, "--name", INNER.name, *rest], timeout=timeout)
 
     def _forget(self, node: str) -> None:
-        """End the shared SSH connection to a host that is about to go down."""
+        """End the shared SSH connection to a host that goes down; give up, without an error, after 5 seconds."""
         command = ["ssh", "-F", str(self.ssh_config), "-O", "exit", node]
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)

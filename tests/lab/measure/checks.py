@@ -95,7 +95,11 @@ def vtep_mac(name: str) -> str:
 
 
 def expected_routes(fleet: Fleet, node: Observed) -> set[str]:
-    """Return all routes inside the pools that a node shall have, as `ip route` prints them."""
+    """Return all routes inside the pools that a node shall have, as `ip route` prints them.
+
+    With `by_switches`, SWITCH is the gateway to other racks. Without BGP, assert that each other node has one address
+    on the tunnel device that a route needs.
+    """
     hosts = {f"{workload['address']}/32": workload for workload in node.workloads}
     own = node.blocks if fleet.bgp else {**node.blocks, **node.spare_blocks}
     expected = {f"blackhole {_shown(block)} proto calico" for block in own if block not in hosts}
@@ -186,7 +190,10 @@ def check_devices(fleet: Fleet, node: Observed) -> None:
 
 
 def check_vteps(fleet: Fleet, node: Observed) -> None:
-    """Assert that vxlan.calico has one permanent neighbour and one forwarding entry per other node, and no more."""
+    """Assert that vxlan.calico has one permanent neighbour and one forwarding entry per other node, and no more.
+
+    In a fleet without a VXLAN pool there must be none at all.
+    """
     others = fleet.others(node) if "vxlan.calico" in fleet.devices else []
     neighbors = {
         (entry["dst"], entry["lladdr"]) for entry in node.raw["neighbors"] if entry.get("dev") == "vxlan.calico"
@@ -289,7 +296,10 @@ def check_units(fleet: Fleet, node: Observed) -> None:
 
 
 def check_host(fleet: Fleet, node: Observed) -> None:
-    """Assert that a node with workloads has all that it must have. Its blocks and what it has by BGP are left out."""
+    """Assert that a node with workloads has all that it must have in its kernel, and its units.
+
+    Blocks, BGP sessions and what BIRD has learned are not checked.
+    """
     check_routes(fleet, node)
     check_devices(fleet, node)
     check_vteps(fleet, node)
@@ -321,7 +331,10 @@ def check_sessions(fleet: Fleet, node: Observed) -> None:
 
 
 def check_passive_sides(fleet: Fleet) -> None:
-    """Assert that exactly one side of each session between members of the fleet is passive."""
+    """Assert that exactly one side of each session between members of the fleet is passive.
+
+    Raise KeyError for a session that only one of its members has.
+    """
     members = {**fleet.nodes, **fleet.reflectors}
     by_address = {member.node.address: member for member in members.values()}
     for member in members.values():
@@ -376,7 +389,7 @@ def check_pings(fleet: Fleet, pongs: Iterable[Pong]) -> None:
 
 
 def check_ttls(fleet: Fleet, pongs: Iterable[Pong]) -> None:
-    """Assert that replies between workloads have the right TTL; pings from a host itself are left out.
+    """Assert that all pings between workloads got a reply with the right TTL; those from a host itself are left out.
 
     Each node on the way decrements the TTL, which is 64 at first. Between racks, the router or both switches do so if
     no tunnel hides the packet.

@@ -23,7 +23,10 @@ Runner = Callable[[str, Sequence[str]], str]
 
 
 def in_lab(lab: BaseLab) -> Runner:
-    """Return a runner that enters the host's namespaces; it raises LabError if a command fails or takes over 120 s."""
+    """Return a runner that enters the host's namespaces.
+
+    It raises LabError if a command fails or takes over 120 seconds, times `patience` of the lab.
+    """
     return lambda node, words: lab.exec(node, list(words), timeout=120).stdout
 
 
@@ -174,7 +177,10 @@ class Observed:
 
     @cached_property
     def learned(self) -> dict[str, set[str]]:
-        """The routes that BIRD learned by BGP, as {destination: names of the sessions in birdc}."""
+        """The routes that BIRD learned by BGP, as {destination: names of the sessions in birdc}.
+
+        This raises the AssertionError of `sessions`.
+        """
         found: dict[str, set[str]] = {}
         destination = ""
         for line in self.raw["bird_routes"].splitlines():

@@ -281,7 +281,8 @@ class Streams:
     def start(self) -> Streams:
         """Open all sockets on all hosts, then send from all of them; return `self` once every host sends.
 
-        Raise LabError if a host cannot, or does not answer within 60 seconds.
+        It sleeps `warm_up` seconds between. Raise LabError if a host cannot, does not say within 60 seconds that its
+        sockets are open, or does not answer a later command within 30. All traffic programs are then ended.
         """
         try:
             for host in self._hosts.values():
@@ -320,7 +321,8 @@ class Streams:
     def stop(self) -> Report:
         """Stop sending everywhere, wait for packets under way, collect the results and return their sum.
 
-        Hosts that do not answer are in its `silent_hosts`. A second call returns the same report.
+        The wait is 1 second, or 10 in the emulated machine. The traffic programs are ended. Hosts that do not answer
+        within 30 seconds are in the report's `silent_hosts`. A second call returns the same report.
         """
         if self.report:
             return self.report

@@ -161,7 +161,7 @@ def prepare(lab: BaseLab, node: str, targets: Sequence[Target], folder: Path) ->
 def undo(lab: BaseLab, node: str) -> None:
     """Undo `prepare`: end the listener now, and let the lab bring up the host's link from the next boot on.
 
-    Program and units stay on the host's disk, disabled.
+    Program and units stay on the host's disk, disabled. Raise CommandFailed if the host does not run.
     """
     (lab.places.state / node / "late").unlink(missing_ok=True)
     lab.exec(node, "systemctl disable --now lab-listener; systemctl disable lab-network")
@@ -171,8 +171,8 @@ def undo(lab: BaseLab, node: str) -> None:
 def sending(lab: BaseLab, node: str, targets: Sequence[Target], counts: dict[Target, Count]) -> Iterator[None]:
     """Send to all targets from the router while the with block runs; fill `counts` at its end.
 
-    Meanwhile the router has routes to the targets in namespaces. Raise LabError if the sending program does not start,
-    or if the host's counts cannot be read at the end.
+    Meanwhile the router has /32 routes to the targets in namespaces; they stay if this raises. Raise LabError if the
+    sending program does not start, or if the host's counts cannot be read at the end.
     """
     for target in targets:
         if target.netns:

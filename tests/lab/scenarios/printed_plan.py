@@ -264,9 +264,9 @@ def _links(observed: Observed) -> dict[str, str]:
 
 
 def _addresses(observed: Observed, links: Mapping[str, dict]) -> dict[tuple[str, str], str]:
-    """Return the addresses of `links` and tunnels as {(address, device): ""}.
+    """Return the observed addresses on tunnels and on devices in `links` as {(address, device): ""}.
 
-    A plan does not name the addresses of a device that is deleted.
+    `links` are those of the other observation: a plan does not name the addresses of other devices that come or go.
     """
     return {
         (address, device): ""

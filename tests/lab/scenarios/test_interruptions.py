@@ -40,7 +40,7 @@ NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the f
 def switch_until(fleet: Fleet, task: str, mode: str, soak: int) -> tuple[subprocess.Popen, str]:
     """Start a switch of the pool's mode; return its process and its output so far as soon as `task` begins.
 
-    `soak` is in seconds. Raise AssertionError if the run ends before that.
+    `soak` is in seconds. Raise AssertionError if the run ends before that. There is no time limit.
     """
     variables = ("pool=default-ipv4-ippool", f"mode={mode}", f"calico_node_soak_seconds={soak}")
     command = fleet.command("switch_pool_mode.yml", *(word for each in variables for word in ("-e", each)))

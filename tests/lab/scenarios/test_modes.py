@@ -64,7 +64,8 @@ def unchanged(lab: BaseLab, path: str) -> None:
 def check_wire(lab: BaseLab, fleet: checks.Fleet, source: str, target: str, expected: str) -> None:
     """Assert that a ping of 1400 bytes between the first workloads of two nodes looks as `expected` on the underlay.
 
-    `expected` is "udp" if VXLAN must carry it, "icmp" if it must not be encapsulated.
+    `expected` is "udp" if VXLAN must carry it, "icmp" if it must not be encapsulated. Raise CommandFailed without an
+    answer.
     """
     (first, *_), (second, *_) = fleet.nodes[source].workloads, fleet.nodes[target].workloads
     with lab.capturing(source, "udp port 4789 or icmp") as seen:
@@ -194,9 +195,10 @@ class TestMembersComeAndGo:
         return fleet
 
     def under_traffic(self, lab: BaseLab, change: Callable[[], object], gone: tuple[str, ...] = ()) -> Report:
-        """Run `change` while all workloads send to each other, except those that are `gone` afterwards.
+        """Run `change` under traffic between the nodes; assert that nothing was lost, and return the report.
 
-        Assert that no packet, byte or connection was lost, and return the report.
+        The streams are those of `mesh_of_streams`, without the workloads called `gone`, which `change` removes.
+        Nothing lost means no packet, byte or connection.
         """
         found = [workload for workload in workloads(lab) if workload.name not in gone]
         with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:

@@ -97,7 +97,8 @@ def by_name(found: Sequence[Member]) -> dict[str, Member]:
 def explained(lab: BaseLab, asked: dict[Attempt, tuple[Member, Member]]) -> dict[Attempt, dict[str, tuple[int, str]]]:
     """Return {attempt: {node: (exit status, output)}} of `calicoctl policy explain` on the nodes of both ends.
 
-    The status is 0 if the node allows the connection, 1 if it denies it. A connection needs both nodes' permission.
+    The status is 0 if the node allows the connection, 1 if it denies it. A connection needs both nodes' permission. An
+    outside host has no entry. Raise LabError if a node cannot answer.
     """
     answers: dict[Attempt, dict[str, tuple[int, str]]] = {one: {} for one in asked}
     for node in NODES:
@@ -330,8 +331,8 @@ def label(lab: BaseLab, member: Member, *labels: str) -> None:
 def labels_by_agents(lab: BaseLab, names: Mapping[str, Member]) -> None:
     """Change labels of workloads that agents attached, and assert that policy follows at once.
 
-    late-web changes to another list of policies and back. late-client becomes a guest, which only web admits. Another,
-    unknown workload comes and goes. All of this happens three times.
+    late-web changes to another list of policies and back. late-client becomes a guest, which may reach only web, and a
+    client again. Another, unknown workload comes and goes. All of this happens three times.
     """
     guest, client = names["late-client"], names["client-1"]
     reach = Attempt(guest.place, client.place, "tcp", OPEN)

@@ -70,7 +70,7 @@ def test_a_switch_loses_nothing(
 
 
 def switched(lab: BaseLab, fleet: Fleet, mode: str) -> tuple[Run, Report]:
-    """Switch the mode under traffic; return the run and the report on the packets."""
+    """Switch the mode under traffic; return the run, which may have failed, and the report on the packets."""
     pps = 600 if MACHINE == "native" else 400  # more than asserted, because a busy machine sends fewer
     no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, workloads(lab), pps)) as streams:

@@ -180,5 +180,5 @@ def matrix(found: Sequence[Member], protocols: Sequence[str] = ("tcp", "udp")) -
 
 
 def routed_outside(lab: BaseLab) -> None:
-    """Route the pool to the router on the outside host, which has no route to it otherwise."""
+    """Add a route to the pool by the router on the outside host, which has none otherwise; it stays there."""
     lab.outside_exec(["ip", "route", "replace", POOL.cidr, "via", "192.0.2.1"])
