@@ -185,7 +185,8 @@ def _row(name: str, words: str, met: t.Optional[bool]) -> None:
 def coefficients(build: Build) -> None:
     """Print one line of JSON for each daemon of the fleets in SMALL: its counts, and its memory (`resident` in KiB).
 
-    Raise TimeoutError if a fleet does not learn all routes in time.
+    Raise TimeoutError if a fleet does not learn all routes within 120 seconds, and AssertionError if the
+    sessions of a daemon are not up 60 seconds later.
     """
     for nodes, reflectors, blocks in SMALL:
         with tempfile.TemporaryDirectory(prefix="bench5-") as folder:

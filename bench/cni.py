@@ -178,8 +178,9 @@ class Plugin:
 class Ours(Plugin):
     """The agent and the shim, with all their files in `folder`.
 
-    `group` is the number of the group whose members may read through the API, None for no group. The constructor starts
-    the agent, and raises AssertionError if the agent ends before it answers.
+    `group` is the number of the group whose members may read through the API, None for no group. The constructor mounts
+    a tmpfs on `folder`/run and, for a group, a file over /etc/group. It starts the agent, and raises AssertionError if
+    the agent ends before it answers, or CalledProcessError if a mount fails. `close` unmounts the tmpfs only.
     """
 
     def __init__(self, folder: pathlib.Path, group: t.Optional[int] = None) -> None:
@@ -410,8 +411,8 @@ def fdatasync(folder: pathlib.Path, count: int) -> list[float]:
 def policed(bench: Bench, ours: Ours, count: int) -> dict[str, t.Any]:
     """Return the times of ADD and DEL under policy, and the number of iptables rules; remove the policy at the end.
 
-    The shape is {"few chains", "sets", "chains": as `Bench.sequential` returns, "rules": number}. Raise AssertionError
-    if the agent reports problems.
+    The shape is {"few chains", "sets", "chains": as `Bench.sequential` returns, "rules": number}. Both hosts need 10
+    workloads before, and have APPS more afterwards. Raise AssertionError if the agent reports problems.
     """
     warm = 3
     own = [f"own{number:03}" for number in range(count + warm)]

@@ -90,8 +90,8 @@ def measure(folder: pathlib.Path, count: int, number: int, ways: t.Sequence[str]
     """Return {way: {"readers", "busy": seconds of each ADD beside such processes, "memory": the agent's peak in KiB}}.
 
     A way is a kind of attack; the last one is "all of them". `count` is the number of ADDs beside each side, `number`
-    that of processes of each side. Raise CalledProcessError if the network cannot be set up, and AssertionError if one
-    of the processes or the agent does not start.
+    that of processes of each side. Raise CalledProcessError if the network cannot be set up, AssertionError if one of
+    the processes or the agent does not start, and ValueError if an ADD fails.
     """
     kernel = linux.LinuxKernel(marker_folder=str(folder / "markers"))
     underlay = (

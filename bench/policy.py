@@ -130,7 +130,8 @@ class Node:
     def program(self) -> int:
         """Write what differs to the kernel, and return the number of changes.
 
-        Additions and changes come first, sets before tables. Then come removals, tables before sets.
+        Additions and changes come first, sets before tables. Then come removals, tables before sets. Raise ApplyError
+        if the kernel refuses a change.
         """
         tables, sets = self.desired
         changed_sets = self.sets.diff(sets, self.sets.observe(self.kernel, sets))

@@ -31,7 +31,7 @@ GROWTH = 12.0  # the greatest ratio of the time with 10,000 endpoints elsewhere 
 
 
 def compile_once(remote: int) -> tuple[float, float]:
-    """Return the seconds of compiling everything beside `remote` endpoints elsewhere, and of doing so again.
+    """Return the seconds of compiling everything beside `remote` endpoints elsewhere, and of a pass without a change.
 
     Raise AssertionError if all sets together do not have more than `remote` members.
     """

@@ -14,7 +14,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 class ActionModule(GuardedAction):
     """The action endpoint_sync_report, which prints the result of an exchange of workloads in a few lines.
 
-    The result has the `lines` and the `problems`. With `strict` the task fails if there is a problem.
+    The result has the `lines` and the `problems`. With `strict` the task fails if there is a problem, without
+    these keys.
     """
 
     _requires_connection = False

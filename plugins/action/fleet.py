@@ -233,8 +233,8 @@ class ActionModule(GuardedAction):
     ) -> dict[str, FleetError]:
         """Return errors, by node, for the few nodes that run with BGP while the inventory is without, or the reverse.
 
-        Raise FleetError if these are more than half of the nodes: then the inventory has changed. BIRD's routes and the
-        collection's own routes for the same blocks conflict.
+        Raise FleetError if these are more than half of the nodes with a state: then the inventory has changed. BIRD's
+        routes and the collection's own routes for the same blocks conflict.
         """
         enabled = compiled.fleet.settings.bgp_enabled
         other = sorted(host for host, state in observed.items() if state and (state.bird is not None) != enabled)
@@ -365,7 +365,8 @@ class ActionModule(GuardedAction):
     def _restored(task_vars: dict[str, t.Any], states: t.Mapping[str, NodeState]) -> targets.Targets:
         """Return the targets for these states.
 
-        They include the modes to record, unless a node of the inventory is left out.
+        They include the modes to record, unless a node of the inventory is left out or calico_lockfile is invalid.
+        Raise FleetError if a variable of a host cannot be evaluated.
         """
         restored = targets.Targets(states=states)
         groups = task_vars.get("groups", {})
@@ -400,5 +401,5 @@ def _with_cni(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str], defaul
 
 
 def _generation(answer: t.Any) -> t.Any:
-    """Return the stored generation of a node_info result, which has a `state` like the result itself."""
+    """Return the stored generation in a node_info result, with a `state` like the result itself; None without one."""
     return answer.get("generation") if isinstance(answer, t.Mapping) else None

@@ -14,7 +14,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action fleet_lint, which prints the settings of an inventory that cannot work or are probably a mistake.
 
-    The task fails if one of them is an error, and with `strict` also for a warning.
+    The result has `lines` and the keys of the JSON document. The task fails if one setting is an error, and with
+    `strict` also for a warning; a failure has only a message.
     """
 
     TRANSFERS_FILES = False

@@ -16,7 +16,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action fleet_load, which prints the cost of BGP in an inventory's fleet.
 
-    The task fails if the inventory or the lockfile is invalid, the fleet cannot be planned, or BGP is disabled.
+    The result has `lines` and the keys of the JSON document. The task fails if the inventory or the lockfile is
+    invalid, the fleet cannot be planned, or BGP is disabled.
     """
 
     TRANSFERS_FILES = False

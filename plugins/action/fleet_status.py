@@ -15,7 +15,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 class ActionModule(GuardedAction):
     """The action fleet_status, which prints the status of all nodes as one table or as JSON.
 
-    The result has `lines`, `good`, `problems` and `nodes`. With `strict` the task fails if there is a problem.
+    The result has `lines`, `good`, `problems` and `nodes`. With `strict` the task fails if there is a problem, without
+    these keys.
     """
 
     _requires_connection = False

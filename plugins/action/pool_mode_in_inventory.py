@@ -14,7 +14,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action pool_mode_in_inventory, which prints how to write a switched mode into the inventory, or writes it.
 
-    An entry that cannot be edited line by line stays, and the printed `lines` say so; the task does not fail.
+    An entry that cannot be edited line by line stays, and the printed `lines` say so; the task does not fail. With
+    `write` and not in check mode the file is replaced; the result has `changed` and `diff`.
     """
 
     _requires_connection = False

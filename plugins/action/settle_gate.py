@@ -11,7 +11,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 
 def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
-    """Return whether a host changed nothing, has all sessions and routes, and lost no probe."""
+    """Return whether a host answered, changed nothing, has all sessions and routes, and lost no probe."""
     if answer is None or not run_results.usable(answer) or answer.get("changed"):
         return False
     found = answer.get("settled") or {}

@@ -165,7 +165,7 @@ def test_inside_a_workload(lab: BaseLab, found: dict[str, Workload], name: str) 
 def ping(lab: BaseLab, node: str, netns: str | None, address: str, size: int = 84) -> bool:
     """Return whether `address` answers at least one of two pings from the namespace `netns`, or from the host if None.
 
-    `size` is the size of the whole IP packet in bytes, which must not be fragmented.
+    Each answer may take 2 seconds. `size` is the size of the whole IP packet in bytes, which must not be fragmented.
     """
     payload = size - (48 if ":" in address else 28)
     words = ["ping", "-q", "-c", "2", "-i", "0.2", "-W", "2", "-M", "do", "-s", str(payload), address]
