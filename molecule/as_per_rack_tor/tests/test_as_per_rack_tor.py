@@ -115,7 +115,10 @@ def test_the_other_switch_takes_over_within_a_second(
 
 
 def forwarded_packets(lab: BaseLab, name: str) -> int:
-    """Return the number of IPv4 packets that the host or switch `name` has forwarded since it started."""
+    """Return the number of IPv4 packets that the host or switch `name` has forwarded since it started.
+
+    Raise CommandFailed if it does not run.
+    """
     names, values = lab.exec(name, ["grep", "^Ip:", "/proc/net/snmp"]).stdout.splitlines()
     return int(dict(zip(names.split(), values.split()))["ForwDatagrams"])
 

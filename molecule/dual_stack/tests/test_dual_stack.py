@@ -89,7 +89,7 @@ def test_sessions_of_both_families_stand(fleet: Fleet, name: str) -> None:
 def routes(lab: BaseLab, node: str, family: int, pools: list[checks.Pool]) -> set[str]:
     """Return the node's routes of one IP version inside the pools, as `ip route` prints them, without the kernel's own.
 
-    Default metric and preference, scope link and dev lo are left out of the text.
+    Default metric and preference, scope link and dev lo are left out of the text. Raise CommandFailed if `ip` fails.
     """
     ranges = [ipaddress.ip_network(pool.cidr) for pool in pools]
     kept = set()

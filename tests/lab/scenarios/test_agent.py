@@ -63,7 +63,10 @@ def ipam_is_clean(lab: BaseLab) -> None:
 
 
 def session_ages(lab: BaseLab) -> dict[tuple[str, str], str]:
-    """Return {(node, session): text of birdc with the time of its last change of state} of all BGP sessions."""
+    """Return {(node, session): text of birdc with the time of its last change of state} of all BGP sessions.
+
+    Raise CommandFailed if BIRD does not answer on a node.
+    """
     found = {}
     for node in NODES:
         done = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"])
@@ -209,7 +212,10 @@ def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_anoth
 
 
 def blocks(lab: BaseLab, node: str) -> list[str]:
-    """Return the blocks that a node holds, which are its blackhole routes, sorted by address."""
+    """Return the blocks that a node holds, which are its blackhole routes, sorted by address.
+
+    Raise CommandFailed if the node does not run.
+    """
     routes = lab.json(node, ["ip", "-j", "route", "show", "type", "blackhole"])
     return sorted((route["dst"] for route in routes), key=ipaddress.ip_network)
 

@@ -64,7 +64,7 @@ def switch_until(fleet: Fleet, task: str, mode: str, soak: int) -> tuple[subproc
 
 
 def watches(lab: BaseLab) -> int:
-    """Return the number of processes called calico-watch, on all nodes together."""
+    """Return the number of processes called calico-watch, on all nodes together; raise CommandFailed if one is off."""
     command = ["sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null | grep -c calico-watch || true"]
     return sum(int(lab.exec(node.name, command).stdout) for node in lab.nodes)
 

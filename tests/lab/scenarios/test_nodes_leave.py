@@ -19,7 +19,7 @@ LEAVING = "node4"
 
 
 def sessions(lab: BaseLab, node: str) -> int:
-    """Return the number of a node's mesh sessions, in any state."""
+    """Return the number of a node's mesh sessions, in any state; raise CommandFailed if its BIRD does not answer."""
     shown = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"]).stdout
     return sum(line.startswith("Mesh_") for line in shown.splitlines())
 

@@ -534,7 +534,10 @@ def all_received(lab: BaseLab, node: str, targets: Sequence[power_on.Target]) ->
 
 
 def results(lab: BaseLab, node: str, units: Sequence[str]) -> list[str]:
-    """Return systemd's results of the units' last runs, in their order: "success", or the kind of failure."""
+    """Return systemd's results of the units' last runs, in their order: "success", or the kind of failure.
+
+    Raise CommandFailed if the node does not run.
+    """
     done = lab.exec(node, ["systemctl", "show", "--property=Result", "--value", *units])
     return done.stdout.split()
 

@@ -138,7 +138,10 @@ def reachable(lab: BaseLab, node: str) -> bool:
 
 
 def what_there_is(lab: BaseLab) -> dict[str, object]:
-    """Return {node: its configuration}: rules, routes, sessions with their times, state and generations."""
+    """Return {node: its configuration}: rules, routes, sessions with their times, state and generations.
+
+    Rules are those of iptables for IPv4, without counters. Raise CommandFailed if a node lacks a part or does not run.
+    """
     found: dict[str, object] = {}
     for node in NODES:
         saved = lab.exec(node, "iptables-save | grep -v '^#' | sed 's/\\[[0-9:]*\\]//'").stdout

@@ -95,7 +95,10 @@ def nothing_lost(lab: BaseLab) -> Iterator[None]:
 
 
 def sessions(lab: BaseLab, node: str) -> list[str]:
-    """Return the names of a node's BGP sessions; assert that all are Established."""
+    """Return the names of a node's BGP sessions; assert that all are Established.
+
+    Raise CommandFailed if its BIRD does not answer.
+    """
     lines = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"]).stdout.splitlines()
     found = [line for line in lines if " BGP " in line]
     assert all("Established" in line for line in found), found

@@ -84,7 +84,10 @@ def nothing_lost(lab: BaseLab) -> Iterator[Streams]:
 
 
 def sessions(lab: BaseLab, node: str) -> dict[str, str]:
-    """Return a node's BGP sessions as {name: the end of its line in birdc, with "Established" or the reason}."""
+    """Return a node's BGP sessions as {name: the end of its line in birdc, with "Established" or the reason}.
+
+    Raise CommandFailed if its BIRD does not answer.
+    """
     lines = lab.exec(node, [*BIRDC, "show", "protocols"]).stdout.splitlines()
     return {line.split()[0]: line.split(maxsplit=6)[-1] for line in lines if " BGP " in line}
 
@@ -92,7 +95,8 @@ def sessions(lab: BaseLab, node: str) -> dict[str, str]:
 def at_rest(lab: BaseLab, kinds: dict[str, int]) -> None:
     """Assert that all sessions are Established, that their numbers match `kinds`, and that there is no backup route.
 
-    `kinds` is {prefix of the name, Mesh or Node: number of sessions of all nodes together}.
+    `kinds` is {prefix of the name, Mesh or Node: number of sessions of all nodes together}. Raise CommandFailed if a
+    BIRD does not answer.
     """
     found: dict[str, int] = {}
     for node in FOUR:

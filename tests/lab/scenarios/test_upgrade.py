@@ -126,12 +126,12 @@ def boxes(lab: BaseLab, earlier: Fleet) -> dict[str, Container]:
 
 
 def engines(lab: BaseLab) -> dict[str, str]:
-    """Return {node: digest of the engine in use}."""
+    """Return {node: digest of the engine in use}; raise CommandFailed if a node has none."""
     return {node: lab.exec(node, ["readlink", "/usr/local/lib/calico/current"]).stdout.strip() for node in NODES}
 
 
 def generations(lab: BaseLab, node: str) -> list[dict[str, object]]:
-    """Return the generations on a node's disk, the oldest first."""
+    """Return the generations on a node's disk, as parsed JSON, the oldest first; [] if it has none."""
     command = "for f in $(ls -v /var/lib/calico/generations/*.json); do cat $f; echo; done"
     return [json.loads(line) for line in lab.exec(node, command).stdout.splitlines() if line.strip()]
 
