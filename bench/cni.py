@@ -72,8 +72,8 @@ Container = tuple[str, str]  # id, path of its namespace
 def execute(program: str, request: tuple[dict[str, str], bytes]) -> tuple[float, bytes]:
     """Execute a plugin with its (environment, stdin); return its seconds and its output, stderr included.
 
-    Raise AssertionError if its exit status is not 0. posix_spawn starts it: `subprocess` takes 0.4 ms of processor time
-    more, a tenth of what is measured here.
+    Raise OSError if it cannot be started, and AssertionError if its exit status is not 0. posix_spawn starts it:
+    `subprocess` takes 0.4 ms of processor time more, a tenth of what is measured here.
     """
     environment, stdin = request
     given, give = os.pipe()
@@ -264,7 +264,7 @@ class Ours(Plugin):
                 time.sleep(0.02)
 
     def memory(self) -> int:
-        """Return the peak resident memory of the agent since its start, in KiB."""
+        """Return the peak resident memory of the agent since its start, in KiB; raise StopIteration if it has ended."""
         status = pathlib.Path(f"/proc/{self._agent.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
 
@@ -349,7 +349,8 @@ class Bench:
     def existing(self, count: int, apps: t.Sequence[str] = ()) -> None:
         """Add workloads to both hosts until each has `count`; none is removed from a host that has more.
 
-        `apps` holds the value of the label app of each added one; () stands for no labels.
+        `apps` holds the value of the label app of each added one; () stands for no labels. Raise ValueError if an ADD
+        fails.
         """
         for name, plugin in self.plugins.items():
             more = containers(self._kernel, count - len(self._existing[name]))
@@ -359,7 +360,8 @@ class Bench:
     def sequential(self, count: int, apps: t.Sequence[str] = ()) -> dict[str, dict[str, list[float]]]:
         """Return {"ADD", "DEL": {plugin: seconds of each execution}}, executed one after the other.
 
-        `count` containers are added and deleted by each plugin; `apps` holds the label of each container.
+        `count` containers are added and deleted by each plugin; `apps` holds the value of each one's label app, () for
+        none. Raise ValueError if an execution fails.
         """
         times: dict[str, dict[str, list[float]]] = {
             verb: {name: [] for name in self.plugins} for verb in ("ADD", "DEL")
@@ -377,7 +379,10 @@ class Bench:
         return times
 
     def parallel(self, rounds: int) -> dict[str, list[float]]:
-        """Return {plugin: containers added per second, of each round}. A round adds and deletes BURST containers."""
+        """Return {plugin: containers added per second, of each round}.
+
+        A round adds and deletes BURST containers by each plugin. Raise ValueError if an execution fails.
+        """
         rates: dict[str, list[float]] = {name: [] for name in self.plugins}
         for number in range(rounds):
             for name, plugin in self._in_turns(number):
@@ -412,7 +417,8 @@ def policed(bench: Bench, ours: Ours, count: int) -> dict[str, t.Any]:
     """Return the times of ADD and DEL under policy, and the number of iptables rules; remove the policy at the end.
 
     The shape is {"few chains", "sets", "chains": as `Bench.sequential` returns, "rules": number}. Both hosts need 10
-    workloads before, and have APPS more afterwards. Raise AssertionError if the agent reports problems.
+    workloads before, and have APPS more afterwards. Raise AssertionError if the agent reports problems, and ValueError
+    if an execution fails.
     """
     warm = 3
     own = [f"own{number:03}" for number in range(count + warm)]

@@ -75,7 +75,8 @@ def hosts(count: int) -> list[Host]:
 def policy(number: int) -> dict[str, t.Any]:
     """Return a NetworkPolicy as inventories have it, with RULES rules of each direction.
 
-    Each rule allows TCP from or to the workloads of one app, on a port of its own.
+    Each rule allows TCP from or to the workloads of one app, on a port of its own. `number` determines the name, the
+    workloads that the policy is for, and the apps in its rules.
     """
 
     def entity(rule: int) -> dict[str, t.Any]:

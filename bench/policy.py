@@ -85,7 +85,8 @@ def endpoint(number: int, app: str, node: str, env: str = "prod") -> Endpoint:
 def policy(name: str, app: str, rules: int = RULES) -> Policy:
     """Return a policy for the workloads of `app`, with `rules` rules per direction.
 
-    Each rule allows TCP from or to the workloads of a random app, on a port of its own.
+    Each rule allows TCP from or to the workloads of a random app, on a port of its own. The same `name` gives the same
+    apps.
     """
     chance = random.Random(name)
 

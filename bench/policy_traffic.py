@@ -74,7 +74,10 @@ Resource = dict[str, t.Any]
 
 
 def policy(number: int) -> Resource:
-    """Return a policy whose rules select workloads by label, each with a port, and never match the pair's packets."""
+    """Return a policy whose rules select workloads by label, each with a port, and never match the pair's packets.
+
+    `number` determines its name, the workloads that it is for, and the random labels in its rules.
+    """
     chance = random.Random(number)
 
     def rules(peer: str) -> list[Resource]:
@@ -135,7 +138,8 @@ def state_of(kind: str, endpoints: int) -> NodeState:
 def throughput(connection: socket.socket, seconds: float) -> float:
     """Send for `seconds`, and return the bytes per second that the other end read from its socket.
 
-    Raise EOFError if the other end does not say how many.
+    Nothing can be sent afterwards. Raise EOFError if the other end does not say how many bytes, and OSError if the
+    connection breaks.
     """
     handle = os.memfd_create("pages")
     size = 4 << 20

@@ -204,7 +204,8 @@ class ActionModule(StateAction):
     def _add_engine(self, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> None:
         """Add to `args` the digest of this controller's engine, and the engine unless the node already has it.
 
-        In check mode only the digest is added. The engine is an archive, copied to a temporary folder on the node.
+        In check mode only the digest is added. The engine is an archive, copied to a temporary folder on the node;
+        `args` gets its path there. Raise AnsibleError if it cannot be copied.
         """
         digest = engine_call.engine_digest()
         args["engine_digest"] = digest

@@ -353,7 +353,8 @@ def filled(target: Path) -> Iterator[Path]:
 def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool = False, switches: bool = False) -> None:
     """Build the missing layers, two releases side by side. Bookworm is always baked, for the router.
 
-    Install the programs that this needs on this machine. Raise LabError if anything fails.
+    Install the programs that this needs on this machine, and wait for another process that builds. Raise LabError if
+    anything fails.
     """
     wanted = {release: _kinds(baked, podman) for release in releases}
     wanted["bookworm"] = [*_kinds(True, podman and "bookworm" in wanted), *(["switch"] if switches else [])]

@@ -82,7 +82,7 @@ class Fleet:
         return addresses[0].partition("/")[0]
 
     def tunnelled(self, node: Observed, other: Observed, pool: Pool) -> bool:
-        """Return whether packets from `node` to workloads of `other` are encapsulated."""
+        """Return whether packets from `node` to workloads of `other` with addresses of `pool` are encapsulated."""
         return bool(pool.device) and not (pool.mode.endswith("crosssubnet") and node.node.rack == other.node.rack)
 
 

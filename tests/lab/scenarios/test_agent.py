@@ -329,7 +329,7 @@ def test_containers_leave_nothing(lab: BaseLab, boxes: dict[str, Container]) -> 
 
 
 def test_teardown_takes_all_of_it_away(lab: BaseLab, fleet: Fleet) -> None:
-    """teardown.yml with --check changes no device; without, it removes what the collection made, and then nothing."""
+    """teardown.yml changes no device with --check, then removes what the collection made, and a third run nothing."""
     before = {node: lab.exec(node, ["ip", "-o", "link"]).stdout for node in NODES}
     planned = fleet.play("teardown.yml", "-e", "confirm=true", "--check", "--diff").check()
     assert all(entry["changed"] for entry in planned.recap().values()), planned.output

@@ -325,7 +325,7 @@ def test_who_waits_outlives_a_session_that_is_killed(lab: BaseLab, fleet: Fleet,
 
 
 def phase(lab: BaseLab, node: str) -> tuple[str, bool]:
-    """Return the phase of a node's stored state, and whether it is unconfirmed."""
+    """Return the phase of a node's stored state, and whether it is unconfirmed; raise ValueError without a state."""
     script = "cat /var/lib/calico/state.json; test -e /var/lib/calico/unconfirmed.json"
     done = lab.exec(node, script, check=False)
     return json.loads(done.stdout)["state"]["phase"], done.returncode == 0
