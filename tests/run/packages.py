@@ -45,7 +45,7 @@ def no_daemon_starts() -> t.Iterator[None]:
 def install(packages: tuple[str, ...]) -> str:
     """Install the packages that this machine lacks; return why apt-get failed, "" if it did not or nothing is missing.
 
-    Wait for another thread that installs. Without root, raise OSError if a package is missing.
+    Wait for another thread that installs. Without root, raise OSError if a package is missing and there is no POLICY.
     """
     with APT:
         state = ("dpkg-query", "-W", "-f", "${db:Status-Status}")

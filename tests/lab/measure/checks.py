@@ -54,8 +54,8 @@ class Fleet:
     """The fleet to check: `nodes` hold workloads, `reflectors` only reflect.
 
     `bgp` False: nodes run no BIRD, and the collection writes the routes to other nodes. `external` is {node: addresses
-    of routers it peers with}. With `by_switches`, nodes peer within their rack and with
-    its top-of-rack switches, which carry routes to other racks.
+    of routers outside the fleet that it peers with}. With `by_switches`, nodes peer within their rack and with its
+    top-of-rack switches, which carry routes to other racks.
     """
 
     pools: Sequence[Pool]

@@ -244,8 +244,8 @@ def test_a_rebooted_node_gives_no_address_twice(lab: BaseLab, fleet: Fleet, boxe
 class Visitors:
     """Workloads that come and go on a node, one after the other, from the constructor until `stop`.
 
-    Commands are retried for 30 seconds, as a container runtime does. `rounds` counts workloads that came and went.
-    `failures` has the error that ended it, if any.
+    ADD and DEL are retried for 30 seconds, as a container runtime does. `rounds` counts workloads that came and went.
+    `failures` has the error that ended it, if any. `stop` waits at most 60 seconds for the last one.
     """
 
     def __init__(self, lab: BaseLab, node: str) -> None:

@@ -100,7 +100,10 @@ def inventory(tmp_path_factory: pytest.TempPathFactory, fleet: Fleet) -> Invento
 
 
 class Reachability:
-    """New SSH connections to all nodes, about one a second to each, while a with block runs."""
+    """New SSH connections to all nodes, about one a second to each, while a with block runs.
+
+    An attempt fails after 5 seconds. Leaving the block waits for attempts under way.
+    """
 
     def __init__(self, lab: BaseLab) -> None:
         self._lab = lab
