@@ -108,18 +108,24 @@ path:
   type: str
   sample: /root/.ansible/tmp/ansible-local-1/host_routing-abc
 plan:
-  description: Hash that names this plan.
+  description: Hash that names this plan. With O(restore), V("") if the stored states are of several plans.
   returned: success
   type: str
   sample: 7f3a91c02b1e
+plans:
+  description: Hashes of the plans that the stored states are of.
+  returned: success and O(restore)
+  type: list
+  elements: str
+  sample: [7f3a91c02b1e]
 lockfile:
   description: The file in which the plan of blocks is kept.
-  returned: success
+  returned: success and not O(restore)
   type: str
   sample: inventories/prod/.calico.lock.yml
 generation:
   description: Generation of the plan of blocks.
-  returned: success
+  returned: success and not O(restore)
   type: int
   sample: 3
 change:
@@ -149,7 +155,7 @@ steady:
   type: bool
 approval:
   description: Hash of the plan and of what it interrupts, for O(approve).
-  returned: success
+  returned: success and not O(restore)
   type: str
   sample: 7f3a91c02b1e
 modes:

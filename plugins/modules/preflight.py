@@ -48,7 +48,7 @@ EXAMPLES = r"""
 RETURN = r"""
 findings:
   description: All findings, errors and warnings, in words.
-  returned: always
+  returned: when the host's state can be determined and its answer can be judged
   type: list
   elements: str
 missing_packages:

@@ -8,8 +8,8 @@ module: probe
 short_description: Send probes to many addresses at once
 version_added: 0.1.0
 description:
-  - Sends ICMP echo requests to all targets at the same time, from one process, and counts the answers. It takes at most
-    O(count) times O(interval) plus O(timeout), whatever the number of targets.
+  - Sends ICMP echo requests to all targets at the same time, from one process, and counts the answers. Each of the
+    O(attempts) takes at most O(count) times O(interval) plus O(timeout), whatever the number of targets.
   - Probes are never fragmented. With O(mark), a routing rule can give them another route than live packets, so that a
     path is proven before it is used.
   - Lost probes do not fail the module; see RV(targets).
