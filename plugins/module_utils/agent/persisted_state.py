@@ -119,7 +119,11 @@ class PersistedState:
         return known.remote if known.remote != self.remote else self.remote
 
     def take(self, state: NodeState, complete: bool) -> None:
-        """Use `state` as Ansible's state, and give its blocks to the IPAM; `complete` becomes the attribute."""
+        """Use `state` as Ansible's state, and give its blocks to the IPAM; `complete` becomes the attribute.
+
+        `remote` becomes what a node with this state accepts of other nodes' workloads. Conflicts with allocations are
+        noted in `broken`.
+        """
         self.state, self.complete = state, complete
         self.remote = self._believed()
         self._grant()

@@ -122,7 +122,7 @@ def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optiona
     "running" if its process was killed: nothing was counted then. `process` None means that no watch should run. Return
     None if there is no file, or if it holds no JSON object. Return None also if the running watch is another process:
     it belongs to a later change, and goes on. Raise ProbeError if the watch does not end within 30 seconds, or if the
-    lock file cannot be opened.
+    lock file cannot be opened, and OSError if the result cannot be read.
     """
     path = path or PATH
     if running(path) not in (None, process):

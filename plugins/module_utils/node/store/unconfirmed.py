@@ -163,7 +163,8 @@ class UnconfirmedStore:
     def overdue(self, uptime: t.Callable[[], Uptime]) -> t.Optional[Unconfirmed]:
         """Return the change that must be reverted now, None if there is none.
 
-        It is None also if the file cannot be read, because that must not keep a node from starting.
+        It is None also if the file cannot be read, because that must not keep a node from starting. `uptime` is called
+        only if a change waits; what it raises is raised.
         """
         try:
             pending = self.load()
