@@ -49,7 +49,7 @@ class FlowCuts:
             await self._cutter.cut(functools.partial(self._in_force, remote), remote, labels)
 
     def cut_soon(self) -> None:
-        """Start `cut` in the background unless it is running, and return at once."""
+        """Start `cut` in the background unless it is running or connections were judged already; return at once."""
         if (self._task is None or self._task.done()) and self._due():
             self._task = asyncio.ensure_future(self.cut())
 
