@@ -116,7 +116,7 @@ def running(path: t.Optional[str] = None) -> t.Optional[int]:
 
 
 def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optional[dict[str, t.Any]]:
-    """End the watch with the process id `process`, and return what it found, a dict of `_report`.
+    """End the watch with the process id `process`, and return what it found, the dict that `_report` made.
 
     `state` in it is "stopped" if the watch counted until this call, "ended" if it had come to its limit before,
     "running" if its process was killed: nothing was counted then. `process` None means that no watch should run. If
@@ -251,10 +251,10 @@ def _write(path: str, state: str, exchange: Exchange, started: float) -> None:
 
 
 def _report(state: str, tallies: t.Sequence[Tally], seconds: float) -> dict[str, t.Any]:
-    """Return what was found: state, seconds (how long it ran), interval, resolution and targets (dicts of `_found`).
+    """Return what was found: state, seconds (how long it ran), interval, resolution and `targets`.
 
     `interval` is the planned time between two probes to one path, `resolution` the longest that occurred; both are in
-    milliseconds.
+    milliseconds. `targets` has the dict that `_found` returns for each of `tallies`.
     """
     apart = interval(len(tallies))
     widest = max(
