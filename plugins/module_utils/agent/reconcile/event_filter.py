@@ -137,7 +137,7 @@ class EventFilter:
     def feed(self, data: bytes, now: float) -> None:
         """Read one datagram of notifications; `now` is in seconds of the loop's clock.
 
-        Unknown types are ignored. A message that is too short marks tunnels, workloads and routes; no error is raised.
+        Unknown types are ignored. A message that is too short marks tunnels, workloads and routes, and raises nothing.
         After a header with an impossible length the rest is ignored.
         """
         offset, end = 0, len(data)
