@@ -254,9 +254,10 @@ class Agent:
     async def delete(self, id: str) -> bool:
         """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
 
-        Afterwards it is unreachable and its address is free, or that is retried; its link is removed soon after. Raise
-        AgentError with code `not_written` if the disk refuses to record the delete, and nothing is changed then; or if
-        only an address is left for the id and the disk refuses to release it.
+        Afterwards it is unreachable and its address is free, or that is retried; its link is removed soon after. If the
+        kernel does not remove its route, this waits up to 10 seconds for the link's removal. Raise AgentError with code
+        `not_written` if the disk refuses to record the delete, and nothing is changed then; or if only an address is
+        left for the id and the disk refuses to release it.
         """
         return await delete.delete(self._context, id)
 

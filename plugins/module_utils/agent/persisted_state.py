@@ -119,13 +119,20 @@ class PersistedState:
         return known.remote if known.remote != self.remote else self.remote
 
     def take(self, state: NodeState, complete: bool) -> None:
-        """Use `state` as Ansible's state, and give its blocks to the IPAM; `complete` becomes the attribute."""
+        """Use `state` as Ansible's state, and give its blocks to the IPAM; `complete` becomes the attribute.
+
+        `remote` becomes what a node with this state accepts of other nodes' workloads. Conflicts with allocations are
+        noted in `broken`.
+        """
         self.state, self.complete = state, complete
         self.remote = self._believed()
         self._grant()
 
     def _load_ipam(self) -> None:
-        """Read the journal of allocations. If it cannot be read, note that in `broken`."""
+        """Read the journal of allocations, and give the IPAM the state's blocks.
+
+        If the journal cannot be read, only note that in `broken`.
+        """
         try:
             self._ipam.load()
         except IpamUnreadable as error:
@@ -135,7 +142,10 @@ class PersistedState:
         self._grant()
 
     def _grant(self) -> None:
-        """Give the state's blocks to the IPAM, and note conflicts with existing allocations in `broken`."""
+        """Give the state's blocks to the IPAM, and note conflicts with existing allocations in `broken`.
+
+        Do nothing without a state, or if the journal could not be read.
+        """
         if self.state is None or "ipam" in self.broken:
             return
         conflicts = self._ipam.grant(self.state)

@@ -40,7 +40,7 @@ def desired(
     `endpoints` are the attached workloads, `opened` the CIDRs of spare blocks that the node uses. `interfaces` are
     those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have (see
     the function `others`). `guard` compiles the policy; a process that compiles often gives its own, which reuses
-    earlier results.
+    earlier results. Raise what `NodePolicyTables.with_policy` raises for a policy that cannot be compiled.
     """
     return (guard or NodePolicyTables()).with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 
@@ -48,7 +48,8 @@ def desired(
 def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
     """Return the host's interfaces that have addresses and are no workload's, as a mapping from name to addresses.
 
-    Addresses have no prefix length. It is empty if the state's policy does not depend on them. Raise KernelError.
+    Addresses have no prefix length. The mapping is empty if the state's policy does not depend on them. Raise
+    KernelError.
     """
     if not needs_interfaces(state):
         return NO_INTERFACES

@@ -145,7 +145,7 @@ def tables(kernel: Kernel, family: int = 4) -> dict[str, dict[str, list[str]]]:
 
 
 def routes(kernel: Kernel, table: int = TABLE_MAIN, protocols: t.Collection[str] = ("calico", "bird")) -> list[Data]:
-    """Return the routes of both IP versions in one table, as dicts of `route`.
+    """Return the routes of both IP versions in one table, each as the dict that `route` returns.
 
     `protocols` says whose: "calico" (this collection) or "bird". Raise KernelError.
     """
@@ -161,7 +161,8 @@ def routes(kernel: Kernel, table: int = TABLE_MAIN, protocols: t.Collection[str]
 def route(destination: str, attributes: RouteAttributes) -> Data:
     """Return a route as a dict: destination, type, gateway, device, onlink, mtu (bytes), protocol and table (number).
 
-    The protocol is "calico", "bird", or the number of any other as text.
+    The protocol is "calico", "bird", or the number of any other as text. A route without gateway, device or mtu has
+    None there.
     """
     return {
         "destination": destination,
@@ -207,7 +208,7 @@ def workloads(kernel: Kernel, state: t.Optional[NodeState]) -> list[Data]:
     """Return the workloads of `state` as dicts, with `up`: whether their interface exists and is up.
 
     It is an empty list if `state` is None. The other keys are name, namespace, address, address6, interface, netns, mtu
-    (bytes) and pool. Raise KernelError.
+    (bytes) and pool; address or address6 is "" for a workload without one. Raise KernelError.
     """
     if state is None:
         return []

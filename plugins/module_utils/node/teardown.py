@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The teardown of a node: everything of ours is removed, and nothing else.
 
-Stopping the services never does this. First the files that announce the node as ready are removed, and the units stop,
-so that no agent repairs what is about to go. BIRD withdraws the node's blocks from its peers. Then the kernel's objects
-are removed, and the files last. The next teardown completes one that was interrupted. The lockfile on the controller
-keeps the node's blocks, so that they are its own if it returns.
+Stopping the services never does this. First the files that announce the node as ready are removed. BIRD ends its
+sessions, so that its peers drop the node's blocks, and the units stop, so that no agent repairs what is about to go.
+Then the kernel's objects are removed, and the files last. The next teardown completes one that was interrupted. The
+lockfile on the controller keeps the node's blocks, so that they are its own if it returns.
 
 Settings of the kernel (ip_forward, rp_filter) stay as they are, because other software may need them.
 """

@@ -50,7 +50,7 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
     """Return a mapping from unit name to its state.
 
     A unit that does not exist counts as disabled and stopped. Raise ObserveError if a name is not valid, or if
-    systemctl fails or does not answer.
+    systemctl fails or does not answer within 150 seconds.
     """
     if not wanted:
         return {}

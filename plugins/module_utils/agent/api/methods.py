@@ -186,7 +186,9 @@ class Methods:
 def planned(plan: NodePlan, in_sync: bool) -> Data:
     """Return a plan in JSON-ready form: `changes`, `expected`, `kept`, `problems`, `underlay` and `in_sync`.
 
-    The last is True if the parameter `in_sync`, the agent's view, is True and the plan has no changes.
+    The first three are lists of objects as `plain` makes them, `problems` is a list of texts, and `underlay` the device
+    of the node's address. `in_sync` is True if the parameter `in_sync`, the agent's view, is True and the plan has no
+    changes.
     """
     return {
         "changes": [plain(change) for change in plan.changes],
@@ -201,7 +203,8 @@ def planned(plan: NodePlan, in_sync: bool) -> Data:
 def done(outcome: PassOutcome) -> Data:
     """Return the outcome of a pass of the reconciler in JSON-ready form.
 
-    It has `changes`, a list of objects, the lists of texts `problems` and `waiting`, and the boolean `in_sync`.
+    It has `changes`, a list of objects as `plain` makes them, the lists of texts `problems` and `waiting`, and the
+    boolean `in_sync`.
     """
     return {
         "changes": [plain(change) for change in outcome.changes],

@@ -63,7 +63,8 @@ def root_socket(path: str) -> str:
 
 _FIELDS = ("version", "id", "method", "params")
 _FORM = 'A request is {"version": 1, "id": N, "method": "...", "params": {}} on one line.'
-#: Digits of the longest integer that is accepted. No method needs longer ones, and they are slow to convert.
+#: Characters of the longest integer that is accepted, its sign included. No method needs longer ones, and they are slow
+#: to convert.
 _DIGITS = 20
 
 

@@ -26,7 +26,9 @@ from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNS
 #: The most characters of a network's name: it has to fit into the alias of a link together with a container's id.
 NAME_LIMIT = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
-_DIGITS = 20  # digits of the longest integer that is converted; no field needs longer ones, which are slow to convert
+#: Characters of the longest integer that is converted, its sign included. No field needs longer ones, which are slow to
+#: convert.
+_DIGITS = 20
 
 #: A mapping from a field to its values that are refused, because they request an unsupported feature.
 _REFUSED: dict[str, tuple[t.Any, ...]] = {"device_type": ("netkit",)}
@@ -292,7 +294,7 @@ class Configuration:
 def decode(stdin: bytes) -> Document:
     """Return the JSON object on `stdin`. Raise CniError, which repeats nothing of it, if it is anything else.
 
-    Integers of more than 20 digits become 0, and so do numbers too large for a float.
+    Integers of more than 20 characters, a sign included, become 0, and so do numbers too large for a float.
     """
     try:
         document = json.loads(

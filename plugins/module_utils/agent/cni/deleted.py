@@ -41,7 +41,7 @@ class DeletedWhileDown:
 
         A DEL that is not valid is logged and dropped, which counts as completed. One that fails is logged and stays for
         the next call. A file that cannot be removed is logged: the next call retries its removal, but not its DEL,
-        which might delete a newer workload.
+        which might delete a newer workload. A folder that is missing or cannot be read counts as empty.
         """
         if not self._waiting():
             return 0

@@ -39,16 +39,17 @@ class FlowCuts:
         self._task: t.Optional[asyncio.Future[None]] = None
 
     async def cut(self) -> None:
-        """Cut denied connections if policy wants that, is in force, and has not judged the present connections yet.
+        """Cut the connections that policy denies if policy wants that and is in force, and return when that is done.
 
-        A failure of the kernel is logged and becomes the `problem`; the next call retries.
+        Do nothing if connections were judged already by the present policy, labels and remote endpoints. A failure of
+        the kernel is logged and becomes the `problem`; the next call retries.
         """
         remote, labels = self._persisted.remote, self._table.relabellings
         if self._due():
             await self._cutter.cut(functools.partial(self._in_force, remote), remote, labels)
 
     def cut_soon(self) -> None:
-        """Start `cut` in the background unless it is running, and return at once."""
+        """Start `cut` in the background unless it is running or connections were judged already; return at once."""
         if (self._task is None or self._task.done()) and self._due():
             self._task = asyncio.ensure_future(self.cut())
 
@@ -63,8 +64,8 @@ class FlowCuts:
     def _in_force(self, remote: RemoteEndpoints) -> t.Optional[NodeState]:
         """Return the desired state with the workloads that are being added, which may be reachable already.
 
-        Return None while the kernel has another policy or other labels, or if the node's remote endpoints are not
-        `remote` any more.
+        Return None while no state is known, while the kernel has another policy or other labels, or if the node's
+        remote endpoints are not `remote` any more.
         """
         desired = self._desired.without_policy() if remote is self._persisted.remote else None
         if desired is None:

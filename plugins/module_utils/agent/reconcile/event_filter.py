@@ -137,7 +137,7 @@ class EventFilter:
     def feed(self, data: bytes, now: float) -> None:
         """Read one datagram of notifications; `now` is in seconds of the loop's clock.
 
-        Unknown types are ignored. A message that is too short marks tunnels, workloads and routes; no error is raised.
+        Unknown types are ignored. A message that is too short marks tunnels, workloads and routes, and raises nothing.
         After a header with an impossible length the rest is ignored.
         """
         offset, end = 0, len(data)
@@ -335,7 +335,7 @@ _DESTINATIONS: t.Mapping[int, tuple[bytes, int]] = {
 def device(message: bytes) -> tuple[int, Link]:
     """Return (index, (name, whether up, MTU, MAC address, alias)) of an RTM_NEWLINK or RTM_DELLINK message.
 
-    The MTU is in bytes. Raise struct.error if the message is too short.
+    The MTU is in bytes. What the message does not say is 0 or empty. Raise struct.error if the message is too short.
     """
     found = rt.attributes(message, 32)
     return _I32.unpack_from(message, 20)[0], (

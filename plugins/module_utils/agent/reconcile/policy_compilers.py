@@ -53,7 +53,8 @@ class PolicyCompilers:
 
         The sets also contain the `coming` workloads, which are being added and are not in `state` yet. `interfaces`
         maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same `state` object
-        with equal other arguments gives the same object, as long as it is one of the last three results.
+        with equal other arguments gives the same object, as long as it is one of the last three results. Raise what
+        `NodePolicyTables.with_policy` raises for a policy that cannot be compiled.
         """
         if state.policy is None:
             return state

@@ -60,11 +60,12 @@ class PassOutcome(t.NamedTuple):
 class Reconciler:
     """The reconciler of one node.
 
-    It belongs to the running event loop; `run` must be a task for as long as the agent lives.
+    It belongs to the running event loop; the coroutine `run()` must be a task for as long as the agent lives.
 
     `wanted` says what the node must have; `listener` is called with what is done. `turn` is the exclusive lock of all
     writers of the kernel. The desired state is read while looking, and again under `turn`. A caller that changes the
-    desired state and the kernel holds `turn` over both changes. `run` is the Worker of the drivers' thread.
+    desired state and the kernel holds `turn` over both changes. The parameter `run` is the Worker of the drivers'
+    thread.
     """
 
     def __init__(

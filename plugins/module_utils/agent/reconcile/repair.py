@@ -162,7 +162,10 @@ def _apply(kernel: Kernel, planned: NodePlan, waiting: t.Sequence[Change] = ()) 
 
 
 def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -> Applied:
-    """Return what was applied although `error` was raised. All changes of a guard that refused one count as failed."""
+    """Return what was applied although `error` was raised.
+
+    Of a guard that refused a change, no change was made: its other changes are in neither `done` nor `failed`.
+    """
     failed = {id(change) for change, _reason in error.failures}
     if isinstance(error, SetAside):
         done = tuple(change for change in planned.changes if id(change) not in failed)

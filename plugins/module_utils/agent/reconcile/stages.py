@@ -60,7 +60,8 @@ class Listener:
     `on_change(change, drift)` is called for every change made. A change is drift if the desired state did not ask for
     it: the desired state before this one would need it as well. What the first look finds is not drift. `on_step(kinds,
     seconds)` gets the time for which the lock was held, and `on_failure(kind)` each failure. `on_ended(change)` is
-    called once for each workload that is not repaired because its namespace is gone; the change has the reason.
+    called once for each workload that is not repaired because its network namespace is gone, or because its name or
+    path leads to another one; the change's note has the reason.
     `on_tick` is called after each pass, and at least every ten seconds while there is none. `on_resync(reason)` is
     called when everything is to be looked at; the reason is start, timer or request.
     """

@@ -41,8 +41,8 @@ class Leaving:
 
     `released` is true if its addresses are free on the disk, `linked` while its link may still exist, and `tracked`
     while the kernel may still track its connections. `problem` says why it could not be removed at the last attempt, ""
-    if nothing failed. `removed` is set when nothing is left but perhaps tracked connections, `gone` when nothing is
-    left.
+    if nothing failed. `removed` is set when nothing is left but perhaps tracked connections and then the record,
+    `gone` when nothing is left.
     """
 
     workload: AttachedWorkload

@@ -19,8 +19,9 @@ async def delete(on: WorkloadContext, id: str) -> bool:
     """Delete a workload; return True, or False if the node has neither a workload nor a known address for this id.
 
     Afterwards the workload is unreachable and its address is free, or the cleanup retries that. Its link is removed
-    soon after (cleanup.py). If only an address is left for the id, release it. Raise AgentError with code `not_written`
-    if the disk refuses that, or refuses the commit; the workload is still attached then.
+    soon after (cleanup.py); if the kernel did not remove its route, wait up to 10 seconds for that. If only an address
+    is left for the id, release it. Raise AgentError with code `not_written` if the disk refuses that, or refuses the
+    commit; the workload is still attached then.
     """
     async with on.locks(id):
         workload = on.table.get(id)

@@ -70,7 +70,8 @@ class WorkloadWiring:
     async def adopted(self, endpoint: VethEndpoint) -> str:
         """Return the identity of the namespace that the endpoint names, or "" if the workload's link is not in it.
 
-        Raise AgentError if the kernel cannot be read.
+        It is "" also if there is no such namespace, or if the link has none of the workload's addresses. Raise
+        AgentError if the kernel cannot be read.
         """
         return await self._run(workload.adopted, endpoint)
 

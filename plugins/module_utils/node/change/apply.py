@@ -65,13 +65,13 @@ def bring_to(
     With `confirm` the node reverts the change unless it is confirmed; without it, a change that still waits counts as
     confirmed. `engine` and `wanted_units` are what the node must have, None and () to leave them as they are. `keep` is
     the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps the name of a secret to the
-    password of BGP sessions. With `check` nothing is written or locked, conflicts are part of the plan, and
-    `generation` is None.
+    password of BGP sessions. A drained node returns to service. With `check` nothing is written or locked, conflicts
+    are part of the plan, and `generation` is None.
 
     Without `check`, raise LockError if the node's lock is not free in time, or InTheWay if the plan has a conflict:
     nothing is changed then. Raise StoreError, FileError, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError,
-    ApplyError, MissingLibrary, BundleError, BirdError or OSError, and AgentSilent, AgentRefused or NotTakenOver if an
-    agent runs.
+    ApplyError, MissingLibrary, BundleError, BirdError or OSError, AgentSilent, AgentRefused or NotTakenOver if an agent
+    runs, and ValueError for a mode that is not octal, a password that cannot be written, or a bird.cfg not in UTF-8.
     """
 
     def planned_by(by: t.Union[writer.Direct, writer.Through]) -> ChangePlan:
@@ -108,9 +108,9 @@ def bring_to(
 
 
 def _into_service(machine: Machine, planned: ChangePlan) -> ChangePlan:
-    """Return the plan with the removal of the drain mark.
+    """Return the plan with the removal of the drain mark, if there is one. Write nothing.
 
-    A run puts a drained node back into service; a reboot does not.
+    A run puts a drained node back into service; a reboot does not. Raise OSError if the mark cannot be read.
     """
     wanted = [file.WantedFile(drain.path(machine.store), None)]
     return dataclasses.replace(planned, files=(*planned.files, *file.diff(wanted, file.observe(None, wanted))))
@@ -126,10 +126,11 @@ def carry_out(
     """Make the planned changes; the caller holds the node's lock. `keep` is the number of generations to keep.
 
     Return the number of the recorded generation. Return None if no generation was recorded: nothing changed, a change
-    waits for a confirmation, the phase is a step of a change, or the newest generation is the same. With `confirm` the
-    revert is armed first, once the engine that would do it is installed. Raise AgentSilent, AgentRefused, NotTakenOver,
-    ApplyError, MissingLibrary, BundleError, FileError, StoreError, BirdError, OSError or, without an agent,
-    ObserveError or KernelError.
+    waits for a confirmation, the phase is a step of a change, or the newest generation is the same. With `confirm`, if
+    the plan changes anything, the revert is armed first, once the engine that would do it is installed. Raise
+    AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary, BundleError, FileError, StoreError, BirdError,
+    OSError, ValueError for a password that cannot be written or a bird.cfg not in UTF-8, or, without an agent,
+    ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
     """
     _check_bird(machine, planned)
     planned.writer.prepare(planned.node)
@@ -185,8 +186,9 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
 def _check_bird(machine: Machine, planned: ChangePlan) -> None:
     """Raise PasswordMissing if a password is missing, or BirdError if BIRD cannot read the new bird.cfg.
 
-    An unchanged bird.cfg that the running BIRD has read is not checked. BirdError is also for a BIRD that cannot be
-    run.
+    Only a changed bird.cfg, or an unchanged one that is in the plan's `bird_to_read`, is checked. BirdError is also for
+    a BIRD that cannot be run or takes more than 60 seconds. Raise OSError if the temporary files for the check cannot
+    be written, or NotEncodable if the name of a secret cannot be.
     """
     planned.passwords.check()
     if (planned.bird or planned.bird_to_read) and planned.target.bird_config is not None:
@@ -197,7 +199,8 @@ def _check_bird(machine: Machine, planned: ChangePlan) -> None:
 def _tell_bird(machine: Machine, planned: ChangePlan) -> None:
     """Install bird.cfg and the passwords, and let BIRD read them; without a bird.cfg only store the passwords.
 
-    Raise BirdError or OSError.
+    Do nothing if there is neither a bird.cfg nor a plan for the passwords. Raise BirdError or OSError, NotEncodable for
+    a password that cannot be written, or UnicodeDecodeError if the present bird.cfg is not UTF-8.
     """
     wanted = planned.passwords.wanted
     if planned.target.bird_config is not None:

@@ -23,9 +23,10 @@ _MOST_CHANGES = 20  # the most unconfirmed changes whose names are kept, the lat
 def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[Unconfirmed]:
     """Store what the node reverts to, and start the detached process that does it unless the change is confirmed.
 
-    Changes that were not confirmed before are reverted along with this one. Return what was stored, but with no `boot`
-    and `deadline`; None if there is nothing to revert to. Raise BundleError if no engine is installed, StoreError if
-    the change that waits cannot be read, FileError, or OSError if the process cannot be started.
+    Changes that were not confirmed before are reverted along with this one. Return what was stored, but with `boot` ""
+    and `deadline` 0; None if there is nothing to revert to, and then nothing is done. Raise BundleError if no engine is
+    installed, StoreError if the change that waits cannot be read, FileError if the disk refuses, or OSError if the
+    boot's id cannot be read or the process cannot be started.
     """
     waiting = UnconfirmedStore(machine.store)
     pending = waiting.load()
@@ -56,7 +57,10 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
 
 
 def restart_time(machine: Machine, armed: Unconfirmed) -> None:
-    """Store `armed` with its deadline `armed.within` seconds from now. Raise FileError on failure."""
+    """Store `armed` with the id of this boot, and with its deadline `armed.within` seconds from now.
+
+    Raise FileError if the disk refuses, or OSError if the boot's id cannot be read.
+    """
     uptime = machine.uptime()
     deadline = uptime.seconds + armed.within
     UnconfirmedStore(machine.store).save(dataclasses.replace(armed, boot=uptime.boot, deadline=deadline))

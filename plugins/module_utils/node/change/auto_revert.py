@@ -39,11 +39,11 @@ def wait(
 ) -> None:
     """Block until `change` is confirmed, until another change waits instead, or until the node has reverted it.
 
-    A failed revert is retried after 3 seconds; there are 20 attempts in all. If the last one fails too, the previous
-    state is stored all the same, for the agent, the boot unit or the next run to complete. `sleep` takes seconds. `say`
-    receives the sentences for the log, by default syslog. Raise StoreError if the file of the change cannot be read. If
-    the last attempt failed, raise LockError if the lock is not free in 600 seconds, or FileError or OSError if the
-    revert cannot be stored.
+    The revert begins at the stored deadline. A failed one is retried after 3 seconds; there are 20 attempts in all. If
+    the last one fails too, the previous state is stored all the same, for the agent, the boot unit or the next run to
+    complete. `sleep` takes seconds. `say` receives the sentences for the log, by default syslog. Raise StoreError if
+    the file of the change cannot be read, or OSError if the boot's id cannot be. If the last attempt failed, raise
+    LockError if the lock is not free in 600 seconds, or FileError or OSError if the revert cannot be stored.
     """
     say = say or _log
     waiting = UnconfirmedStore(machine.store)

@@ -80,7 +80,7 @@ def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
     """Yield the change of bird.cfg, or nothing if it is as `target` has it.
 
     Yield nothing also if `target` has none, without BGP: the file stays as it is, because BIRD's unit is stopped. Raise
-    OSError if the file cannot be read.
+    OSError if the file cannot be read, or UnicodeDecodeError if it is not UTF-8.
     """
     if target.bird_config is None:
         return
@@ -99,7 +99,8 @@ def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
 def bird_to_read(machine: Machine) -> t.Iterator[Change]:
     """Yield a change if BIRD runs with an older bird.cfg, or older snippets, than those on the disk.
 
-    Raise BirdError if BIRD cannot be asked.
+    Yield nothing if no BIRD runs. Raise BirdError if the running BIRD does not answer, OSError if a file cannot be
+    read, or UnicodeDecodeError if bird.cfg is not UTF-8.
     """
     if configuration.unread(machine.bird_config, machine.bird_socket):
         yield Change("bird", "~", machine.bird_config, "read before", "and its snippets as they are now", "soft reload")

@@ -69,8 +69,8 @@ class Judged(t.NamedTuple):
     def carry_out(self, kernel: Kernel) -> int:
         """Cut the `ending` connections and let the `returning` ones go on; return the number of connections cut.
 
-        Connections that ended meanwhile do not count. Raise KernelError if the kernel refuses either; the `ending` ones
-        do not wait for the others.
+        Connections that ended meanwhile do not count. The cut comes first. Raise KernelError if the kernel refuses
+        either.
         """
         count = kernel.connections_mark(self.ending, self.bits, True) if self.ending else 0
         if self.returning:

@@ -36,7 +36,7 @@ def restore(machine: Machine) -> NodePlan:
     """Write the firewall of the state to which boot brings the node; return the plan that was applied.
 
     Raise NothingStored, AgentWrites, LockError (after 10 seconds), StoreError, ObserveError, KernelError, ApplyError,
-    AgentSilent or AgentRefused, or OSError if a lock file cannot be opened.
+    AgentSilent or AgentRefused, or OSError if a lock file cannot be opened or the boot's id cannot be read.
     """
     with lock.held(WHO, _LOCK, machine.lock):
         state = _state(machine)
@@ -52,7 +52,7 @@ def restore(machine: Machine) -> NodePlan:
 def _state(machine: Machine) -> NodeState:
     """Return the stored state, or the state before a change that was not confirmed in time, as boot.restore does.
 
-    Store nothing. Raise NothingStored or StoreError.
+    Store nothing. Raise NothingStored or StoreError, or OSError if a change waits and the boot's id cannot be read.
     """
     stored = Store(machine.store).load()
     if stored is None:

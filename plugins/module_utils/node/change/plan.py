@@ -165,8 +165,8 @@ def plan_change(
     change by itself.
 
     Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, OSError if a file or
-    the passwords cannot be read, ValueError if a file's mode is not octal, and AgentSilent or AgentRefused if an agent
-    plans.
+    the passwords cannot be read, ValueError if a file's mode is not octal or bird.cfg is not UTF-8, and AgentSilent or
+    AgentRefused if an agent plans.
     """
     stored = Store(machine.store).load()
     if target.files is None:

@@ -245,7 +245,10 @@ def _place(content: t.Mapping[str, bytes], digest: str, root: str) -> None:
 
 
 def _set_modes(folder: str) -> None:
-    """Make every file and folder in `folder` readable for all and writable for its owner alone, whatever the umask."""
+    """Make `folder` and all in it readable for all and writable for its owner alone, whatever the umask.
+
+    Raise OSError on failure.
+    """
     for above, dummy, names in os.walk(folder):
         os.chmod(above, _FOLDER_MODE)
         for name in names:

@@ -194,9 +194,9 @@ def choose(root: str) -> EngineChoice:
 def main(arguments: t.Sequence[str], root: str = ROOT, alarm: str = ALARM) -> int:
     """Replace this process by the engine that `choose` returns, with these arguments.
 
-    Return only if there is none: then an alarm is raised, and the result is 1. Starting another engine than the one in
-    use, or one without its byte code, also raises an alarm. An alarm of an earlier start is removed if the engine in
-    use is unchanged. Raise OSError if Python cannot be executed.
+    Return only if none can be started: then an alarm is raised, and the result is 1. Starting another engine than the
+    one in use, or one without its byte code, also raises an alarm. An alarm of an earlier start is removed if the
+    engine in use is unchanged. Raise OSError if Python cannot be executed.
     """
     try:
         choice = choose(root)

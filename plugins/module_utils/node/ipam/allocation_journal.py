@@ -35,7 +35,7 @@ class IpamUnreadable(Exception):
 
 
 class IpamNotWritten(Exception):
-    """The error for a disk that refuses a write. The write is undone: the file has the content that it had before."""
+    """The error for a disk that refuses a write. The write is undone, at the latest by the next write to the file."""
 
 
 class AllocationJournal:
@@ -52,7 +52,7 @@ class AllocationJournal:
         self._clean = False  # whether the file is known to have no bytes after the first `_size`
         self._named = False  # whether the file's name is certainly on the disk
         self._limit = COMPACT_ABOVE
-        self.writes = 0
+        self.writes = 0  # the number of lines that were appended
 
     @property
     def path(self) -> str:
@@ -109,7 +109,8 @@ class AllocationJournal:
     def append(self, records: t.Sequence[Record]) -> None:
         """Append the records as one line, and return when they are on the disk.
 
-        Raise IpamNotWritten if the disk refuses; then none of them is.
+        A missing file and its folder are created. Raise IpamNotWritten if the disk refuses; what was written of the
+        records is cut off then, at the latest by the next write.
         """
         line, crc = _line(records, self._crc)
         try:

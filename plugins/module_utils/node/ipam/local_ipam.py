@@ -163,7 +163,10 @@ class LocalIpam:
             return self._allocations.by_address(address)
 
     def usage(self) -> list[Usage]:
-        """Return the number of used and free addresses of each block, in the order in which the blocks were granted."""
+        """Return the number of used and free addresses of each block, in the order in which the blocks were granted.
+
+        Blocks that are no longer granted, but still in use, come last.
+        """
         with self._memory:
             return self._allocations.usage(self._clock())
 
@@ -213,10 +216,11 @@ class LocalIpam:
     ) -> Allocation:
         """Assign an address to `handle` and return it; return the one that it has, if it has one of that IP version.
 
-        `attributes` are texts about the owner, for people. `address` asks for that address only. `pools` (names or
-        CIDRs) are tried in their order; empty means every pool that assigns automatically. The address is not on the
-        disk before a flush that begins after this call. Raise AllocationError, with nothing changed, if there is no
-        such address or the handle has another one than `address`. Raise RuntimeError before a successful `load`.
+        `attributes` are texts about the owner, for people. `version` is the IP version, 4 or 6. `address` asks for that
+        address only, whatever `version` says. `pools` (names or CIDRs) are tried in their order; empty means every pool
+        that assigns automatically. The address is not on the disk before a flush that begins after this call. Raise
+        AllocationError, with nothing changed, if there is no such address or the handle has another one than `address`.
+        Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:
@@ -296,15 +300,16 @@ class LocalIpam:
     def flush(self) -> None:
         """Block until everything that is queued is on the disk.
 
-        Raise IpamNotWritten on failure; all of it is undone then.
+        Raise IpamNotWritten on failure, or if an earlier flush failed after something of this one was assigned or
+        released; all of it is undone then.
         """
         self.prepare()()
 
     def prepare(self) -> t.Callable[[], None]:
         """Take what is queued, and return a function that writes it to the disk, for a flush in another thread.
 
-        The function blocks, and raises IpamNotWritten on failure; everything that it should have written is undone
-        then.
+        The function blocks, and raises IpamNotWritten on failure, or if an earlier flush failed after something of this
+        one was assigned or released; everything that it should have written is undone then.
         """
         with self._memory:
             batch = _Batch(self._allocations.take_events(), self._touched)

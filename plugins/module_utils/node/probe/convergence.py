@@ -45,8 +45,8 @@ def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED)
 
     This costs one question to BIRD and a dump of BIRD's routes in the kernel for each IP version. If the state has
     backup routes, BIRD is asked once more, because a destination that only a backup route reaches counts as missing. A
-    BIRD that does not answer is reported in `missing`. `dropped` are the TCP segments that the kernel dropped
-    meanwhile, to explain a session that is down. Raise KernelError.
+    BIRD that does not answer within 10 seconds is reported in `missing`. `dropped` are the TCP segments that the kernel
+    dropped meanwhile, to explain a session that is down. Raise KernelError.
     """
     missing: list[str] = []
     established = _sessions(machine, state, missing, dropped)
@@ -87,7 +87,8 @@ def absent(state: NodeState, present: t.Collection[str]) -> list[str]:
 def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
     """Look repeatedly until nothing is missing or `timeout` seconds have passed, and return the last result.
 
-    With 0 it looks once. Raise KernelError.
+    With 0 it looks once. A BIRD that does not answer may delay the last look by 10 seconds for each question. Raise
+    KernelError.
     """
     deadline = time.monotonic() + timeout
     attempt = 0

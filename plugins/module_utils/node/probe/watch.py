@@ -106,7 +106,7 @@ def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
 def running(path: t.Optional[str] = None) -> t.Optional[int]:
     """Return the process id of the running watch, 0 if it has not written its id yet, None if no watch runs.
 
-    Raise ProbeError if the lock file cannot be opened.
+    A missing lock file is created. Raise ProbeError if it cannot be opened.
     """
     with _opened(path or PATH) as lock:
         if _taken(lock):
@@ -116,13 +116,14 @@ def running(path: t.Optional[str] = None) -> t.Optional[int]:
 
 
 def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optional[dict[str, t.Any]]:
-    """End the watch with the process id `process`, and return what it found, a dict of `_report`.
+    """End the watch with the process id `process`, and return what it found, the dict that `_report` made.
 
     `state` in it is "stopped" if the watch counted until this call, "ended" if it had come to its limit before,
-    "running" if its process was killed: nothing was counted then. `process` None means that no watch should run. Return
-    None if there is no file, or if it holds no JSON object. Return None also if the running watch is another process:
-    it belongs to a later change, and goes on. Raise ProbeError if the watch does not end within 30 seconds, or if the
-    lock file cannot be opened.
+    "running" if its process was killed: nothing was counted then. `process` None means that no watch should run. If
+    none runs, the file of the last one is returned. Return None if there is no file, or if it holds no JSON object.
+    Return None also if the running watch is another process: it belongs to a later change, and goes on. Raise
+    ProbeError if the watch does not end within 30 seconds, or if the lock file cannot be opened, and OSError if the
+    result cannot be read.
     """
     path = path or PATH
     if running(path) not in (None, process):
@@ -250,10 +251,10 @@ def _write(path: str, state: str, exchange: Exchange, started: float) -> None:
 
 
 def _report(state: str, tallies: t.Sequence[Tally], seconds: float) -> dict[str, t.Any]:
-    """Return what was found: state, seconds (how long it ran), interval, resolution and targets (dicts of `_found`).
+    """Return what was found: state, seconds (how long it ran), interval, resolution and `targets`.
 
     `interval` is the planned time between two probes to one path, `resolution` the longest that occurred; both are in
-    milliseconds.
+    milliseconds. `targets` has the dict that `_found` returns for each of `tallies`.
     """
     apart = interval(len(tallies))
     widest = max(

@@ -62,9 +62,10 @@ def take(
     """Store the endpoints of other nodes, apply this node's policy with them, and return what changed.
 
     `told` maps a node name to {"collected": time, "endpoints": [...], "blocks": [...]}; see
-    state.remote_endpoints.told_of. `nodes` are the names of all nodes of the fleet: what is stored of any other node is
-    removed. `who` names the caller in the node's lock, `lock_timeout` is in seconds. With `check` nothing is written or
-    locked. A newer collection time alone is stored, but not reported as a change.
+    state.remote_endpoints.told_of. An entry for this node itself is ignored. `nodes` are the names of all nodes of the
+    fleet: what is stored of any other node is removed. `who` names the caller in the node's lock, `lock_timeout` is in
+    seconds. With `check` nothing is written or locked. A newer collection time alone is stored, but not reported as a
+    change.
 
     Raise ValueError if `told` has another shape. Raise LockError, FileError or StoreError, or OSError if the lock file
     cannot be opened. If endpoints changed, raise also AgentSilent, AgentRefused or NotTakenOver from the agent; without

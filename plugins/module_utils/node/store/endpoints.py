@@ -147,7 +147,7 @@ def file_name(identity: str) -> str:
 def _make(folder: str) -> None:
     """Create one of the two folders with mode 0700, and the outer one before the inner one.
 
-    Folders above them are created with the default mode.
+    Folders above them are created with the default mode. Raise OSError on failure.
     """
     if os.path.basename(folder) == UNFINISHED and not os.path.isdir(os.path.dirname(folder)):
         _make(os.path.dirname(folder))

@@ -45,7 +45,10 @@ class Known:
     left_out: tuple[LeftOut, ...] = ()
 
     def believed_by(self, state: t.Optional[NodeState]) -> Known:
-        """Return the part that the node with this state accepts, with what it rejects added to `left_out`."""
+        """Return the part that the node with this state accepts, with what it rejects added to `left_out`.
+
+        `state` is None for a node without a stored state.
+        """
         remote, left_out = self.remote.believed_by(state)
         return dataclasses.replace(self, remote=remote, left_out=(*self.left_out, *left_out))
 
@@ -67,7 +70,7 @@ def path(folder: str) -> str:
 def load(folder: str, state: t.Optional[NodeState]) -> RemoteEndpoints:
     """Return the stored endpoints of other nodes that the node with this state accepts; none if there is no file.
 
-    Raise RemoteUnreadable if the file cannot be read.
+    `state` is None for a node without a stored state. Raise RemoteUnreadable if the file cannot be read.
     """
     return known(folder).believed_by(state).remote
 

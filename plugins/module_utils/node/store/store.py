@@ -109,7 +109,7 @@ class Store:
             raise StoreError(_unreadable(self._file, error)) from error
 
     def save(self, stored: Stored) -> None:
-        """Replace state.json by one with `stored`.
+        """Replace state.json by one with `stored`, in which `files` None counts as no files.
 
         Raise atomic_file.FileError on failure; its text says whether the old file is still there.
         """

@@ -7,8 +7,9 @@
     /var/lib/calico/went-back.json    the last revert: news until the next run, kept until a later change is confirmed
 
 Both are on the disk, because a reboot is no confirmation. They are readable for root only (0600) and hold no value of a
-secret: bird.cfg names the file with the sessions' passwords, which is not in here. Readers and writers hold the node's
-lock. A detached process waits for the deadline (change/auto_revert.py); after a reboot the boot unit reverts.
+secret: bird.cfg names the file with the sessions' passwords, which is not in here. Writers hold the node's lock;
+readers need not, because files are replaced atomically. A detached process waits for the deadline
+(change/auto_revert.py); after a reboot the boot unit reverts.
 """
 
 from __future__ import annotations
@@ -163,7 +164,8 @@ class UnconfirmedStore:
     def overdue(self, uptime: t.Callable[[], Uptime]) -> t.Optional[Unconfirmed]:
         """Return the change that must be reverted now, None if there is none.
 
-        It is None also if the file cannot be read, because that must not keep a node from starting.
+        It is None also if the file cannot be read, because that must not keep a node from starting. `uptime` is called
+        only if a change waits; what it raises is raised.
         """
         try:
             pending = self.load()

@@ -56,8 +56,8 @@ class KernelWriter(t.Protocol):
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
         """Make the additions, call `bird` unless it is None, then make the removals.
 
-        Raise ApplyError, MissingLibrary, ObserveError, KernelError or AgentSilent if this process writes, AgentSilent,
-        AgentRefused or NotTakenOver if the agent does, or what `bird` raises.
+        Raise ApplyError, MissingLibrary, ObserveError, KernelError, AgentSilent or OSError if this process writes,
+        AgentSilent, AgentRefused or NotTakenOver if the agent does, or what `bird` raises.
         """
 
 
@@ -65,8 +65,9 @@ def from_machine(machine: Machine, who: str, patience: float = 0.0) -> t.Union[D
     """Return the writer of this machine's kernel: Through if an agent runs, else Direct.
 
     `who` names this process in the lock, for others that wait. `patience` is the seconds to wait for an agent that has
-    taken writer.lock and does not listen yet; 0 for a caller that only reads. Raise AgentSilent if the agent does not
-    answer in time, or AgentRefused if it answers with an error.
+    taken writer.lock and does not listen yet; 0 for a caller that only reads, which then gets Direct. Raise AgentSilent
+    if the agent does not answer in time or does not listen after `patience`, AgentRefused if it answers with an error
+    or its socket may not be opened, or OSError if `patience` is not 0 and writer.lock cannot be opened.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -117,8 +118,9 @@ class Direct:
         """Make the additions, call `bird` unless it is None, then make the removals, and hold writer.lock meanwhile.
 
         `state` is not used: the plan has it. Raise ApplyError, MissingLibrary, ObserveError, KernelError, what `bird`
-        raises, AgentSilent if an agent started meanwhile, or OSError if the lock file cannot be opened. After an
-        ApplyError of additions, `bird` is not called and nothing is removed.
+        raises, AgentSilent if writer.lock is not free within `machine.agent_patience` seconds because an agent started
+        meanwhile, or OSError if the lock file cannot be opened. After an ApplyError of additions, `bird` is not called
+        and nothing is removed.
         """
         machine = self._machine
         try:
@@ -141,7 +143,10 @@ class Adding(Direct):
 
 
 class Through:
-    """The writer for a node whose agent runs: it sends the agent the state that the node must have."""
+    """The writer for a node whose agent runs: it sends the agent the state that the node must have.
+
+    A request that the agent does not answer in time is sent again, six times in all, before AgentSilent is raised.
+    """
 
     def __init__(self, machine: Machine, agent: AgentConnection) -> None:
         self._machine = machine
