@@ -12,8 +12,8 @@ A flush that fails undoes everything that it should have written and everything 
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 import threading
 import typing as t
 
@@ -417,7 +417,7 @@ def _texts(value: t.Any) -> bool:
 
 
 def _seconds(value: t.Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 #: The kinds of records; for each field a function that says whether a value is valid.

@@ -18,6 +18,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import sys
 import time
 import typing as t
 
@@ -295,7 +296,7 @@ def _changes(value: t.Any) -> bool:
 
 
 def _seconds(value: t.Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
 
 
 _UNCONFIRMED: t.Mapping[str, t.Callable[[t.Any], bool]] = {

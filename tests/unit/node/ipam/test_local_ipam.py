@@ -226,6 +226,8 @@ def test_without_the_boot_s_id_no_address_is_given(machine):
         ([["calico-ipam", 1], ["assign", "10.0.0.1"]], "record 2 is not complete"),
         ([["calico-ipam", 1], 7], "record 2 is not complete"),
         ([["release", "10.0.0.1", "now"]], "record 1 is not complete"),
+        ([["release", "10.0.0.1", 10**400]], "record 1 is not complete"),
+        ([["boot", "a", -(10**400)]], "record 1 is not complete"),
         ([["release", "x", 1.0]], "'x' is not an IP address"),
         ([["assign", "10.0.0.1", handle, {}, "p", "10.0.0.0/30"] for handle in "ab"], "10.0.0.1 is given to two"),
     ],

@@ -72,6 +72,7 @@ def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Unconfirmed
         ("plan", 7, "its plan cannot be '7'"),
         ("deadline", float("nan"), "its deadline cannot be 'nan'"),
         ("deadline", float("inf"), "its deadline cannot be 'inf'"),
+        ("deadline", 10**400, f"its deadline cannot be '{10**39}'"),
         ("deadline", "70", "its deadline cannot be '70'"),
         ("within", True, "its within cannot be 'True'"),
         ("within", -1, "its within cannot be '-1'"),
