@@ -461,7 +461,10 @@ def test_a_tunnel_is_not_made_while_its_guard_does_not_stand():
 
 
 def refused_chain(state, rule="-j TCPMSS --set-mss 1400"):
-    """Return the state, which must have one table, with one more chain `rule`, which the kernel refuses by default."""
+    """Return the state with one more chain, whose only rule is `rule`; the kernel refuses the default one.
+
+    Raise ValueError unless the state has exactly one table.
+    """
     (table,) = state.iptables
     chains = {**table.chains, "cali-pi-bad": (rule,)}
     return dataclasses.replace(state, iptables=(dataclasses.replace(table, chains=chains),))
