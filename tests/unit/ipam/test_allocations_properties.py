@@ -62,9 +62,10 @@ class Model:
                 self.opened.append(cidr)
 
     def assign(self, handle, now, address, pool, version):
-        """Return the address that the handle has or gets, or None for a refusal.
+        """Return the address that the handle has or is assigned at the second `now`, or None for a refusal.
 
-        An address that the handle has in the other IP version does not count.
+        `address` is a requested address, and decides the IP version in place of `version`. An address that the handle
+        has in the other IP version does not count.
         """
         if address is not None:
             version = 6 if ":" in address else 4

@@ -159,7 +159,10 @@ class Fleet(RuleBasedStateMachine):
                 self.run(workloads={**self.inventory.workloads, (name, 4): WorkloadRequest(name, NODES[node])})
 
     def run(self, seed: int = 0, released: t.Collection[str] = (), **changes: t.Any) -> None:
-        """Plan the inventory with `changes` and compare with the reference; drop changes that both planners refuse."""
+        """Plan the inventory with `changes` and compare with the reference; drop changes that both planners refuse.
+
+        Otherwise keep the inventory and its plan. Fail the test if the two planners differ.
+        """
         before = self.found
         changed = of_own_blocks(dataclasses.replace(self.inventory, **changes), before)
         try:

@@ -368,7 +368,8 @@ class _Recorder(FakeKernel):
 def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Optional[_Known] = None) -> Written:
     """Give a state to all writers, and return what they write.
 
-    An error of a compiler or renderer counts as a refusal, and that part is not written. `known` is a state and the
+    A ValueError, KeyError or UndefinedError of a compiler or renderer counts as a refusal, and that part is not
+    written; other errors are raised. `others` are endpoints that other nodes reported. `known` is a state and the
     output for it: if the fields of the firewall are the same objects in it, sets and tables are taken from there.
     """
     if known is not None and all(getattr(known[0], name) is getattr(desired, name) for name in _OF_FIREWALL):

@@ -78,7 +78,10 @@ class Asked:
 
 
 def on(rule: PolicyRule, flow: Flow, **parts: t.Any) -> str:
-    """Return the action of the verdict on a flow to W0 under one policy with only this ingress rule."""
+    """Return the action of the verdict on a flow to W0 under one policy with only this ingress rule.
+
+    `parts` are further arguments of Asked.
+    """
     return Asked(Policy("p", ingress=(rule,)), **parts).into(W0, flow)
 
 
