@@ -110,7 +110,10 @@ class _Machine:
 
 
 class FakeKernel:
-    """The Kernel port for the host's own network namespace; `inside` returns those of others."""
+    """The Kernel port for the host's own network namespace, or, with a `_machine`, for another one on that machine.
+
+    `inside` returns those others, which `netns_add` makes.
+    """
 
     def __init__(self, _machine: t.Optional[_Machine] = None) -> None:
         self.machine = _machine or _Machine()

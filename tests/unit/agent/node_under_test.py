@@ -79,7 +79,11 @@ class Process:
 
 
 class Node:
-    """A node that outlives its agents: `start` starts one, `kill` stops it and leaves kernel and files as they are."""
+    """A node that outlives its agents: `start` starts one, `kill` stops it and leaves kernel and files as they are.
+
+    Its files are in `folder`, with `state` as its stored state; None means that it has none. `settings` are fields of
+    AgentSettings, where the cooldown is 0 seconds by default.
+    """
 
     def __init__(self, folder: pathlib.Path, state: t.Optional[NodeState] = STATE, **settings: t.Any) -> None:
         self.folder = folder

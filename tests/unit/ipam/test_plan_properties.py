@@ -288,7 +288,10 @@ class Fleet(RuleBasedStateMachine):
     @precondition(lambda self: any(part.blocks for part in self.found.nodes.values()))
     @rule(data=st.data(), count=st.integers(0, 6))
     def agent_gives_addresses_away(self, data: st.DataObject, count: int) -> None:
-        """Assign addresses as an agent, even some that are planned for workloads that the node does not know yet."""
+        """Plan again after the agent of one node has assigned up to `count` addresses of its open blocks.
+
+        Some may be planned for workloads that the node does not know yet.
+        """
         name = data.draw(st.sampled_from(sorted(name for name, part in self.found.nodes.items() if part.blocks)))
         own = [str(a) for grant in self.found.nodes[name].blocks for a in netaddr.IPSet([grant.cidr])]
         self.run(allocated={**self.inventory.allocated, name: data.draw(st.permutations(own))[:count]})

@@ -105,7 +105,7 @@ class Runtime(abc.ABC):
 
     @abc.abstractmethod
     def labels(self, container: Container) -> t.Mapping[str, str]:
-        """Return the labels of the container's workload."""
+        """Return the labels of the container's workload. Raise ValueError unless it has exactly one."""
 
     @abc.abstractmethod
     def release(self, container: Container) -> None:
@@ -113,7 +113,7 @@ class Runtime(abc.ABC):
 
     @abc.abstractmethod
     def use_up(self) -> None:
-        """Allocate every free address."""
+        """Allocate every free address of BLOCK."""
 
     @abc.abstractmethod
     def bird(self, answers: bool) -> None:

@@ -326,11 +326,12 @@ def _crosses(value: t.Any, path: Path) -> bool:
 
 @dataclasses.dataclass
 class Written:
-    """All that the writers write for a state, and the texts of refusals.
+    """All that the writers write for a state.
 
     `ipset` and `iptables` are inputs of `ipset restore` and of iptables-restore. Single set members, which go by
     netlink, are in `ipset` as commands. `bird` is bird.cfg, "" if none is written. `secrets` is the file of BIRD's
-    passwords. `paths` are the files of sysctls and of network namespaces. `lines` are lines of the plan.
+    passwords. `paths` are the files of sysctls and of network namespaces. `lines` are lines of the plan,
+    and `refused` the texts of refusals.
     """
 
     ipset: list[str] = dataclasses.field(default_factory=list)
