@@ -134,7 +134,7 @@ class Node:
     def request(self, name: str, **more: t.Any) -> AddRequest:
         """Return a request for a workload in a namespace of its name, which is made unless the agent is to own it.
 
-        `more` are further fields of AddRequest; they replace these two.
+        `more` are further fields of AddRequest. A `netns` among them is requested instead, and is not made.
         """
         if not more.get("netns_owned") and name not in self.kernel.netns_list():
             self.kernel.netns_add(name, "")
@@ -164,7 +164,7 @@ class Node:
     def on_disk(self) -> dict[str, str]:
         """Return {handle: address} as another process reads the allocations from the disk, {} without a journal.
 
-        A handle with several addresses has one of them.
+        A handle with several addresses has one of them. Raise IpamUnreadable if the journal cannot be read.
         """
         ipam = LocalIpam(self.machine.ipam, lambda: 0.0, lambda: "boot")
         ipam.load()
