@@ -85,7 +85,7 @@ class _Link:
 
 
 def _socket(link: t.Union[_Link, port.NewLink]) -> tuple[t.Any, ...]:
-    """Return (VNI, UDP port, whether it uses IPv6) of a VXLAN device; in a namespace each device has another result."""
+    """Return (VNI, UDP port, whether its local address is IPv6) of a VXLAN device; two in one namespace must differ."""
     return link.vni, link.port, ":" in (link.local or "")
 
 
@@ -110,7 +110,10 @@ class _Machine:
 
 
 class FakeKernel:
-    """The Kernel port for the host's own network namespace; `inside` returns those of others."""
+    """The Kernel port for the host's own network namespace, or, with a `_machine`, for another one on that machine.
+
+    `inside` returns those others, which `netns_add` makes.
+    """
 
     def __init__(self, _machine: t.Optional[_Machine] = None) -> None:
         self.machine = _machine or _Machine()
@@ -157,7 +160,7 @@ class FakeKernel:
         self.machine.watch = callback
 
     def fail_next(self, operation: str, number: int, match: str = "") -> None:
-        """Let the next call of the method named `operation` raise KernelError with the errno `number`.
+        """Let the next call of the method named `operation`, in any namespace, raise KernelError with errno `number`.
 
         Methods that do not call `_may_fail`, such as `links` and most others that only read, never fail. Later calls
         succeed. route_batch returns a RouteFailure for one of its operations instead, and run returns code 1. If
@@ -167,7 +170,7 @@ class FakeKernel:
         self.machine.failures.append((operation, number, match))
 
     def remove_ipv6(self) -> None:
-        """Remove all IPv6 sysctls, as in a kernel that was started with ipv6.disable=1."""
+        """Remove all IPv6 sysctls of this namespace, as in a kernel that was started with ipv6.disable=1."""
         self._sysctls = {key: value for key, value in self._sysctls.items() if not key.startswith("net/ipv6/")}
 
     def _may_fail(self, operation: str, subject: str, words: str) -> None:
@@ -181,9 +184,10 @@ class FakeKernel:
             self.machine.watch(self)
 
     def snapshot(self) -> t.Any:
-        """Return the state of this namespace, without the indexes of links, in a form to compare with `==`.
+        """Return links, addresses, routes, neighbours, rules, sysctls, tables and sets, in a form to compare with `==`.
 
-        For the host's own namespace the state includes that of all named namespaces.
+        Indexes of links are 0 in it, and tracked connections are left out. For the host's own namespace it has a
+        snapshot of each other namespace under "namespaces".
         """
         return {
             "links": [dataclasses.replace(link, index=0, peer_index=0) for link in self.links()],
@@ -390,7 +394,7 @@ class FakeKernel:
     # ---- addresses
 
     def _lose_ipv6(self, link: _Link) -> None:
-        """Remove the device's IPv6 addresses and routes, as the kernel does when the device goes down.
+        """Remove the device's IPv6 addresses and routes, as when it goes down or loses IPv6.
 
         The setting keep_addr_on_down is taken to be off.
         """

@@ -65,7 +65,7 @@ class FakeNetfilter:
     """The rules and sets of one network namespace.
 
     `default` is the backend of `iptables` without a suffix, "nft" or "legacy". `generation` starts at 1 and counts the
-    restores with the nft backend that have more than two lines.
+    successful restores with the nft backend that have more than two lines.
     """
 
     def __init__(self) -> None:
@@ -206,7 +206,8 @@ class FakeNetfilter:
     def _normal(self, rule: str, table: str) -> str:
         """Return a rule as iptables-save prints it: addresses, interfaces and protocol come before all other words.
 
-        Raise _Refused for a rule that the program or the kernel refuses.
+        Raise _Refused for a set that does not exist, a port above 65535, TCPMSS without `-p tcp`, and MASQUERADE in
+        another table than nat. Other rules are not checked here.
         """
         for name in re.findall(r"--match-set (\S+)", rule):
             if name not in self.sets:
@@ -321,7 +322,8 @@ def _copy(tables: Tables) -> Tables:
 def _member(text: str, into: FakeSet) -> str:
     """Return a member as `ipset save` prints it.
 
-    Raise _Refused if it does not have the set's type and family, or if its prefix length is 0.
+    Raise _Refused for an invalid address, one of the other family, prefix length 0, and, in a hash:ip,port, a member
+    without a port or with an unknown protocol.
     """
     address, comma, rest = text.partition(",")
     try:

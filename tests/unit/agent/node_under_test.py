@@ -65,7 +65,7 @@ class Process:
         return reached
 
     def thread(self, run: t.Any) -> t.Any:
-        """Return a Worker that passes work on to the Worker `run` while the process lives, and then raises Killed."""
+        """Return a Worker that does work by the Worker `run`, and raises Killed instead once the process is dead."""
 
         async def work(piece: t.Callable[[], t.Any]) -> t.Any:
             return await run(lambda: self._do(piece))
@@ -79,7 +79,11 @@ class Process:
 
 
 class Node:
-    """A node that outlives its agents: `start` starts one, `kill` stops it and leaves kernel and files as they are."""
+    """A node that outlives its agents: `start` starts one, `kill` stops it and leaves kernel and files as they are.
+
+    Its files are in `folder`, with `state` as its stored state; None means that it has none. `settings` are fields of
+    AgentSettings, where the cooldown is 0 seconds by default.
+    """
 
     def __init__(self, folder: pathlib.Path, state: t.Optional[NodeState] = STATE, **settings: t.Any) -> None:
         self.folder = folder
@@ -128,7 +132,10 @@ class Node:
         return await self.start()
 
     def request(self, name: str, **more: t.Any) -> AddRequest:
-        """Return a request for a workload in a namespace of its name, which is made unless the agent is to own it."""
+        """Return a request for a workload in a namespace of its name, which is made unless the agent is to own it.
+
+        `more` are further fields of AddRequest. A `netns` among them is requested instead, and is not made.
+        """
         if not more.get("netns_owned") and name not in self.kernel.netns_list():
             self.kernel.netns_add(name, "")
         return AddRequest(**{"name": name, "netns": name, **more})
@@ -155,16 +162,16 @@ class Node:
         return {str(path.relative_to(folder)) for path in folder.rglob("*.json")}
 
     def on_disk(self) -> dict[str, str]:
-        """Return {handle: address} as another process would read the allocations from the disk.
+        """Return {handle: address} as another process reads the allocations from the disk, {} without a journal.
 
-        A handle with several addresses has one of them.
+        A handle with several addresses has one of them. Raise IpamUnreadable if the journal cannot be read.
         """
         ipam = LocalIpam(self.machine.ipam, lambda: 0.0, lambda: "boot")
         ipam.load()
         return {allocation.handle: allocation.address for allocation in ipam.allocations()}
 
     def differences(self) -> list[str]:
-        """Return what the drivers would change, a line for each change; [] if nothing.
+        """Return what the drivers would change for the agent's desired state, a line for each change; [] if nothing.
 
         Raise AssertionError if the agent has no state.
         """
@@ -173,7 +180,7 @@ class Node:
         return [change.line() for change in plan_node(self.kernel, desired).changes]
 
     async def settle(self) -> None:
-        """Wait for a second of the loop's clock, so that what is under way ends."""
+        """Wait one second of the loop's virtual clock, so that what is under way ends."""
         await asyncio.sleep(1)
 
     @contextlib.contextmanager

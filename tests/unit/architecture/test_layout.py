@@ -43,7 +43,7 @@ def name_of(path: pathlib.Path) -> str:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """Return a path for each import that closes a circle: it begins and ends with the same module."""
+    """Return paths of circles of imports, [] only if there is none; a path begins and ends with the same module."""
     done: set[str] = set()
     found: list[list[str]] = []
 

@@ -72,7 +72,7 @@ def test_what_ipaddress_refuses_is_refused(parts: list[str]) -> None:
     ],
 )
 def test_why_a_text_is_no_canonical_cidr(text: str, words: str) -> None:
-    """The error quotes the text and says what is wrong with it."""
+    """The error quotes the text, or the address in it, and says what is wrong with it."""
     with pytest.raises(ValueError) as caught:
         addresses.canonical_cidr(text)
     assert str(caught.value) == words

@@ -21,7 +21,7 @@ SMALL = DocumentLimits(1 << 20, 20, 5)
 
 
 def measured(value: t.Any) -> tuple[int, int]:
-    """Return (number of values, levels) of a document, with keys counted as values."""
+    """Return (number of values and keys, levels) of a document; a scalar gives (1, 0), an empty list (1, 1)."""
     if isinstance(value, dict):
         inner = [part for item in value.items() for part in item]
     elif isinstance(value, list):
@@ -33,7 +33,7 @@ def measured(value: t.Any) -> tuple[int, int]:
 
 
 def grown(chance: random.Random, depth: int = 0) -> t.Any:
-    """Return a random value in which some objects occur in several places, for which YAML writes aliases.
+    """Return a random value in which an object may occur in several places, for which YAML writes aliases.
 
     `depth` is the level of the value. From level 7 on all values are scalars.
     """

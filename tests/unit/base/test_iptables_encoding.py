@@ -134,7 +134,7 @@ def test_no_table() -> None:
 def test_a_token_is_just_valid_or_refused_in_words(
     encode: t.Callable[[str], str], good: list[str], bad: list[str], words: str
 ) -> None:
-    """A valid token stays as it is; of an invalid one the line is refused, with the token and what is allowed."""
+    """A valid token stays as it is. A line with an invalid one is refused, with the token and what is allowed."""
     for value in good:
         assert encode(value) == value
         encoding.check_line(f"-A cali-x {encode(value)}")

@@ -131,7 +131,7 @@ def test_a_filter_name_fits_a_bird_symbol(name: str) -> None:
 
 @pytest.mark.parametrize(("node", "first"), [("node137", 222), ("node818", 223), ("node371", 192), ("node67", 223)])
 def test_a_router_id_is_below_the_multicast_addresses(node: str, first: int) -> None:
-    """A hash up to 223 is the first byte of the router ID, and one from 224 to 255 is 32 less."""
+    """The router ID's first byte is that of the hash up to 223, and is 32 less than a byte from 224 to 255."""
     assert naming.router_id(node).split(".")[0] == str(first)
 
 

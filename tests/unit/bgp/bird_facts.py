@@ -129,6 +129,9 @@ def _fact(statement: str) -> dict[str, t.Any]:
 
 
 def routes(text: str, protocol: str) -> tuple[str, ...]:
-    """Return the lines that begin with `route` of a static protocol, without semicolons; () if it does not exist."""
+    """Return the lines that begin with `route` of a static protocol, without semicolons; () if it does not exist.
+
+    Raise ValueError if a block of the bird.cfg `text` has no closing line `}`.
+    """
     block = blocks(text).get(protocol)
     return tuple(line.rstrip(";") for line in block.statements if line.startswith("route ")) if block else ()

@@ -52,7 +52,10 @@ def every() -> t.Iterator[tuple[Case, str, str, t.Mapping[str, t.Any]]]:
 
 
 def canonical(line: str) -> str:
-    """Return the line with IPv6 prefixes and blanks as we write them: 5000:0::0/64 becomes 5000::/64."""
+    """Return the line with IPv6 prefixes and blanks as we write them: 5000:0::0/64 becomes 5000::/64.
+
+    Raise ValueError for a prefix with bits set beyond its length.
+    """
     return _PREFIX.sub(lambda found: str(ipaddress.ip_network(found.group())), " ".join(line.split()))
 
 
@@ -65,7 +68,8 @@ def functions(text: str, family: str) -> dict[str, list[str]]:
 def calls(text: str, family: str, session: str, direction: str) -> list[str]:
     """Return the calls of BGPFilters in a session's import or export filter, [] if it has no such filter.
 
-    `direction` is "import" or "export". Raise KeyError if the bird.cfg `text` has no such session.
+    `direction` is "import" or "export". Raise KeyError if the bird.cfg `text` has no such session, and
+    ValueError if the filter has no closing line `};`.
     """
     lines = bird_facts.blocks(text)[session].channels.get(family, ())
     if f"{direction} filter {{" not in lines:
@@ -181,7 +185,7 @@ def test_pools_go_by_the_same_devices() -> None:
 
 
 def _near(text: str) -> t.Optional[str]:
-    """Return the IPv4 subnet with which `text` compares the next hop; inside it no tunnel is used. None without one."""
+    """Return the first IPv4 subnet with which `text` compares the next hop (inside it no tunnel is used), or None."""
     found = re.search(r"bgp_next_hop ~ ([0-9./]+)", text)
     return found.group(1) if found else None
 

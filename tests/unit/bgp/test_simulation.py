@@ -48,7 +48,11 @@ class Route(t.NamedTuple):
 
 
 class Oracle:
-    """A slow simulation of BGP: every node with all of its sessions, including the mesh's, without routers outside."""
+    """A slow simulation of BGP: every node with all of its sessions, including the mesh's, without routers outside.
+
+    `blocks` is {node: the number of its blocks}, `ribs` {node: what `follow` returns for it}. The constructor raises
+    what `follow` raises.
+    """
 
     def __init__(
         self,

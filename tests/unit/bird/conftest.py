@@ -19,7 +19,8 @@ class FakeBird:
     """A fake BIRD.
 
     `answers` maps a command, or its first word, to one answer for each call; the last one serves all further calls. An
-    answer is a list of pieces, and the piece b"hang up" ends the connection. `asked` has the received commands.
+    answer is a list of pieces, and the piece b"hang up" ends the connection. `asked` has the received commands. After a
+    command without an answer, its thread ends with KeyError, and no further client is served.
     """
 
     def __init__(self, path: str) -> None:

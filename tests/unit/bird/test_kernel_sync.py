@@ -64,7 +64,11 @@ def config(tmp_path: pathlib.Path) -> str:
 
 
 def keep(folder: pathlib.Path) -> str:
-    """Write a fake BIRD that refuses only "nonsense" and copies each configuration to `folder`; return its path."""
+    """Make `folder` with a fake BIRD in it, and return the program's path.
+
+    It refuses only "nonsense", and copies each configuration to `folder`: parsed0, parsed1 and so on. Raise
+    FileExistsError if the folder exists.
+    """
     folder.mkdir()
     path = folder / "bird"
     path.write_text(f'#!/bin/sh\ncp "$3" {folder}/parsed$(ls {folder} | grep -c parsed)\n! grep -q nonsense "$3"\n')

@@ -92,7 +92,10 @@ POD = AttachedWorkload(
 
 
 class Node:
-    """A node; `run` is calicoctl and returns (exit status, stdout, stderr), with the test's folder shown as NODE."""
+    """A node; `run` is calicoctl and returns (exit status, stdout, stderr), with the test's folder shown as NODE.
+
+    `read` returns what was printed since its last call, with the fields `out` and `err`.
+    """
 
     def __init__(self, folder: pathlib.Path, read: t.Callable[[], t.Any]) -> None:
         self.folder = folder

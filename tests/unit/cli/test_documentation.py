@@ -57,7 +57,7 @@ def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 
 def shown(node: Node, block: str) -> str:
-    """Run each `$ calicoctl` line of a console block; return these lines, each followed by its present output."""
+    """Run each `$ calicoctl` line of a console block; return these lines, each followed by its output, errors last."""
     lines = []
     for line in block.splitlines():
         if line.startswith("$ calicoctl"):

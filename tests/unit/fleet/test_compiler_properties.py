@@ -29,7 +29,7 @@ RACKS = ["a", "b"]
 
 @st.composite
 def inventories(draw: st.DrawFn) -> list[Host]:
-    """Return the hosts of a random inventory.
+    """Draw the hosts of a random inventory.
 
     It has up to seven nodes in up to three subnets, and up to three IPv4 pools. Without BGP all pools have VXLAN. The
     inventory may have workloads and reflectors. It may have an IPv6 pool. Then a node may have only IPv4 or only IPv6,

@@ -41,7 +41,7 @@ WHEN = "2026-11-22T06:00:00Z"
 
 
 def peer(**fields: str) -> dict[str, t.Any]:
-    """Return the field `bird` of a state as a dictionary: one BGP session, with these fields in place of PEER's."""
+    """Return {"bird": ...}, a part of a state, with one BGP session that has these fields in place of PEER's."""
     return {"bird": {**BIRD, "peers": [{**PEER, **fields}]}}
 
 

@@ -47,7 +47,7 @@ class Model:
         return any(netaddr.IPAddress(address) in netaddr.IPNetwork(cidr) for cidr in self.reservations)
 
     def choices(self, cidr, now):
-        """Return the addresses of a block that may be chosen, the next one first."""
+        """Return the addresses of a block that may be chosen at the second `now`, the next one first; [] for none."""
         found = []
         for address in map(str, netaddr.IPNetwork(cidr)):
             number, at = self.released.get(address, (0, -COOLDOWN))
@@ -62,9 +62,10 @@ class Model:
                 self.opened.append(cidr)
 
     def assign(self, handle, now, address, pool, version):
-        """Return the address that the handle has or gets, or None for a refusal.
+        """Return the address that the handle has or is assigned at the second `now`, or None for a refusal.
 
-        An address that the handle has in the other IP version does not count.
+        `address` is a requested address, and decides the IP version in place of `version`. An address that the handle
+        has in the other IP version does not count.
         """
         if address is not None:
             version = 6 if ":" in address else 4
@@ -179,7 +180,10 @@ class Node(RuleBasedStateMachine):
 
     @rule(wishes=st.lists(st.tuples(st.sampled_from(HANDLES), st.none() | st.sampled_from(UNIVERSE)), max_size=6))
     def do_and_undo(self, wishes):
-        """Undo changes, as if they could not be written to the disk, and assert that the state is as before."""
+        """Make changes and undo them, as if they could not be written, and assert that the state is as before.
+
+        A wish is (handle, address or None). A handle that has an address is released, another one is assigned one.
+        """
         before = state_of(self.real, self.now)
         for handle, address in wishes:
             if self.real.by_handle(handle):

@@ -159,7 +159,10 @@ class Fleet(RuleBasedStateMachine):
                 self.run(workloads={**self.inventory.workloads, (name, 4): WorkloadRequest(name, NODES[node])})
 
     def run(self, seed: int = 0, released: t.Collection[str] = (), **changes: t.Any) -> None:
-        """Plan the inventory with `changes` and compare with the reference; drop changes that both planners refuse."""
+        """Plan the inventory with `changes` and compare with the reference; drop changes that both planners refuse.
+
+        Otherwise keep the inventory and its plan. Fail the test if the two planners differ.
+        """
         before = self.found
         changed = of_own_blocks(dataclasses.replace(self.inventory, **changes), before)
         try:
@@ -285,7 +288,10 @@ class Fleet(RuleBasedStateMachine):
     @precondition(lambda self: any(part.blocks for part in self.found.nodes.values()))
     @rule(data=st.data(), count=st.integers(0, 6))
     def agent_gives_addresses_away(self, data: st.DataObject, count: int) -> None:
-        """Assign addresses as an agent, even some that are planned for workloads that the node does not know yet."""
+        """Plan again after the agent of one node has assigned up to `count` addresses of its open blocks.
+
+        Some may be planned for workloads that the node does not know yet.
+        """
         name = data.draw(st.sampled_from(sorted(name for name, part in self.found.nodes.items() if part.blocks)))
         own = [str(a) for grant in self.found.nodes[name].blocks for a in netaddr.IPSet([grant.cidr])]
         self.run(allocated={**self.inventory.allocated, name: data.draw(st.permutations(own))[:count]})

@@ -79,7 +79,10 @@ def test_check_do_check_do(host, systemctl, foreign):
 
 
 def left(host):
-    """Return what the kernel has, without what stays: settings, empty tables, and tunl0, which cannot be deleted."""
+    """Return what the kernel has, without what may stay.
+
+    That is settings, tables and chains without rules, and a tunl0 that is down, which cannot be deleted.
+    """
     seen = host.kernel.snapshot()
     seen["links"] = [link for link in seen["links"] if link.name != "tunl0" or link.up]
     rules = [rule for chains in seen.pop("tables").values() for chain in chains.values() for rule in chain]

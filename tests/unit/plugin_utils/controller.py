@@ -59,9 +59,9 @@ def printed(runs: t.Sequence[Run]) -> tuple[str, list[dict[str, t.Any]]]:
 
 
 class _NoConnection:
-    """A connection that raises AssertionError when it is used.
+    """A connection that raises AssertionError for each attribute but `_shell`.
 
-    The exception is the name of a temporary folder: ActionBase.run reads it without making the folder.
+    `_shell` has only the name of a temporary folder, which ActionBase.run reads without making the folder.
     """
 
     _shell = types.SimpleNamespace(tmpdir="/nonexistent")

@@ -26,8 +26,8 @@ ME = os.getuid()
 class LiveServer:
     """A running server; the constructor returns once it listens at agent.sock in `folder`.
 
-    `root` is the uid that may do everything, by default the tests' own. `more` are further arguments of Server. The
-    fixture `serve` closes the server.
+    `root` is the uid that may do everything, by default the tests' own. `limits` are ApiLimits() by default. `more` are
+    further arguments of Server. The fixture `serve` closes the server.
     """
 
     def __init__(

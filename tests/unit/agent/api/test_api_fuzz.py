@@ -67,7 +67,10 @@ ODD: st.SearchStrategy[t.Any] = st.sampled_from(
 
 @st.composite
 def asked(draw: st.DrawFn) -> tuple[str, dict[str, t.Any]]:
-    """Draw (method, parameters): up to two values at any depth are replaced or removed, one may be added on top."""
+    """Draw (method, parameters): a valid pair of ASKED with up to two values at any depth replaced or removed.
+
+    One value may be added at the top level.
+    """
     method, valid = draw(st.sampled_from(ASKED) | st.just(ASKED[0]))
     params = json.loads(json.dumps(valid))
     for dummy in range(draw(st.integers(0, 2))):

@@ -116,7 +116,7 @@ def test_an_answer_that_does_not_come(live: LiveServer) -> None:
 
 
 def answering(path: str, said: bytes) -> threading.Thread:
-    """Start a thread that sends `said` to the first client at `path`, whatever it asks; return the thread."""
+    """Listen at `path`; start and return a thread that sends `said` to the first client that asks, then closes."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()

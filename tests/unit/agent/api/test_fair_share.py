@@ -17,7 +17,7 @@ from tests.unit.agent.virtual_time import run
 
 
 def shared(**settings: t.Any) -> FairShare:
-    """Return a FairShare on the clock of the running loop, which jumps."""
+    """Return a FairShare with these further arguments, on the clock of the running loop: virtual seconds."""
     return FairShare(clock=asyncio.get_running_loop().time, **settings)
 
 

@@ -105,7 +105,7 @@ class Runtime(abc.ABC):
 
     @abc.abstractmethod
     def labels(self, container: Container) -> t.Mapping[str, str]:
-        """Return the labels of the container's workload."""
+        """Return the labels of the container's workload. Raise ValueError unless it has exactly one."""
 
     @abc.abstractmethod
     def release(self, container: Container) -> None:
@@ -113,11 +113,14 @@ class Runtime(abc.ABC):
 
     @abc.abstractmethod
     def use_up(self) -> None:
-        """Allocate every free address."""
+        """Allocate every free address of BLOCK."""
 
     @abc.abstractmethod
     def bird(self, answers: bool) -> None:
-        """Make the node part of a fleet with BGP whose BIRD answers or does not."""
+        """Make the node part of a fleet with BGP whose BIRD answers or does not.
+
+        The runtime in memory has no BIRD, and raises AssertionError if `answers` is True.
+        """
 
     def configuration(self, version: str = "1.1.0", network: str = NETWORK, **fields: t.Any) -> dict[str, t.Any]:
         return {"cniVersion": version, "name": network, "type": "calico", **fields}
@@ -132,10 +135,10 @@ class Runtime(abc.ABC):
         stdin: bytes | None = None,
         **fields: t.Any,
     ) -> Answer:
-        """Execute the plugin and return its answer.
+        """Execute the plugin with CNI_COMMAND `command`, and return its answer, also if it failed.
 
-        `environment` replaces variables, and None removes one; `fields` are added to the network configuration. `stdin`
-        replaces that configuration as a whole.
+        `args` is CNI_ARGS. `environment` replaces variables, and None removes one; `fields` are added to the network
+        configuration. `stdin` replaces that configuration as a whole.
         """
         variables: dict[str, str | None] = {"CNI_COMMAND": command, "CNI_PATH": "/opt/cni/bin"}
         if container is not None:

@@ -31,8 +31,10 @@ def state() -> dict[str, t.Any]:
 def served(state: dict[str, t.Any], seconds: float) -> t.Iterator[Ask]:
     """Start a server, and yield a function of the bytes to send and `end` that returns the server's whole answer.
 
-    With `end` True, the default, the client shuts down sending after the bytes. The server cuts a client off that needs
-    more than `seconds` for its request or for reading the answer. It is stopped after the `with`.
+    `state["liveness"]` and `state["readiness"]` are what is wrong, None if all is well; `state["broken"]`, if there, is
+    called before metrics are written. With `end` True, the default, the client shuts down sending after the bytes. The
+    server cuts a client off that needs more than `seconds` for its request or for reading the answer. It is stopped
+    after a `with` whose body raised nothing. The function raises TimeoutError after 10 seconds without an answer.
     """
     registry = Registry()
     registry.counter("calico_x", "x").add()

@@ -39,7 +39,7 @@ def metrics() -> dict[str, tuple[str, ...]]:
 
 
 def selectors(expression: str) -> t.Iterator[tuple[str, set[str]]]:
-    """Yield (metric, names of labels in its selector) for each use of a metric in a PromQL expression."""
+    """Yield (metric, names of labels in its selector) for each use of a calico_ or process_ metric in a PromQL text."""
     for name, labels in re.findall(r"\b((?:calico|process)_\w+)(?:\{([^}]*)\})?", expression):
         yield name, set(re.findall(r'(\w+)\s*[=!]~?\s*"', labels))
 

@@ -58,7 +58,10 @@ def with_policy(cut: bool = True, port: int = 80) -> NodeState:
 
 
 async def settled(folder: pathlib.Path, state: NodeState | None = None) -> Node:
-    """Return a started node with a workload at 10.244.1.2 and two tracked connections to it, ALLOWED and DENIED."""
+    """Return a started node with a workload at 10.244.1.2 and two tracked connections to it, ALLOWED and DENIED.
+
+    `state` is the node's; None means STATE, which has no policy.
+    """
     node = Node(folder, *([state] if state else []))
     await node.start()
     await node.add("web", address="10.244.1.2")

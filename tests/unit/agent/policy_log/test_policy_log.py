@@ -59,7 +59,7 @@ DEVICES = {3: "eth0", 4: "caliweb"}
 
 
 class Given:
-    """A PolicyLog, and the state, workloads and remote endpoints that its names come from."""
+    """A PolicyLog with `room` for entries, and the state, workloads and remote endpoints that its names come from."""
 
     def __init__(self, room: int = policy_log.ROOM, workloads: tuple[AttachedWorkload, ...] = (WEB,)) -> None:
         self.state: NodeState | None = STATE

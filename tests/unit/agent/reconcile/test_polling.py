@@ -50,7 +50,8 @@ class Marked:
 async def polled(node, **options):
     """Start `node` and its polling, and return a Marked for it after the first poll; the next poll is 0.1 s away.
 
-    `options` are those of Polling. Raise AssertionError if the polling has ended.
+    `options` are those of Polling, whose period stays one second of the loop's clock. Raise AssertionError if the node
+    is not in sync after its start, or the polling has ended.
     """
     await node.start()
     await asyncio.sleep(1 - asyncio.get_running_loop().time() % 1)

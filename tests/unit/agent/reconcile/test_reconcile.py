@@ -38,7 +38,8 @@ from tests.unit.dataplane.suites.suite_node import STATE, foreign, state_of
 class Node:
     """A reconciler with its kernel. `told` has the lines of the changes that it reported, with "drift " before drift.
 
-    `heard` are further callbacks of Listener.
+    `heard` are further callbacks of Listener. `excluded`, `chance` and `registry` are arguments of Wanted, Pace and
+    CachedDrivers.
     """
 
     def __init__(self, state=STATE, excluded=tuple, chance=lambda: 0.5, registry=REGISTRY, **heard):
@@ -461,7 +462,10 @@ def test_a_tunnel_is_not_made_while_its_guard_does_not_stand():
 
 
 def refused_chain(state, rule="-j TCPMSS --set-mss 1400"):
-    """Return the state, which must have one table, with one more chain `rule`, which the kernel refuses by default."""
+    """Return the state with one more chain, whose only rule is `rule`; the kernel refuses the default one.
+
+    Raise ValueError unless the state has exactly one table.
+    """
     (table,) = state.iptables
     chains = {**table.chains, "cali-pi-bad": (rule,)}
     return dataclasses.replace(state, iptables=(dataclasses.replace(table, chains=chains),))

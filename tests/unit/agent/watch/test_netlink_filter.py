@@ -17,7 +17,8 @@ ROUTES, NEIGHBORS, ADDRESSES = (24, 25), (28, 29), (20, 21)
 def interpret(code: bytes, packet: bytes) -> int:
     """Return the number of bytes of `packet` that the kernel would keep if it ran the filter `code` (bpf(4)).
 
-    0 drops the packet, as does a load beyond its end. Raise AssertionError for an unknown operation.
+    0 drops the packet, as does a load beyond its end. A number above its length keeps it whole. Raise AssertionError
+    for an unknown operation.
     """
     accumulator, position = 0, 0
     while True:

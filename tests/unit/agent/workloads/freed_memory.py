@@ -43,7 +43,7 @@ def make_and_free() -> None:
 
 
 def elsewhere() -> int:
-    """Let each of THREADS threads allocate a chunk; return the number of chunks above the program break."""
+    """Let each of THREADS threads allocate a chunk and never free it; return how many are above the program break."""
     pieces: list[int] = []
     threads = [threading.Thread(target=lambda: pieces.append(libc.malloc(SIZES[-1]))) for dummy in range(THREADS)]
     for thread in threads:

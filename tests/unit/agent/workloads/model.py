@@ -61,7 +61,8 @@ def sabotage(kernel: Kernel, step: Sabotage, links: t.Iterable[str], routes: t.I
     """Do `step.what` to the kernel; nothing if there is no object for it.
 
     `step.which` chooses the object: one of the host ends `links`, of the /32 destinations in `routes`, or of the
-    blackholes of blocks. "foreign" needs none: it adds a route and a device.
+    blackholes of blocks. "foreign" needs none: it adds a route and a device. A refused route is ignored, and any other
+    refusal raises KernelError.
     """
     ours = sorted(links)
     link = ours[step.which % len(ours)] if ours else None

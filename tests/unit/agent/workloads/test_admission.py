@@ -54,7 +54,7 @@ def members(node, prefix):
 
 
 def known(node):
-    """Return the set of IPv4 addresses in all sets of workloads whose members a rule sends to an existing chain."""
+    """Return the IPv4 addresses in those sets of workloads that rules look up, all of them with existing chains."""
     tables = node.kernel.netfilter.tables["nft", "iptables"].get("filter", {})
     rules = [rule for chain, found in tables.items() if chain.startswith("cali-") for rule in found]
     found = set()
@@ -181,7 +181,7 @@ def refusing(node, program, word, said):
     """Make `program` fail at its first input line that contains `word`; return the kernel's former `run`.
 
     The line is replaced by `said`, which must be invalid, and later lines are dropped. Netlink messages that change a
-    member of a set fail too, so the agent has to use the program.
+    member of a set raise KernelError (EINVAL), also after `run` is restored, so the agent has to use the program.
     """
     ran = node.kernel.run
 

@@ -46,7 +46,10 @@ class DualNode(Node):
         return {destination for destination, dummy in self.kernel.routes(table=254, protocol=179, family=6)}
 
     def given(self) -> set[tuple[str, str]]:
-        """Return a set of (handle, address), one for each allocation on the disk."""
+        """Return a set of (handle, address), one for each allocation on the disk.
+
+        Raise IpamUnreadable if the journal cannot be read.
+        """
         ipam = LocalIpam(self.machine.ipam, lambda: 0.0, lambda: "boot")
         ipam.load()
         return {(allocation.handle, allocation.address) for allocation in ipam.allocations()}

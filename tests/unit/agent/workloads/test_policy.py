@@ -32,7 +32,7 @@ HOST = Endpoint("HostEndpoint", "by-address", "node1", "", ("10.10.1.11",))
 
 
 def members(node, prefix):
-    """Return all members of the IPv4 sets of the kind `prefix`: `w:` for workloads, `s:` for selectors."""
+    """Return, as one set, all members of the IPv4 sets of the kind `prefix`: `w:` for workloads, `s:` for selectors."""
     saved = [line.split() for line in node.kernel.run(["ipset", "save"]).output.splitlines()]
     return {words[2] for words in saved if words[0] == "add" and words[1].startswith(f"cali40{prefix}")}
 

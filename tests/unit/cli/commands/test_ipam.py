@@ -70,7 +70,10 @@ def fill(node: Node, *more: str) -> None:
 
 
 def serve(node: Node, *more: str) -> None:
-    """Write the same as `fill`, and start an agent that answers ipam.show and ipam.check accordingly."""
+    """Write the same as `fill`, and start an agent that answers ipam.show and ipam.check accordingly.
+
+    Raise what `fill` raises.
+    """
     fill(node, *more)
     books = LocalIpam(node.machine.ipam)
     books.load()

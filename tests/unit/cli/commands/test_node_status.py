@@ -53,7 +53,7 @@ No IPv6 peers found.
 
 
 def wire(text: str) -> bytes:
-    """Return the bytes that BIRD sends for an answer of these lines."""
+    """Return the bytes that BIRD sends for an answer of these lines. Raise ValueError if there are none."""
     first, *rest = text.splitlines()
     return "".join([f"1002-{first}\n", *(f" {line}\n" for line in rest), "0000 \n"]).encode()
 

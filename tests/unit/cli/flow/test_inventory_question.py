@@ -20,7 +20,10 @@ ANSWER = '{"lines": ["DENY   by web#1"], "answer": {"verdict": "deny"}}'
 
 @pytest.fixture
 def program(node: Node, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The path of the script that runs as ansible-playbook. It does nothing until a test writes another into it."""
+    """The path of the script that runs as ansible-playbook. It does nothing until a test writes another into it.
+
+    Its folder is the first one in PATH, and the node's folder has an empty file `hosts`.
+    """
     (node.folder / "bin").mkdir()
     (node.folder / "hosts").touch()
     path = node.folder / "bin" / "ansible-playbook"

@@ -100,7 +100,10 @@ def test_up_to_sixty_four_members_come_without_a_program(kernel: FakeKernel, mem
 def test_a_set_is_swapped_if_more_than_half_of_many_members_go(
     kernel: FakeKernel, have: int, gone: int, swapped: bool
 ) -> None:
-    """No packet meets a set without members that stay: a swap is one step, and other members are removed singly."""
+    """A set is swapped if more than 64 members and more than half of them go; otherwise they are removed singly.
+
+    Members that stay are in the set at every moment, because a swap is one step.
+    """
     converge(ipset, kernel, [nets(*range(have))])
     text = restored(kernel, [nets(*range(gone, have))])
     assert any(line.startswith("swap ") for line in text) == swapped

@@ -36,7 +36,8 @@ def saved(rules: int, ours: int = 0) -> str:
 class Programs:
     """A kernel whose `iptables -V` prints `version`, and whose other programs print `texts`, by name.
 
-    `iptables -V` fails if `version` is "", and a program that is not in `texts` fails.
+    `iptables -V` fails if `version` is "", and a program that is not in `texts` fails, both with status 127. Without
+    `ipv6` the kernel has no IPv6.
     """
 
     def __init__(self, version: str, texts: t.Mapping[str, str], ipv6: bool = True) -> None:

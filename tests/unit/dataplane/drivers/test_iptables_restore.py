@@ -36,7 +36,7 @@ def saved(kernel: FakeKernel) -> list[str]:
 
 
 def refusing(kernel: FakeKernel, errors: str, times: int = 1000) -> list[str]:
-    """Let iptables-restore fail with status 1 and `errors`, `times` times. Return a list that gets its inputs."""
+    """Let the next `times` restores fail with status 1 and `errors`. Return a list that gets every restore's input."""
     run, inputs = kernel.run, []
 
     def refused(argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:

@@ -77,7 +77,7 @@ def members(kernel, name):
 
 
 def dispatched(kernel):
-    """Return the members, as one set, of all sets that the rules of cali-FORWARD look up."""
+    """Return the members, as one set, of all sets that the rules of cali-FORWARD look up; KeyError if it is missing."""
     rules = kernel.netfilter.tables["nft", "iptables"]["filter"]["cali-FORWARD"]
     names = [rule.split("--match-set ")[1].split()[0] for rule in rules if "--match-set" in rule]
     return set().union(*(members(kernel, name) for name in names))

@@ -326,11 +326,12 @@ def _crosses(value: t.Any, path: Path) -> bool:
 
 @dataclasses.dataclass
 class Written:
-    """All that the writers write for a state, and the texts of refusals.
+    """All that the writers write for a state.
 
     `ipset` and `iptables` are inputs of `ipset restore` and of iptables-restore. Single set members, which go by
     netlink, are in `ipset` as commands. `bird` is bird.cfg, "" if none is written. `secrets` is the file of BIRD's
-    passwords. `paths` are the files of sysctls and of network namespaces. `lines` are lines of the plan.
+    passwords. `paths` are the files of sysctls and of network namespaces. `lines` are lines of the plan,
+    and `refused` the texts of refusals.
     """
 
     ipset: list[str] = dataclasses.field(default_factory=list)
@@ -368,7 +369,8 @@ class _Recorder(FakeKernel):
 def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Optional[_Known] = None) -> Written:
     """Give a state to all writers, and return what they write.
 
-    An error of a compiler or renderer counts as a refusal, and that part is not written. `known` is a state and the
+    A ValueError, KeyError or UndefinedError of a compiler or renderer counts as a refusal, and that part is not
+    written; other errors are raised. `others` are endpoints that other nodes reported. `known` is a state and the
     output for it: if the fields of the firewall are the same objects in it, sets and tables are taken from there.
     """
     if known is not None and all(getattr(known[0], name) is getattr(desired, name) for name in _OF_FIREWALL):

@@ -54,8 +54,8 @@ _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def check(written: Written, *like: Written) -> None:
     """Assert that `written` has only commands of the kinds that drivers give.
 
-    Its bird.cfg must have the same tokens as that of one of `like`. Passwords stay in one string, paths are in their
-    two folders, and lines of the plan have no control characters.
+    Its bird.cfg, if there is one, must have the same tokens as that of one of `like`. Passwords stay in one string,
+    paths are in their two folders, and lines of the plan have no control characters.
     """
     for text in written.ipset:
         protocol_models.check_ipset(text)

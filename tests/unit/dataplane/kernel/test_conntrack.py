@@ -74,7 +74,7 @@ def deleted(data):
 
 
 def named(data, wanted):
-    """Return the part of each message of a batch that names a connection. Assert that all messages have this type."""
+    """Return the part of each message of a batch that names a connection. Assert that all have the type `wanted`."""
     found, offset = [], 0
     while offset < len(data):
         length, kind = struct.unpack_from("=IH", data, offset)

@@ -64,7 +64,10 @@ class Wire:
 
 
 def channel(*scripts):
-    """Return a channel and its sockets, a Wire for each script: each is used after the one before was closed."""
+    """Return a channel and its sockets, a Wire for each script: each is used after the one before was closed.
+
+    The channel raises StopIteration when it needs one more.
+    """
     wires = [Wire(script) for script in scripts]
     waiting = iter(wires)
     return rtnetlink.Channel(lambda: next(waiting)), wires

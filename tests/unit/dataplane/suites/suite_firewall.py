@@ -60,7 +60,7 @@ def test_set_is_made_changed_and_deleted(kernel):
 
 
 def one_by_one(kernel, desired):
-    """Apply the differences, and assert that no program that writes is run."""
+    """Apply the differences, and assert that no program but `ipset save` is run. Raise what `converge` raises."""
     ran = kernel.run
 
     def only_reads(argv, stdin="", timeout=60.0):
@@ -334,7 +334,7 @@ def test_rules_in_another_order_are_rewritten(kernel):
 
 
 def target(rule):
-    """Return the target of a rule.
+    """Return the target of a rule after `-j`. Raise IndexError if it has none.
 
     The fake kernel keeps the order in which a rule was written, the real one prints our comment before the target.
     """

@@ -43,7 +43,7 @@ def closed(kernel, device):
 
 
 def trusting(kernel):
-    """Make a host whose new interfaces accept all advertisements."""
+    """Make the host of suite_attach.py, and let new interfaces accept all that the kernel has a setting for."""
     host(kernel)
     for setting in hardening.SETTINGS:
         if kernel.sysctl_read(hardening.key(setting, "default")) is not None:

@@ -285,7 +285,7 @@ def interior(kernel, endpoint=WEB):
     """Return (IPv4 addresses, IPv6 addresses, {default route: (gateway, MTU)}) of eth0's namespace.
 
     The IPv6 addresses are those of global scope, as CIDRs; the IPv4 addresses have no prefix length. An MTU is in
-    bytes, None for a route without its own.
+    bytes, None for a route without its own. Raise KernelError if the namespace does not exist.
     """
     inner = kernel.inside(endpoint.netns)
     routes = [*inner.routes(table=254), *inner.routes(table=254, family=6)]

@@ -106,8 +106,8 @@ def foreign(kernel):
 def state_of(kernel):
     """Return the host's state, whether ours or not, in a form to compare with `==`.
 
-    It has links, IPv4 addresses, routes (tables 254 and 179), rules and iptables, all sets, and the names of
-    namespaces, but no sysctls.
+    It has links, all sets, and the names of namespaces; of IPv4 it has addresses, routes (tables 254 and 179), routing
+    rules and iptables. It has no sysctls, and nothing inside other namespaces.
     """
     saved = kernel.run(["iptables-save"]).output.splitlines()
     return {

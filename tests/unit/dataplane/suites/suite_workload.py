@@ -25,7 +25,8 @@ DB = VethEndpoint("db-1", "cali222", "10.244.1.6", 1450, "default", netns="db-1"
 def inside(kernel, endpoint=WEB):
     """Return (mtu, up, addresses, {destination: (gateway, device, mtu)}) of eth0 and the routes, as seen inside.
 
-    All is of IPv4. An MTU is in bytes, None for a route without its own.
+    All is of IPv4. An MTU is in bytes, None for a route without its own. Raise KernelError if the namespace does not
+    exist, and AttributeError if it has no eth0.
     """
     inner = kernel.inside(endpoint.netns)
     link = inner.link("eth0")

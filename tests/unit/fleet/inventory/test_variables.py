@@ -17,7 +17,7 @@ DOCS = pathlib.Path(__file__).resolve().parents[4] / "docs"
 
 
 def refusal(name: str, value: t.Any, where: str = "") -> str:
-    """Return the error for a value of a variable, "" if it is accepted."""
+    """Return the error for a value of a variable, "" if it is accepted. `where` is the node, "" for the fleet."""
     try:
         variables.check(name, value, where)
     except FleetError as error:

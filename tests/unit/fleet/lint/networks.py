@@ -47,6 +47,6 @@ def network(
 
 
 def found(given: LintedFleet, rule: str) -> list[str]:
-    """Return the whole texts of the findings of one rule."""
+    """Return the whole texts of the findings of one rule, [] if it finds nothing."""
     others = {one.name for one in rules.RULES} - {rule}
     return [str(finding) for finding in rules.findings(given, others)]

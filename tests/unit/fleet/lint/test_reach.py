@@ -30,7 +30,7 @@ def heard(*peers: t.Mapping[str, t.Any], reflects: bool = False, **more: t.Any) 
     """Return {node: the names of the nodes whose IPv4 blocks it has or receives, itself included}.
 
     a1 and b1 may have a session with a router outside the fleet (`peers`). a2 has a session with a1 only. With
-    `reflects` a1 is a route reflector.
+    `reflects` a1 is a route reflector. `more` are further arguments of `network`.
     """
     own = {"a1": {"calico_node_route_reflector_cluster_id": "244.0.0.1"}} if reflects else {}
     between = {"name": "a", "node": "a1", "peerSelector": "kubernetes.io/hostname == 'a2'"}
@@ -141,7 +141,7 @@ def test_a_mesh_carries_the_blocks_of_its_members() -> None:
 def two_reflectors(cluster_id: str, *peers: t.Mapping[str, t.Any]) -> dict[str, int]:
     """Return {host: the sum of the BITS of the nodes whose blocks it hears of}, for a fleet with two reflectors.
 
-    rr1 reflects for a1 only, and rr2, with this cluster id, for a2 only.
+    rr1 reflects for a1 only, and rr2, with this cluster id, for a2 only. `peers` are the only BGPPeers.
     """
     clients = "calico_node_route_reflector_clients"
     given = network(

@@ -22,7 +22,7 @@ LONGEST = "fd00:1111:1111:1111:1111:1111:1111:1111/128"
 
 
 def pools(*fields: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the part of a state with one pool for each of `fields`, which replace those of POOL."""
+    """Return {"pools": ...}, a part of a state, with one pool for each of `fields`, which replace those of POOL."""
     return {"pools": [{**POOL, **some} for some in fields]}
 
 

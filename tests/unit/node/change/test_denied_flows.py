@@ -98,7 +98,10 @@ def tracked(flow: Flow, sent: Flow | None = None, **fields: bytes) -> Connection
 
 
 def ended(*connections: Connection, rules: tuple[PolicyRule, ...], **more: t.Any) -> list[Connection]:
-    """Return a list of those of `connections` that end under a policy with these ingress rules for all workloads."""
+    """Return a list of those of `connections` that end under a policy with these ingress rules for all workloads.
+
+    `more` are further arguments of `state`.
+    """
     made = policy_set(policies=[Policy("p", ingress=rules)], profiles=[OPEN])
     return list(denied_flows.judged(kernel(*connections), state(made, **more)).ending)
 

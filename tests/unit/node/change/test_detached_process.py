@@ -49,7 +49,9 @@ SERVICE = '#!/bin/sh\necho "$@" > {called}\nexit {status}\n'
 def host(tmp_path, monkeypatch):
     """A function that starts a process, on a host with the given /proc and a systemd-run that exits with `status`.
 
-    It returns the arguments of systemd-run ("" if that was not called), and whether the process started without it.
+    `own` has the numbers of the starter's namespaces that are not those of process 1. The function waits up to 60
+    seconds for the process. It returns the arguments of systemd-run ("" if that was not called), and whether the
+    process started without it.
     """
 
     def make(cgroup, own=(), status=0):

@@ -394,7 +394,7 @@ def test_a_process_that_is_killed_kept_its_word(machine, answers):
 def waits(ipam, machine, address):
     """Advance the clock until `address` may be assigned, assign it, and return the seconds.
 
-    Raise AssertionError if the address is not free after 100 seconds.
+    Raise AssertionError if no address is free after 100 seconds, or another one is assigned.
     """
     for second in range(100):
         machine.seconds += 1

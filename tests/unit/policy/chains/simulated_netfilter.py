@@ -248,7 +248,8 @@ def _state(states: list[str], packet: Packet) -> bool:
 class Members:
     """The members of an IP set, for the match `-m set`.
 
-    The constructor raises AssertionError for a set that the kernel would refuse, or whose members are not sorted.
+    The constructor raises AssertionError or ValueError for a set that the kernel would refuse, and AssertionError if
+    the members are not sorted.
     """
 
     def __init__(self, ipset: PolicyIpSet) -> None:

@@ -54,7 +54,7 @@ class Paths:
         )
 
     def received(self, flow: Flow, comes_in_by: str) -> bool:
-        """Return whether the host itself receives the packet."""
+        """Return whether the host itself receives the flow's first packet, which comes in by this interface."""
         decided = self._before_routing(flow, comes_in_by)
         if decided is False:
             return False
@@ -69,7 +69,7 @@ class Paths:
         )
 
     def sent(self, flow: Flow, goes_out_by: str) -> bool:
-        """Return whether the host itself can send the packet."""
+        """Return whether the host itself can send the flow's first packet, which goes out by this interface."""
         failsafe = self._is_failsafe(flow, self.settings.failsafe_outbound, flow.destination)
         reply = self._is_failsafe(_reverse(flow), self.settings.failsafe_inbound, flow.destination)
         if not failsafe and not reply and goes_out_by in self.hosts:

@@ -64,7 +64,10 @@ def port(number: int) -> PortRange:
 
 
 class Asked:
-    """An evaluator of these policies and the profile `open`."""
+    """An evaluator of these policies for `endpoints`.
+
+    `parts` are further arguments of policy_set; without `profiles` the only profile is `open`.
+    """
 
     def __init__(self, *policies: Policy, endpoints: t.Iterable[Endpoint] = (W0, W1, W2), **parts: t.Any) -> None:
         parts.setdefault("profiles", [OPEN])
@@ -78,7 +81,10 @@ class Asked:
 
 
 def on(rule: PolicyRule, flow: Flow, **parts: t.Any) -> str:
-    """Return the action of the verdict on a flow to W0 under one policy with only this ingress rule."""
+    """Return the action of the verdict on a flow to W0 under one policy with only this ingress rule.
+
+    `parts` are further arguments of Asked.
+    """
     return Asked(Policy("p", ingress=(rule,)), **parts).into(W0, flow)
 
 

@@ -74,7 +74,10 @@ def tcp(source: t.Union[Endpoint, str], destination: t.Union[Endpoint, str], por
 
 
 class Fleet:
-    """Two nodes, workloads a and b on the first and c on the second, and further objects of a test."""
+    """Two nodes, workloads a and b on the first and c on the second, and further policies and endpoints, `parts`.
+
+    `settings` are fields of ChainSettings.
+    """
 
     def __init__(self, *parts: t.Union[Policy, Endpoint], **settings: t.Any) -> None:
         policies = [part for part in parts if isinstance(part, Policy)]
@@ -90,7 +93,10 @@ class Fleet:
 
 
 def for_hosts(*rules: PolicyRule, direction: str = "ingress", **fields: t.Any) -> Policy:
-    """Return a policy with these rules in one direction for all host endpoints."""
+    """Return a policy with these rules in one direction for all host endpoints.
+
+    `direction` is "ingress" or "egress". `fields` are other fields of Policy; the name is "hosts" without one.
+    """
     return Policy(
         fields.pop("name", "hosts"),
         selector="has(host)",

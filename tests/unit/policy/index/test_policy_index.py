@@ -187,7 +187,7 @@ class History(RuleBasedStateMachine):
 
     @rule(rng=RANDOMS)
     def one_policy_or_profile_is_another(self, rng: random.Random) -> None:
-        """Change one part of a policy or profile: its rules, or a profile's labels."""
+        """Change one part of a policy or profile, if there is one: a policy's rules, or a profile's labels."""
         others = random_world(rng).policy_set
         part, what = rng.choice((("policies", "ingress"), ("policies", "egress"), ("profiles", "labels")))
         values = list(getattr(self.policies, part))
