@@ -13,14 +13,15 @@ import typing as t
 import pytest
 
 GREETING = b"0001 BIRD 2.0.12 ready.\n"
+SYNTAX_ERROR = b"9001 syntax error, unexpected CF_SYM_UNDEFINED\n"
 
 
 class FakeBird:
     """A fake BIRD.
 
     `answers` maps a command, or its first word, to one answer for each call; the last one serves all further calls. An
-    answer is a list of pieces, and the piece b"hang up" ends the connection. `asked` has the received commands. After a
-    command without an answer, its thread ends with KeyError, and no further client is served.
+    answer is a list of pieces, and the piece b"hang up" ends the connection. `asked` has the received commands. A
+    command without an answer gets BIRD's reply to a syntax error (9001).
     """
 
     def __init__(self, path: str) -> None:
@@ -48,7 +49,8 @@ class FakeBird:
         for line in connection.makefile("r"):
             command = line.rstrip("\n")
             self.asked.append(command)
-            answers = self.answers.get(command) or self.answers[command.split()[0]]
+            words = [command, *command.split()[:1]]
+            answers = next((self.answers[word] for word in words if self.answers.get(word)), [[SYNTAX_ERROR]])
             for piece in answers.pop(0) if len(answers) > 1 else answers[0]:
                 if piece == b"hang up":
                     return

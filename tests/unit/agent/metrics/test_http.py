@@ -34,7 +34,7 @@ def served(state: dict[str, t.Any], seconds: float) -> t.Iterator[Ask]:
     `state["liveness"]` and `state["readiness"]` are what is wrong, None if all is well; `state["broken"]`, if there, is
     called before metrics are written. With `end` True, the default, the client shuts down sending after the bytes. The
     server cuts a client off that needs more than `seconds` for its request or for reading the answer. It is stopped
-    after a `with` whose body raised nothing. The function raises TimeoutError after 10 seconds without an answer.
+    after the `with`. The function raises TimeoutError after 10 seconds without an answer.
     """
     registry = Registry()
     registry.counter("calico_x", "x").add()
@@ -50,10 +50,12 @@ def served(state: dict[str, t.Any], seconds: float) -> t.Iterator[Ask]:
                 connection.shutdown(socket.SHUT_WR)
             return everything(connection)
 
-    yield lambda data, end=True: loop.run_until_complete(loop.run_in_executor(None, say, data, end))
-    loop.run_until_complete(server.stop())
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.close()
+    try:
+        yield lambda data, end=True: loop.run_until_complete(loop.run_in_executor(None, say, data, end))
+    finally:
+        loop.run_until_complete(server.stop())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
 
 
 @pytest.fixture(scope="module")

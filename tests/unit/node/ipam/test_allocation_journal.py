@@ -129,7 +129,7 @@ class Disk:
         return call
 
 
-def steps(path, action, prepare):
+def steps(action, prepare):
     """Return the number of calls of Disk.CALLS that `action` makes; `prepare()` returns the journal that it gets.
 
     The journal is closed at the end, and calls of the close count too.
@@ -158,7 +158,7 @@ def test_a_disk_that_refuses_at_any_step_leaves_the_file_as_it_was(path, error):
     def action(journal):
         journal.append([["new"]])
 
-    total = steps(path, action, prepare)
+    total = steps(action, prepare)
     assert total >= 4
     for nth in range(1, total + 1):
         journal = prepare()
@@ -243,7 +243,7 @@ class TestCompaction:
             journal.compact([["sum"]])
 
         old, new = [*(record for line in LINES for record in line), ["last"]], [["sum"]]
-        total = steps(path, action, prepare)
+        total = steps(action, prepare)
         assert total >= 4
         for error in (KeyboardInterrupt(), FULL):
             for nth in range(1, total + 1):

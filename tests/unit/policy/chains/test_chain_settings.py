@@ -33,7 +33,7 @@ BOTH = (INGRESS, EGRESS)
 CLOSED = Policy("closed", types=BOTH, ingress=(PolicyRule("Deny"),), egress=(PolicyRule("Deny"),))
 
 
-def rendered(settings: ChainSettings, family: int = 4, **chains: t.Any) -> dict[str, list[str]]:
+def rendered(settings: ChainSettings, family: int = 4) -> dict[str, list[str]]:
     """Return {table: its rules} of a node with a closed workload and a closed host endpoint."""
     before = Policy("before", ingress=(PolicyRule("Deny"),), pre_dnat=True, apply_on_forward=True)
     raw = Policy("raw", ingress=(PolicyRule("Deny"),), do_not_track=True)
