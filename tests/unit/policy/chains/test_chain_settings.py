@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.compile import Compiler, compile_node
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chains.rules import log_prefix, names
