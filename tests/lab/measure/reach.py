@@ -75,8 +75,8 @@ def attempt(lab: BaseLab, attempts: Sequence[Attempt], expected: Iterable[Attemp
     Attempts in `expected` get 15 seconds, so that a busy machine causes no failure. The others of the same host are
     given up after 1.2 seconds, or as soon as the last expected one has a result, whichever is later.
 
-    Raise LabError if a host cannot make its attempts. Raise it also if an attempt was refused: its packet has passed, but
-    no server listens there, so it shows neither that the target is open nor that it is closed.
+    Raise LabError if a host cannot make its attempts. Raise it also if an attempt was refused: its packet has passed,
+    but no server listens there, so it shows neither that the target is open nor that it is closed.
     """
     wanted = set(expected)
     by_host: dict[str, list[Attempt]] = {}

@@ -41,8 +41,9 @@ class Connection:
     def passes(self, patience: float = 15.0) -> bool:
         """Return whether data passes in both directions; each read waits at most `patience` seconds.
 
-        The data of this call has to arrive; earlier data that arrives late is not enough. Raise OSError if the
-        connection was reset, and AssertionError if the other end has closed it. TCP retransmits more rarely the longer nothing gets through.
+        The data of this call has to arrive; earlier data that arrives late is not enough. TCP retransmits more rarely
+        the longer nothing gets through. Raise OSError if the connection was reset, and AssertionError if the other end
+        has closed it.
         """
         for sender, receiver in ((self._client, self._server), (self._server, self._client)):
             receiver.settimeout(patience)
