@@ -23,15 +23,17 @@ from pathlib import Path
 def run_to_kill(
     command: Sequence[str], folder: Path, environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start `command` in `folder`, and yield its process, whose stdout has its output, with stderr.
+    """Start a command of ansible-playbook in `folder`; yield its process, whose stdout has its output, with stderr.
 
-    At the end, kill what is left of it. Its SSH connections are its own: it shares none with other runs.
+    At the end, kill what is left of it. Its SSH connections are its own: it shares none with other runs, whose masters
+    would survive.
     """
     with tempfile.TemporaryDirectory(prefix="run-") as connections:
         process = subprocess.Popen(
-            ["unshare", "--pid", "--fork", "--kill-child", "--", *command],
+            # An extra variable, because the inventory sets this one.
+            ["unshare", "--pid", "--fork", "--kill-child", "--", *command, f"-eansible_control_path_dir={connections}"],
             cwd=folder,
-            env={**environment, "ANSIBLE_SSH_CONTROL_PATH_DIR": connections},
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
