@@ -32,7 +32,7 @@ DEVICES = (
     TunnelDevice("vxlan.calico", "vxlan", 1450, HOST, "10.65.0.9", "66:00:00:00:00:01", 4096, PORT),
     TunnelDevice("vxlan-v6.calico", "vxlan", 1430, HOST_V6, "fd65::9", "66:00:00:00:00:01", 4096, PORT),
 )
-#: The device of IPIP, of which only rules are made: a kernel without the module ipip has no such device.
+#: The device of IPIP. Tests use only its rules, since a kernel without the module ipip has no such device.
 IPIP_DEVICE = TunnelDevice("tunl0", "ipip", 1480, HOST)
 
 
