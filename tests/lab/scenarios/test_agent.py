@@ -15,7 +15,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -76,6 +76,12 @@ def sessions_since(lab: BaseLab) -> dict[str, datetime.datetime]:
         assert here, shown
         found.update({f"{node} {session}": since for session, since in here.items()})
     return found
+
+
+def no_session_was_reset(lab: BaseLab, before: Mapping[str, datetime.datetime]) -> None:
+    """Assert that the sessions of `before`, an answer of `sessions_since`, and no others are Established since then."""
+    after = sessions_since(lab)
+    assert younger_sessions(before, after) == [] and set(after) == set(before)
 
 
 def in_sync(lab: BaseLab, node: str) -> bool:
@@ -159,8 +165,7 @@ def test_an_agent_that_begins_anew_loses_nothing(
     record_property("loss", f"{way}: {report.summary()}")
     assert report.lost == 0, report.summary()
     assert min(result.rate for result in report.streams) >= 500, report.summary()
-    after = sessions_since(lab)
-    assert younger_sessions(before, after) == [] and set(after) == set(before)
+    no_session_was_reset(lab, before)
     ipam_is_clean(lab)
 
 
@@ -306,8 +311,7 @@ def test_a_minute_of_killed_agents_loses_nothing(
     assert [failure for visitor in visitors for failure in visitor.failures] == []
     assert kills and all(rounds.values()), (kills, rounds)
     assert report.lost == 0 and not report.silent_hosts, report.summary()
-    after = sessions_since(lab)
-    assert younger_sessions(before, after) == [] and set(after) == set(before)
+    no_session_was_reset(lab, before)
     for node in NODES:
         left = [name for name in containers.workload_addresses(lab, node) if name.startswith("visitor-")]
         assert left == [], (node, left)
