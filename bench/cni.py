@@ -22,7 +22,8 @@ tmpfs, the journal and host-local's folder on the disk.
   fdatasync       of what the agent's journal writes for one address, on the same disk
   shim            an execution that the agent answers at once (STATUS)
 
-Ratios are medians of the ratio within each turn.
+Ratios are medians of the ratio within each turn. The exit status is 1 if a goal is missed, also with --json, and 2 if
+there are no figures, because something is missing here or an execution of a plugin failed.
 """
 
 from __future__ import annotations
@@ -59,11 +60,35 @@ PTP = "/usr/lib/cni/ptp"
 SHIM = ROOT / "roles" / "calico_node" / "files" / "cni" / "calico"
 NETNS = "/run/netns"
 PARALLEL, BURST = 8, 48
+VERBS = ("ADD", "DEL")
 GOALS = {"ADD": 0.8, "DEL": 0.4, "ADD 8 parallel": 2.0, "growth": 1.5, "ADD, sets": 1.3, "ADD, few chains": 2.5}
 #: The numbers of values of the label app, of policies, of rules per policy and direction, and of workloads elsewhere.
 APPS, POLICIES, RULES, ELSEWHERE = 100, 500, 30, 10000
 
 Container = tuple[str, str]  # id, path of its namespace
+
+
+class ExecutionFailed(Exception):
+    """An execution of a plugin that ended with another status than 0; the text says which, and what it printed."""
+
+
+class Ratio(t.NamedTuple):
+    """A measured ratio; `goal` is its name in GOALS, "" for none. A rate is to be at least its goal, a time at most."""
+
+    value: float
+    goal: str = ""
+    rate: bool = False
+
+    @property
+    def met(self) -> bool:
+        if not self.goal:
+            return True
+        return self.value >= GOALS[self.goal] if self.rate else self.value <= GOALS[self.goal]
+
+    def __str__(self) -> str:
+        if not self.goal:
+            return ""
+        return f"goal {'>=' if self.rate else '<='} {GOALS[self.goal]:g}: {'met' if self.met else 'MISSED'}"
 
 
 # ---- executing plugins
@@ -72,7 +97,7 @@ Container = tuple[str, str]  # id, path of its namespace
 def execute(program: str, request: tuple[dict[str, str], bytes]) -> tuple[float, bytes]:
     """Execute a plugin with its (environment, stdin); return its seconds and its output, stderr included.
 
-    Raise OSError if it cannot be started, and AssertionError if its exit status is not 0. posix_spawn starts it:
+    Raise OSError if it cannot be started, and ExecutionFailed if its exit status is not 0. posix_spawn starts it:
     `subprocess` takes 0.4 ms of processor time more, a tenth of what is measured here.
     """
     environment, stdin = request
@@ -91,7 +116,9 @@ def execute(program: str, request: tuple[dict[str, str], bytes]) -> tuple[float,
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     seconds = time.perf_counter() - start
     os.close(take)
-    assert status == 0, f"{program}: {output.decode()}"
+    if status != 0:
+        said = output.decode(errors="replace").rstrip()
+        raise ExecutionFailed(f"{program}, {environment['CNI_COMMAND']}: exit status {status}, and it said: {said}")
     return seconds, output
 
 
@@ -99,15 +126,18 @@ def lane() -> None:
     """Run jobs until stdin ends: read each as a line of JSON, and print a line of JSON when it is done.
 
     A job is {"program", "threads": 1 or any other number for PARALLEL, "calls": [{"environment", "configuration"}]}. An
-    answer is {"seconds": in all, "times": seconds of each call, "outputs": texts}. Raise AssertionError if a call
-    fails.
+    answer is {"seconds": in all, "times": seconds of each call, "outputs": texts}, or {"error": text} if a call fails.
     """
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         for line in sys.stdin:
             job = json.loads(line)
             programs, requests = [job["program"]] * len(job["calls"]), [request(call) for call in job["calls"]]
             start = time.perf_counter()
-            done = list((map if job["threads"] == 1 else pool.map)(execute, programs, requests))
+            try:
+                done = list((map if job["threads"] == 1 else pool.map)(execute, programs, requests))
+            except ExecutionFailed as error:
+                print(json.dumps({"error": str(error)}), flush=True)
+                continue
             seconds = time.perf_counter() - start
             answer = {
                 "seconds": seconds,
@@ -133,7 +163,13 @@ class Plugin:
         assert self._lane.stdin and self._lane.stdout
         self._lane.stdin.write(json.dumps({"program": self._program, "calls": calls, "threads": threads}) + "\n")
         self._lane.stdin.flush()
-        return t.cast("dict[str, t.Any]", json.loads(self._lane.stdout.readline()))
+        line = self._lane.stdout.readline()
+        if not line:
+            raise ExecutionFailed(f"{self._program}: the process that executes it ended with {self._lane.wait()}")
+        answer = t.cast("dict[str, t.Any]", json.loads(line))
+        if "error" in answer:
+            raise ExecutionFailed(answer["error"])
+        return answer
 
     def _call(self, command: str, container: Container, **fields: t.Any) -> dict[str, t.Any]:
         environment = {
@@ -151,7 +187,7 @@ class Plugin:
         """Add containers, one after the other or by PARALLEL threads if `threads` is not 1.
 
         Return {"seconds": in all, "times": seconds of each, "outputs": results of each as JSON text}. `apps` holds the
-        value of each container's label app, which ptp ignores. Raise ValueError if an execution fails.
+        value of each container's label app, which ptp ignores. Raise ExecutionFailed if an execution fails.
         """
         fields: list[dict[str, t.Any]] = [{"labels": {"app": app}} for app in apps] or [{} for _ in containers]
         done = self._run([self._call("ADD", one, **more) for one, more in zip(containers, fields)], threads)
@@ -470,12 +506,6 @@ def measure(folder: pathlib.Path, count: int, rounds: int, many: int) -> dict[st
 # ---- what is printed
 
 
-def verdict(name: str, value: float, at_least: bool = False) -> tuple[str, bool]:
-    goal = GOALS[name]
-    met = value >= goal if at_least else value <= goal
-    return f"goal {'>=' if at_least else '<='} {goal:g}: {'met' if met else 'MISSED'}", met
-
-
 def ratio(times: dict[str, list[float]]) -> float:
     """Return the median ratio of the values of "calico" to those of "ptp", which are seconds or rates.
 
@@ -484,40 +514,45 @@ def ratio(times: dict[str, list[float]]) -> float:
     return statistics.median(ours / theirs for ours, theirs in zip(times["calico"], times["ptp"]))
 
 
-def report(figures: dict[str, t.Any], many: int) -> bool:
-    met = True
-    print(f"{'':<18}{'calico':>12}{'ptp':>12}{'ratio':>8}")
+def ratios(figures: dict[str, t.Any], many: int) -> dict[str, Ratio]:
+    """Return all ratios of the figures of `measure`, by the names that `report` prints."""
+    found: dict[str, Ratio] = {}
     for existing in ("0", "10", str(many)):
-        for verb in ("ADD", "DEL"):
-            ours, theirs = (statistics.median(figures[existing][verb][name]) for name in ("calico", "ptp"))
-            of_pairs = ratio(figures[existing][verb])
-            said, good = verdict(verb, of_pairs)
-            met &= good
-            name = f"{verb} beside {existing}"
-            print(f"{name:<18}{ours * 1e3:>9.2f} ms{theirs * 1e3:>9.2f} ms{of_pairs:>8.2f}   {said}")
+        for verb in VERBS:
+            found[f"{verb} beside {existing}"] = Ratio(ratio(figures[existing][verb]), verb)
     for what in ("sets", "few chains", "chains"):
-        for verb in ("ADD", "DEL"):
-            ours, theirs = (statistics.median(figures[what][verb][name]) for name in ("calico", "ptp"))
-            of_pairs, goal = ratio(figures[what][verb]), f"{verb}, {what}"
-            said, good = verdict(goal, of_pairs) if goal in GOALS else ("", True)
-            met &= good
-            print(f"{f'{verb}, {what}':<18}{ours * 1e3:>9.2f} ms{theirs * 1e3:>9.2f} ms{of_pairs:>8.2f}   {said}")
-    print(f"{'rules in force':<18}{figures['rules']:>12}")
-    ours, theirs = (statistics.median(figures["parallel"][name]) for name in ("calico", "ptp"))
-    of_rounds = ratio(figures["parallel"])
-    said, good = verdict("ADD 8 parallel", of_rounds, at_least=True)
-    met &= good
-    print(f"{'ADD 8 parallel':<18}{ours:>10.0f}/s{theirs:>10.0f}/s{of_rounds:>8.2f}   {said}")
-    growth = {
+        for verb in VERBS:
+            name = f"{verb}, {what}"
+            found[name] = Ratio(ratio(figures[what][verb]), name if name in GOALS else "")
+    found["ADD 8 parallel"] = Ratio(ratio(figures["parallel"]), "ADD 8 parallel", rate=True)
+    found[f"ADD, {many} : 10"] = Ratio(growth(figures, many)["calico"], "growth")
+    return found
+
+
+def growth(figures: dict[str, t.Any], many: int) -> dict[str, float]:
+    """Return {plugin: the median of ADD beside `many` workloads as a multiple of that beside 10}."""
+    return {
         name: statistics.median(figures[str(many)]["ADD"][name]) / statistics.median(figures["10"]["ADD"][name])
         for name in ("calico", "ptp")
     }
-    said, good = verdict("growth", growth["calico"])
-    met &= good
-    print(f"{'ADD, ' + str(many) + ' : 10':<18}{growth['calico']:>12.2f}{growth['ptp']:>12.2f}{'':>8}   {said}")
+
+
+def report(figures: dict[str, t.Any], many: int) -> None:
+    found = ratios(figures, many)
+    print(f"{'':<18}{'calico':>12}{'ptp':>12}{'ratio':>8}")
+    times = {f"{verb} beside {existing}": (existing, verb) for existing in ("0", "10", str(many)) for verb in VERBS}
+    times.update({f"{verb}, {what}": (what, verb) for what in ("sets", "few chains", "chains") for verb in VERBS})
+    for name, (what, verb) in times.items():
+        ours, theirs = (statistics.median(figures[what][verb][plugin]) for plugin in ("calico", "ptp"))
+        print(f"{name:<18}{ours * 1e3:>9.2f} ms{theirs * 1e3:>9.2f} ms{found[name].value:>8.2f}   {found[name]}")
+    print(f"{'rules in force':<18}{figures['rules']:>12}")
+    ours, theirs = (statistics.median(figures["parallel"][name]) for name in ("calico", "ptp"))
+    one = found["ADD 8 parallel"]
+    print(f"{'ADD 8 parallel':<18}{ours:>10.0f}/s{theirs:>10.0f}/s{one.value:>8.2f}   {one}")
+    multiples, name = growth(figures, many), f"ADD, {many} : 10"
+    print(f"{name:<18}{multiples['calico']:>12.2f}{multiples['ptp']:>12.2f}{'':>8}   {found[name]}")
     for name in ("shim", "fdatasync"):
         print(f"{name:<18}{statistics.median(figures[name]) * 1e3:>9.2f} ms")
-    return met
 
 
 def main() -> int:
@@ -525,7 +560,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60, help="containers one after the other (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="of 8 parallel executions (default: %(default)s)")
     parser.add_argument("--many", type=int, default=1000, help="workloads beside (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print all figures as JSON, seconds and rates")
+    parser.add_argument("--json", action="store_true", help="print figures, ratios and goals as JSON")
     parser.add_argument("--lane", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.lane:
@@ -547,13 +582,20 @@ def main() -> int:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="calico-bench-", dir="/var/tmp"))
     try:
         figures = measure(folder, arguments.count, arguments.rounds, arguments.many)
+    except ExecutionFailed as error:
+        print(f"bench/cni.py: {error}", file=sys.stderr)
+        return 2
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    found = ratios(figures, arguments.many)
     if arguments.json:
-        print(json.dumps(figures))
-        return 0
-    print(f"{arguments.count} containers in turns, {arguments.rounds} rounds of {BURST} by {PARALLEL} threads, medians")
-    return 0 if report(figures, arguments.many) else 1
+        goals = {name: one.met for name, one in found.items() if one.goal}
+        print(json.dumps({**figures, "ratios": {name: one.value for name, one in found.items()}, "goals": goals}))
+    else:
+        title = f"{arguments.count} containers in turns, {arguments.rounds} rounds of {BURST} by {PARALLEL} threads"
+        print(f"{title}, medians")
+        report(figures, arguments.many)
+    return 0 if all(one.met for one in found.values()) else 1
 
 
 if __name__ == "__main__":

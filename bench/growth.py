@@ -19,7 +19,8 @@ Counted as no growth:
             and the smallest thing that could be left behind of a pair, a name in a table, takes 100. At the end of
             the heap lies up to 0.2 MiB of freed memory that the kernel has back in one sample and not in the next; so
             of three samples the lowest counts: whatever is left behind raises it as well. The slope is the median of
-            the slopes between every two of these (Theil and Sen)
+            the slopes between every two of these (Theil and Sen). A run with fewer than two groups of three such
+            samples has no slope, and its goal counts as missed: before the first 3,000 memory grows
 """
 
 from __future__ import annotations
@@ -142,17 +143,17 @@ def run(daemon: Daemon, pairs: int, sample: int) -> t.Iterator[Counted]:
             yield count(daemon, done + sample)
 
 
-def slope(samples: t.Sequence[Counted]) -> float:
+def slope(samples: t.Sequence[Counted]) -> t.Optional[float]:
     """Return the growth of memory in bytes per pair: the median slope between the lowest samples of all groups.
 
-    A group is GROUP samples in a row, from WARM pairs on. With fewer than two groups it is the slope between the first
-    and the last sample. Raise ZeroDivisionError if there is only one sample.
+    A group is GROUP samples in a row, from WARM pairs on; samples at the end that fill no group are left out. Return
+    None for fewer than two groups, which show no trend.
     """
     warm = [sample for sample in samples if sample.pairs >= WARM]
     groups = [warm[first : first + GROUP] for first in range(0, len(warm) - GROUP + 1, GROUP)]
     lowest = [min(group, key=lambda sample: sample.memory) for group in groups]
-    if len(lowest) < 2:  # a short trial run
-        lowest = [samples[0], samples[-1]]
+    if len(lowest) < 2:
+        return None
     return statistics.median(
         (later.memory - earlier.memory) / (later.pairs - earlier.pairs)
         for number, earlier in enumerate(lowest)
@@ -197,13 +198,14 @@ def main() -> int:
         if number != samples[0].things[what]
     }
     journal = max(sample.journal for sample in samples) / 1024
-    goals = {"memory": rise < SLOPE, "things": not grown, "journal": journal <= JOURNAL_KIB}
+    goals = {"memory": rise is not None and rise < SLOPE, "things": not grown, "journal": journal <= JOURNAL_KIB}
     if arguments.json:
         print(json.dumps({"slope": rise, "grown": grown, "journal_kib": journal, "seconds": seconds, "goals": goals}))
         return 0 if all(goals.values()) else 1
     verdict = {what: "met" if ok else "MISSED" for what, ok in goals.items()}
     print(f"{samples[-1].pairs} pairs of add and delete by {CALLERS} callers at once, in {seconds:.0f} s")
-    print(f"  memory    {rise:+6.2f} bytes a pair after the first {WARM}   goal below {SLOPE:g}: {verdict['memory']}")
+    shown = "too few samples for a slope" if rise is None else f"{rise:+6.2f} bytes a pair"
+    print(f"  memory    {shown} after the first {WARM}   goal below {SLOPE:g}: {verdict['memory']}")
     print(f"  things    {grown or 'as many as before'}   goal as many: {verdict['things']}")
     print(f"  journal   {journal:6.1f} KiB at most   goal {JOURNAL_KIB}: {verdict['journal']}")
     return 0 if all(goals.values()) else 1

@@ -139,6 +139,7 @@ def test_capture_sees_what_crosses_the_link(lab: BaseLab) -> None:
     assert [line for line in seen.lines if "10.10.1.11 > 10.10.2.11: ICMP echo request" in line]
     with lab.capturing("node2", "icmp") as seen:
         assert reaches(lab, "node1", "10.10.2.11")
+        time.sleep(0.2 * SLOW)
     assert seen.lines == []
 
 

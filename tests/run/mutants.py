@@ -55,7 +55,7 @@ ROOMS = {
     "ipam": ("tests/unit/ipam", VALUES),
     "bgp": ("tests/unit/bgp", VALUES),
     "policy": ("tests/unit/policy", VALUES),
-    "state": ("tests/unit/state", "tests/unit/fleet/test_node_answers.py", VALUES),
+    "state": ("tests/unit/state", "tests/unit/fleet/node_answers/test_node_answers.py", VALUES),
     "fleet": ("tests/unit/fleet", BAD_INVENTORIES, VALUES),
     "dataplane/drivers": ("tests/unit/dataplane",),
     "node/change": ("tests/unit/node", "tests/unit/modules/node"),

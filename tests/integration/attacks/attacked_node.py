@@ -32,6 +32,8 @@ DEVICES = (
     TunnelDevice("vxlan.calico", "vxlan", 1450, HOST, "10.65.0.9", "66:00:00:00:00:01", 4096, PORT),
     TunnelDevice("vxlan-v6.calico", "vxlan", 1430, HOST_V6, "fd65::9", "66:00:00:00:00:01", 4096, PORT),
 )
+#: The device of IPIP. Tests use only its rules, since a kernel without the module ipip has no such device.
+IPIP_DEVICE = TunnelDevice("tunl0", "ipip", 1480, HOST)
 
 
 class AttackedNode(PolicedNode):
@@ -58,11 +60,12 @@ class AttackedNode(PolicedNode):
         """Program the rules and IP sets of a node that has four workloads.
 
         `documents` are its policy; a node without policy ignores them. `spoofing`, `vxlan` and `ipip` say what
-        workloads are allowed. With `tunnels`, the fleet uses VXLAN on the port PORT, and the pools have natOutgoing.
+        workloads are allowed. With `tunnels`, the fleet uses IPIP, and VXLAN on the port PORT, and the pools have
+        natOutgoing.
         """
         given: dict[str, t.Any] = {}
         if tunnels:
-            given = {"devices": DEVICES, "fleet": (HOST, PEER, HOST_V6, PEER_V6), "pools": POOLS}
+            given = {"devices": (*DEVICES, IPIP_DEVICE), "fleet": (HOST, PEER, HOST_V6, PEER_V6), "pools": POOLS}
         if self.policy:
             settings = PolicySettings(
                 default_endpoint_to_host_action="Accept",

@@ -31,7 +31,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
-from .daemons import established_since, younger_sessions
+from tests.bird_sessions import established_since, younger_sessions
+
 from .debian_bird import Build
 from .network import Namespace, wait_for
 

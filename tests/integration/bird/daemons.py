@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import pathlib
-import re
 import subprocess
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdPool
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
+
+from tests.bird_sessions import established_since
 
 from .debian_bird import Build
 from .network import POOL, Namespace, Node, wait_for
@@ -53,25 +54,6 @@ def mesh(nodes: t.Sequence[Node], *pools: BirdPool, **fields: t.Any) -> dict[str
         node.name: bird_of(node, [peer(node, other) for other in nodes if other is not node], *pools, **fields)
         for node in nodes
     }
-
-
-def established_since(shown: str) -> dict[str, datetime.datetime]:
-    """Return {session: time of its establishment} of the Established BGP sessions in BIRD's answer `show protocols`.
-
-    Times are in whole seconds. BIRD computes them anew for each answer, so two answers about one session may differ by
-    a second. Raise ValueError for a BIRD with another `timeformat protocol` than `iso long`.
-    """
-    lines = re.findall(r"^(\S+) +BGP +\S+ +up +(\S+ \S+) +Established", shown, re.MULTILINE)
-    return {name: datetime.datetime.fromisoformat(since) for name, since in lines}
-
-
-def younger_sessions(before: t.Mapping[str, datetime.datetime], after: t.Mapping[str, datetime.datetime]) -> list[str]:
-    """Return the sessions that are up in `before` and down in `after`, or established more than 1.5 seconds later.
-
-    BIRD prints whole seconds (`timeformat protocol iso long`), so the printed time of one session may vary by a second.
-    """
-    limit = datetime.timedelta(seconds=1.5)
-    return [name for name, since in before.items() if name not in after or after[name] - since > limit]
 
 
 class Daemon:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import sys
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import iptables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel import marks
 
 from tests.unit.dataplane.suites.drivers import converge
 from tests.unit.dataplane.suites.suite_chains import *  # noqa: F403
@@ -45,3 +47,22 @@ def test_mixed_backends_are_seen(kernel):
     found = iptables.backends(kernel)
     assert found.mixed
     assert (found.rules["nft"], found.rules["legacy"]) == (1, 4)
+
+
+def test_without_the_right_to_raw_sockets_the_tables_are_an_error_and_not_absent(kernel):
+    """A process without CAP_NET_RAW gets an error; with no tables as the answer, foreign rules would go unnoticed."""
+    converge(iptables, kernel, [NAT])
+    program = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+from {marks.__name__} import legacy_tables
+try:
+    print([(program, table) for program, table, _info in legacy_tables()])
+except OSError as error:
+    print(type(error).__name__, error)
+"""
+    asked = [sys.executable, "-c", program]
+    answers = [kernel.run([*without, *asked]) for without in ([], ["setpriv", "--bounding-set=-net_raw"])]
+    assert [answer.code for answer in answers] == [0, 0], answers
+    assert "('iptables', 'nat')" in answers[0].output
+    assert answers[1].output == "KernelError open a raw socket for iptables's tables: Operation not permitted\n"

@@ -38,6 +38,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
 )
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info, probe
 
+from tests.integration.bird.network import wait_for
+
 POOLS = (Pool("pool", "10.244.0.0/16", 26, "VXLAN", nat_outgoing=True),)
 VXLAN = TunnelDevice("vxlan.calico", "vxlan", 1450, "10.10.1.11", "10.244.3.0", naming.vtep_mac("node1"), 4096, 4789)
 
@@ -112,9 +114,8 @@ def test_a_restarted_host_is_restored_without_ansible(host):
     wanted = host.run(node_info, gather=["devices", "routes", "workloads"])
     for endpoint in WORKLOADS:
         host.kernel.netns_delete(endpoint.netns)
-    deadline = time.monotonic() + 5
-    while any(host.kernel.link(w.interface) for w in WORKLOADS) and time.monotonic() < deadline:
-        time.sleep(0.05)  # the kernel removes a namespace's devices a moment after the namespace's last user
+    # The kernel removes a namespace's devices a moment after the namespace's last user.
+    wait_for("the devices have gone", lambda: not any(host.kernel.link(w.interface) for w in WORKLOADS))
     host.kernel.link_delete("vxlan.calico")
     host.kernel.run(["iptables", "-t", "nat", "-F"])
     host.kernel.run(["ip", "route", "flush", "proto", "179"])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import re
 import socket
@@ -24,6 +25,8 @@ EXAMPLE = yaml.safe_load(re.findall(r"```yaml\n(# group_vars.*?)```", PAGE.read_
 POLICIES = EXAMPLE["calico_policies"]
 WORKLOADS = [{**entry, "node": "node1"} for entry in EXAMPLE["calico_workloads"]]
 SQL = 5432
+#: Seconds in which a connection that policy allows is answered, unless the machine is very busy.
+MOMENT = 0.4
 _SO_RCVBUFFORCE = 33  # socket(7)
 
 
@@ -82,12 +85,15 @@ class Traffic:
                 ),
             )
 
-    def connects(self, source, target, port=SQL):
-        """Return whether a TCP connection is answered within 0.4 seconds; a refusal of the target is an answer."""
+    def connects(self, source, target, port=SQL, patience=10):
+        """Return whether a TCP connection is answered within `patience` seconds; a refusal of the target is an answer.
+
+        Give MOMENT where none is expected.
+        """
 
         def make():
             made = socket.socket()
-            made.settimeout(0.4)
+            made.settimeout(patience)
             return made
 
         try:
@@ -98,10 +104,14 @@ class Traffic:
             return False
         return True
 
-    def allowed(self):
-        """Return the set of (source, target) of all workloads between which TCP connections are answered."""
+    def allowed(self, expected):
+        """Return the set of (source, target) of all workloads between which TCP connections are answered.
+
+        Those that are `expected` are given time for that, so that a busy machine causes no failure.
+        """
         names = sorted(self.address)
-        return {(one, other) for one in names for other in names if one != other and self.connects(one, other)}
+        pairs = [(one, other) for one in names for other in names if one != other]
+        return {pair for pair in pairs if self.connects(*pair, patience=10 if pair in expected else MOMENT)}
 
 
 @pytest.fixture
@@ -131,7 +141,8 @@ def test_what_is_allowed_passes_and_nothing_else(host, traffic):
     state = state_with()
     host.run(node, state=state.to_dict())
     seen = traffic(state)
-    assert seen.allowed() == {("web", "app"), ("app", "db"), ("app", "web"), ("db", "web")}
+    expected = {("web", "app"), ("app", "db"), ("app", "web"), ("db", "web")}
+    assert seen.allowed(expected) == expected
 
 
 def test_without_policy_everything_passes_again(host, traffic):
@@ -147,7 +158,8 @@ def test_without_policy_everything_passes_again(host, traffic):
     assert sorted(chains) == [
         "cali-PREROUTING", "cali-encapsulated", "cali-spoofed", "cali-wl-link-local", "cali-wl-sources",
     ]  # fmt: skip
-    assert len(traffic(state).allowed()) == 6
+    everything = set(itertools.permutations(("app", "db", "web"), 2))
+    assert traffic(state).allowed(everything) == everything
 
 
 def test_an_unchanged_policy_writes_nothing(host, monkeypatch):
@@ -205,7 +217,7 @@ def test_a_change_lets_no_allowed_packet_be_lost_and_cuts_the_others(host, traff
     first = min(received)
     assert received == set(range(first, len(sent))), "packets that policy allowed all the time were lost"
     assert first > 0, "packets that policy denied at first passed"
-    assert not seen.connects("app", "db"), "TCP is allowed no more"
+    assert not seen.connects("app", "db", patience=MOMENT), "TCP is allowed no more"
     assert seen.connects("db", "app"), "who reaches app is not said any more"
     assert "~ policy   default/db" in "\n".join(answer["plan"])
     added = '+ingress  Allow udp from (projectcalico.org/namespace == "default" && app == "app")'
@@ -222,8 +234,8 @@ def test_a_workload_between_runs_is_guarded_by_its_labels(host, traffic):
     host.attach("stranger")
     seen = traffic(state)
     seen.has_carrier("stranger")
-    assert not seen.connects("stranger", "web")
+    assert not seen.connects("stranger", "web", patience=MOMENT)
     assert command.main(["apply"], host.machine) == 0
     assert seen.connects("stranger", "web")
-    assert not seen.connects("stranger", "db")
+    assert not seen.connects("stranger", "db", patience=MOMENT)
     assert host.run(node, state=state.to_dict())["changed"] is False

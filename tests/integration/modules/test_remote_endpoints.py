@@ -26,6 +26,8 @@ NODES = ["node1", "node2"]
 APP, OTHER = "10.244.200.2", "10.244.200.3"
 BEYOND = "node2"
 PORT = 5432
+#: Seconds in which a connection that policy allows is answered, unless the machine is very busy.
+MOMENT = 0.4
 
 
 @pytest.fixture
@@ -62,15 +64,15 @@ def db(host):
     return state.workloads[0].address
 
 
-def reaches(host, source, target):
-    """Return whether a TCP connection from an address beyond eth0 is answered within 0.4 seconds.
+def reaches(host, source, target, patience=10):
+    """Return whether a TCP connection from an address beyond eth0 is answered within `patience` seconds.
 
     A refusal is an answer: it shows that the packet has passed.
     """
 
     def make():
         made = socket.socket()
-        made.settimeout(0.4)
+        made.settimeout(patience)
         made.bind((source, 0))
         return made
 
@@ -96,17 +98,17 @@ def told(when, *addresses):
 
 
 def test_who_was_told_of_gets_through_and_who_went_does_not(host, db):
-    assert not reaches(host, APP, db)
+    assert not reaches(host, APP, db, MOMENT)
     host.four_times(remote_endpoints, told=told("2026-11-22T06:00:00Z", APP), nodes=NODES)
-    assert reaches(host, APP, db) and not reaches(host, OTHER, db)
+    assert reaches(host, APP, db) and not reaches(host, OTHER, db, MOMENT)
     # After all rules were flushed, `apply`, the command of the boot unit, writes policy's rules again.
     host.kernel.run(["iptables", "-F"])
     assert command.main(["apply"], host.machine) == 0
-    assert reaches(host, APP, db) and not reaches(host, OTHER, db)
+    assert reaches(host, APP, db) and not reaches(host, OTHER, db, MOMENT)
     host.four_times(remote_endpoints, told=told("2026-11-22T07:00:00Z", OTHER), nodes=NODES)
-    assert reaches(host, OTHER, db) and not reaches(host, APP, db)
+    assert reaches(host, OTHER, db) and not reaches(host, APP, db, MOMENT)
     host.four_times(remote_endpoints, told={}, nodes=["node1"])
-    assert not reaches(host, OTHER, db)
+    assert not reaches(host, OTHER, db, MOMENT)
 
 
 def test_an_address_that_is_a_workload_s_here_is_its_own(host, db):

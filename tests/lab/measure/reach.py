@@ -73,15 +73,17 @@ def attempt(lab: BaseLab, attempts: Sequence[Attempt], expected: Iterable[Attemp
     """Make all attempts, and return those that succeed: a TCP connection, or an answer to a datagram.
 
     Attempts in `expected` get 15 seconds, so that a busy machine causes no failure. The others of the same host are
-    given up after 1.2 seconds, or as soon as the last expected one has a result, whichever is later. Raise LabError if
-    a host cannot make its attempts.
+    given up after 1.2 seconds, or as soon as the last expected one has a result, whichever is later.
+
+    Raise LabError if a host cannot make its attempts. Raise it also if an attempt was refused: its packet has passed,
+    but no server listens there, so it shows neither that the target is open nor that it is closed.
     """
     wanted = set(expected)
     by_host: dict[str, list[Attempt]] = {}
     for one in attempts:
         by_host.setdefault(one.source.where, []).append(one)
 
-    def on_host(item: tuple[str, list[Attempt]]) -> list[Attempt]:
+    def on_host(item: tuple[str, list[Attempt]]) -> list[tuple[Attempt, str]]:
         where, here = item
         _bring(lab, where)
         document = [
@@ -95,11 +97,22 @@ def attempt(lab: BaseLab, attempts: Sequence[Attempt], expected: Iterable[Attemp
             for one in here
         ]
         command = ["python3", f"{_FOLDER}/reach_here.py", "try"]
-        answers = json.loads(lab.exec(where, command, input=json.dumps(document) + "\n").stdout)
-        return [one for one, reached in zip(here, answers) if reached]
+        return list(zip(here, json.loads(lab.exec(where, command, input=json.dumps(document) + "\n").stdout)))
 
     with ThreadPoolExecutor(4) as pool:
-        return {one for found in pool.map(on_host, by_host.items()) for one in found}
+        return _answered(one for found in pool.map(on_host, by_host.items()) for one in found)
+
+
+def _answered(results: Iterable[tuple[Attempt, str]]) -> set[Attempt]:
+    """Return the attempts with the result "answer"; raise LabError if one is "refused"."""
+    results = list(results)
+    refused = [str(one) for one, result in results if result == "refused"]
+    if refused:
+        raise LabError(
+            f"{len(refused)} of {len(results)} attempts were refused, because no server has the port there, such as"
+            f" {refused[0]}. Serve the ports of all targets with `serving`."
+        )
+    return {one for one, result in results if result == "answer"}
 
 
 def _bring(lab: BaseLab, where: str) -> None:

@@ -9,8 +9,10 @@ Its input is JSON on stdin.
     python3 reach_here.py serve   [{"netns": "web-1" or null, "ports": [80]}] -> the line "ready"; ends with its stdin.
                                   On each port TCP is accepted and UDP sent back.
     python3 reach_here.py try     [{"netns": ..., "address": ..., "protocol": "tcp" or "udp", "port": 80,
-                                    "expected": true}] -> [true, ...], whether a connection came about or an answer came
+                                    "expected": true}] -> ["answer", "refused" or "nothing", ...]
 
+"answer": a connection came about, or an answer to a datagram came. "refused": the packet arrived, but no server has the
+port; for UDP an ICMP error says so. "nothing": neither was seen in time.
 All attempts run at the same time, for PATIENCE seconds at most. They end after MOMENT seconds if each attempt that is
 expected to succeed has a result by then, and otherwise as soon as the last of these has one.
 The script uses nothing of the collection; standard library only, Python 3.9.
@@ -31,6 +33,7 @@ from lab_traffic import inside
 
 MOMENT, PATIENCE = 1.2, 15.0  # seconds
 AGAIN = 0.3  # seconds until a datagram is sent again
+ANSWER, REFUSED, NOTHING = "answer", "refused", "nothing"
 
 
 def _server(kind: int, port: int) -> socket.socket:
@@ -72,45 +75,55 @@ def serve(places: t.Sequence[t.Dict[str, t.Any]]) -> None:
 
 
 class Attempt:
-    """One attempt to reach an address; `reached` is None as long as the result is unknown.
+    """One attempt to reach an address; `result` is None as long as it is unknown.
 
     `wanted` is one entry of the input of `try`. The constructor raises OSError if its namespace does not exist.
     """
 
     def __init__(self, wanted: t.Dict[str, t.Any]) -> None:
         self.expected: bool = wanted["expected"]
-        self.reached: t.Optional[bool] = None
+        self.result: t.Optional[str] = None
         kind = socket.SOCK_STREAM if wanted["protocol"] == "tcp" else socket.SOCK_DGRAM
         self.socket: socket.socket = inside(wanted["netns"], lambda: socket.socket(socket.AF_INET, kind))
         self.socket.setblocking(False)
+        self.tcp = kind == socket.SOCK_STREAM
         number = self.socket.connect_ex((wanted["address"], wanted["port"]))
         if number not in (0, errno.EINPROGRESS):
-            self.reached = False
-        self.tcp = kind == socket.SOCK_STREAM
+            self.result = _result(number)
 
     def send(self) -> None:
-        if not self.tcp and self.reached is None:
-            self._quietly(lambda: self.socket.send(b"anybody there?"))
+        if not self.tcp and self.result is None:
+            self._unless_refused(lambda: self.socket.send(b"anybody there?"))
 
     def look(self) -> None:
         if self.tcp:
-            self.reached = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
-        else:
-            self._quietly(lambda: self.socket.recv(2048))
-            self.reached = True
+            self.result = _result(self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+        elif self._unless_refused(lambda: self.socket.recv(2048)):
+            self.result = ANSWER
 
-    def _quietly(self, work: t.Callable[[], object]) -> None:
-        """Call `work`; on an OSError set `reached` to False and raise nothing.
+    def _unless_refused(self, work: t.Callable[[], object]) -> bool:
+        """Call `work`, and return whether it raised no OSError; on ConnectionRefusedError the result is REFUSED.
 
-        The kernel reports a refused datagram as an error of the socket's next call.
+        The kernel reports a refused datagram as an error of the socket's next call. After other errors, such as that of
+        a firewall that drops the datagram here, a later datagram may still be answered.
         """
         try:
             work()
+        except ConnectionRefusedError:
+            self.result = REFUSED
         except OSError:
-            self.reached = False
+            pass
+        else:
+            return True
+        return False
 
 
-def try_all(wanted: t.Sequence[t.Dict[str, t.Any]]) -> t.List[bool]:
+def _result(number: int) -> str:
+    """Return the result of an attempt to connect that ended with this errno, 0 for none."""
+    return {0: ANSWER, errno.ECONNREFUSED: REFUSED}.get(number, NOTHING)
+
+
+def try_all(wanted: t.Sequence[t.Dict[str, t.Any]]) -> t.List[str]:
     attempts = [Attempt(one) for one in wanted]
     began, again = time.monotonic(), 0.0
     while True:
@@ -119,10 +132,10 @@ def try_all(wanted: t.Sequence[t.Dict[str, t.Any]]) -> t.List[bool]:
             for attempt in attempts:
                 attempt.send()
             again = now + AGAIN
-        open_ones = {one.socket.fileno(): one for one in attempts if one.reached is None}
+        open_ones = {one.socket.fileno(): one for one in attempts if one.result is None}
         missing = any(one.expected for one in open_ones.values())
         if not open_ones or now > PATIENCE or now > MOMENT and not missing:
-            return [bool(one.reached) for one in attempts]
+            return [one.result or NOTHING for one in attempts]
         poll = select.poll()
         for handle, one in open_ones.items():
             poll.register(handle, select.POLLOUT if one.tcp else select.POLLIN)

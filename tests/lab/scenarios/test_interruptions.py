@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import re
-import signal
 import subprocess
 import time
+from collections.abc import Iterator
 
 from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
 
 from .conftest import FIRST_MODE, ROOT, Fleet
+from .killed_controller import ANNOUNCING, kill_run, output_until, run_to_kill
 from .test_switching import check_encapsulation, check_routes
 
 #: Tasks of the switch, in order: each run is killed within one of them, the next one each time.
@@ -37,30 +38,17 @@ BETWEEN_RACKS = ("-i", "br1", "-o", "br2", "-d", "10.244.0.0/16", "-j", "DROP")
 NOTHING_LOST = r"soak +0 lost of [0-9,]+ probes over 12 paths since before the flip · longest gap 0\.0 ms\n"
 
 
-def switch_until(fleet: Fleet, task: str, mode: str, soak: int) -> tuple[subprocess.Popen, str]:
-    """Start a switch of the pool's mode; return its process and its output so far as soon as `task` begins.
+@contextlib.contextmanager
+def switch_until(fleet: Fleet, task: str, mode: str, soak: int) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Start a switch of the pool's mode; yield its process and its output so far as soon as `task` begins.
 
-    `soak` is in seconds. Raise AssertionError if the run ends before that. There is no time limit.
+    `soak` is in seconds. Kill what is left of the run at the end. Raise AssertionError if the run ends before `task`.
+    There is no time limit.
     """
     variables = ("pool=default-ipv4-ippool", f"mode={mode}", f"calico_node_soak_seconds={soak}")
     command = fleet.command("switch_pool_mode.yml", *(word for each in variables for word in ("-e", each)))
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        # Ansible announces a task at its beginning only if skipped hosts are shown; otherwise with its first result.
-        env={**fleet.environment, "PYTHONUNBUFFERED": "1", "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    seen = []
-    for line in process.stdout:
-        seen.append(line)
-        if line.startswith("TASK") and task in line:
-            return process, "".join(seen)
-    raise AssertionError(f"{task} never began:\n{''.join(seen[-60:])}")
+    with run_to_kill(command, ROOT, {**fleet.environment, **ANNOUNCING}) as process:
+        yield process, output_until(process, task)
 
 
 def watches(lab: BaseLab) -> int:
@@ -70,14 +58,13 @@ def watches(lab: BaseLab) -> int:
 
 
 def kill_during(fleet: Fleet, task: str, mode: str) -> None:
-    """Start the switch, and kill the process group of ansible-playbook 0.4 seconds after `task` has begun.
+    """Start the switch, and kill all processes of its run 0.4 seconds after `task` has begun.
 
-    Raise AssertionError if the run ends before `task` begins.
+    Raise AssertionError if the run ends by itself before.
     """
-    process, dummy = switch_until(fleet, task, mode, soak=30)
-    time.sleep(0.4)  # until some of the hosts run the task
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with switch_until(fleet, task, mode, soak=30) as (process, _printed):
+        time.sleep(0.4)  # until some of the hosts run the task
+        kill_run(process)
 
 
 def test_a_controller_killed_in_every_phase_leaves_the_fleet_forwarding(lab: BaseLab, fleet: Fleet) -> None:
@@ -150,13 +137,13 @@ def test_what_the_flip_itself_loses_is_counted_and_the_change_returned_from(lab:
     """
     fleet.site().check()
     everything = ("-i", "br1", "-o", "br2", "-j", "DROP")
-    process, printed = switch_until(fleet, "Flip the routes", "direct", soak=3)
-    lab.router_exec(["iptables", "-I", "FORWARD", *everything])
-    try:
-        time.sleep(0.5)
-    finally:
-        lab.router_exec(["iptables", "-D", "FORWARD", *everything])
-    printed += process.communicate(timeout=600)[0]
+    with switch_until(fleet, "Flip the routes", "direct", soak=3) as (process, printed):
+        lab.router_exec(["iptables", "-I", "FORWARD", *everything])
+        try:
+            time.sleep(0.5)
+        finally:
+            lab.router_exec(["iptables", "-D", "FORWARD", *everything])
+        printed += process.communicate(timeout=600)[0]
     assert process.returncode != 0, printed[-4000:]
     found = re.search(r"soak +([0-9]+) lost of [0-9,]+ probes over 12 paths since before the flip · (.*)\n", printed)
     assert found, printed[-4000:]

@@ -127,8 +127,8 @@ def without_tunnel(lab: BaseLab, name: str) -> None:
     """
     there = ["ip", "link", "show", "vxlan.calico"]
     deadline = time.monotonic() + 120
-    while lab.exec(name, there, check=False).stdout:
-        assert time.monotonic() < deadline, f"{name} has vxlan.calico still"
+    while "does not exist" not in (done := lab.exec(name, there, check=False)).stderr:
+        assert time.monotonic() < deadline, f"{name} has vxlan.calico still: {done}"
         time.sleep(1)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from tests.lab.measure.streams import Streams
 
 from . import inventory
 from .conftest import LAB, ROOT, Fleet, Run
+from .killed_controller import ANNOUNCING, kill_run, output_until, run_to_kill
 
 NAME = f"{LAB}-topology"
 FOUR = ("node1", "node2", "node3", "node4")
@@ -152,23 +152,12 @@ def test_new_hosts_become_the_reflectors(wanted: Wanted) -> None:
 
 def test_a_controller_that_dies_leaves_backups_and_the_next_run_completes(wanted: Wanted) -> None:
     path = wanted.write(("node1", "node3"))
-    process = subprocess.Popen(
-        wanted.fleet.command("site.yml", SOAK, inventory=path),
-        cwd=ROOT,
-        env={**wanted.fleet.environment, "PYTHONUNBUFFERED": "1", "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
+    command = wanted.fleet.command("site.yml", SOAK, inventory=path)
     with nothing_lost(wanted.lab):
-        for line in process.stdout:
-            if line.startswith("TASK") and "Flip the routes" in line:
-                break
-        time.sleep(0.4)  # until some of the hosts run the task
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with run_to_kill(command, ROOT, {**wanted.fleet.environment, **ANNOUNCING}) as process:
+            output_until(process, "Flip the routes")
+            time.sleep(0.4)  # until some of the hosts run the task
+            kill_run(process)
         time.sleep(2)
         for node in FOUR:
             assert "calico_backup4" in wanted.lab.exec(node, ["cat", "/etc/calico/bird.cfg"]).stdout

@@ -143,13 +143,12 @@ class Datagrams:
         return sorted(set(self.sent) - set(self._arrived))
 
     def passes(self, patience: float = _ARRIVING) -> bool:
-        """Send a datagram, and return whether it arrives within `patience` seconds."""
-        before = len(self.arrived())
+        """Send a datagram, and return whether this one arrives within `patience` seconds."""
         self.send()
         until = time.monotonic() + patience
-        while time.monotonic() < until and len(self.arrived()) == before:
+        while time.monotonic() < until and self.sent[-1] not in self.arrived():
             time.sleep(0.001)
-        return len(self.arrived()) > before
+        return self.sent[-1] in self.arrived()
 
 
 _T = t.TypeVar("_T")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import socket
 import typing as t
@@ -42,18 +41,22 @@ class Connection:
     def passes(self, patience: float = 15.0) -> bool:
         """Return whether data passes in both directions; each read waits at most `patience` seconds.
 
-        Raise OSError if the connection was reset. TCP retransmits more rarely the longer nothing gets through.
+        The data of this call has to arrive; earlier data that arrives late is not enough. TCP retransmits more rarely
+        the longer nothing gets through. Raise OSError if the connection was reset, and AssertionError if the other end
+        has closed it.
         """
         for sender, receiver in ((self._client, self._server), (self._server, self._client)):
             receiver.settimeout(patience)
             self._sent += 1
             sender.send(b"%08d" % self._sent)
             received = b""
-            with contextlib.suppress(socket.timeout):
-                while not received.endswith(b"%08d" % self._sent):
-                    received += receiver.recv(4096)
-            if not received:
-                return False
+            while not received.endswith(b"%08d" % self._sent):
+                try:
+                    more = receiver.recv(4096)
+                except socket.timeout:
+                    return False
+                assert more, "the other end has closed the connection"
+                received += more
         return True
 
     def close(self) -> None:

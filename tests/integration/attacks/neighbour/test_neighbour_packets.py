@@ -36,6 +36,7 @@ from tests.integration.policy.policed_node import (
     W0_V6,
     W1,
     W1_V6,
+    of_protocol,
     udp,
 )
 
@@ -142,12 +143,17 @@ def test_a_stranger_sends_encapsulated_packets(attacked: AttackedNode) -> None:
 
     Gain: Packets from any source to any workload, past all policy.
     Precedent: CVE-2020-10136 (IP-in-IP decapsulation of unspecified origin).
-    Result: Dropped; VXLAN from the fleet's nodes to the fleet's port is accepted.
+    Result: Dropped; IPIP, and VXLAN to the fleet's port, is accepted from the fleet's nodes.
     """
     attacked.defend(tunnels=True)
     strangers = [(OUTSIDE, HOST), (REMOTE, HOST), (OUTSIDE_V6, HOST_V6)]
     gets_nowhere(attacked, "eth0", [udp(source, target, PORT) for source, target in strangers])
-    expected: dict[Flow, str | None] = {udp(PEER, HOST, PORT): "", udp(PEER_V6, HOST_V6, PORT): ""}
+    gets_nowhere(attacked, "eth0", [of_protocol(forged.IPIP, source, HOST) for source in (OUTSIDE, REMOTE)])
+    expected: dict[Flow, str | None] = {
+        udp(PEER, HOST, PORT): "",
+        udp(PEER_V6, HOST_V6, PORT): "",
+        of_protocol(forged.IPIP, PEER, HOST): "",
+    }
     assert attacked.see(expected, by="eth0") == expected
 
 

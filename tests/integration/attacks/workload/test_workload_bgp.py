@@ -25,8 +25,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.p
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import firewall
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, Pool
 
+from tests.bird_sessions import younger_sessions
 from tests.integration import iptables_backend
-from tests.integration.bird.daemons import AS_NUMBER, Daemon, bird_of, younger_sessions
+from tests.integration.bird.daemons import AS_NUMBER, Daemon, bird_of
 from tests.integration.bird.debian_bird import debian_bird
 from tests.integration.bird.interop import stranger
 from tests.integration.bird.network import POOL, POOL6, Namespace, Network, Node, wait_for

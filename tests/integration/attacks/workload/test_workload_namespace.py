@@ -48,8 +48,9 @@ def test_a_path_that_is_used_again_is_not_attached_to(node: Node) -> None:
     device = node.run("ADD", node.path("pod")).host_end
     node.destroy("pod")
     node.gone(device)
-    deadline = time.monotonic() + 10
-    while node.path("pod").stat().st_ino != inode and time.monotonic() < deadline:
+    deadline = time.monotonic() + 30
+    while node.path("pod").stat().st_ino != inode:
+        assert time.monotonic() < deadline, "the kernel did not use the inode number again within 30 s"
         node.destroy("pod")  # the kernel uses an inode number again some time after the former namespace is gone
         time.sleep(0.02)
     node.repaired()

@@ -66,21 +66,20 @@ class Frr:
             wait_for(f"FRR's {daemon}", (self._folder / f"{daemon}.vty").exists)
 
     def ask(self, daemon: str, command: str) -> t.Any:
-        """Return a daemon's answer to `<command> json`, decoded; {} if it is empty.
+        """Return a daemon's answer to `<command> json`, decoded.
 
         Raise OSError if the daemon does not accept a connection, TimeoutError after 10 seconds without a byte of the
-        answer, and ValueError if the answer is not JSON. The protocol is vtysh's: a zero byte ends a command,
-        three zero bytes and a status end an answer.
+        answer, and AssertionError with the answer if the daemon refuses the command, closes the connection, or answers
+        with nothing or other text than JSON.
         """
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(10)
             connection.connect(str(self._folder / f"{daemon}.vty"))
-            for line in ("enable", f"{command} json"):
-                connection.sendall(line.encode() + b"\0")
-                answer = b""
-                while b"\0\0\0" not in answer[:-1]:
-                    answer += connection.recv(65536)
-        return json.loads(answer.partition(b"\0")[0].decode() or "{}")
+            answers = [answer_of_vty(connection, line) for line in ("enable", f"{command} json")]
+        try:
+            return json.loads(answers[-1])
+        except ValueError:
+            raise AssertionError(f"{daemon}: {command} json: {answers[-1]!r} is no JSON") from None
 
     def route(self, prefix: str) -> list[dict[str, t.Any]]:
         """Return bgpd's paths to a prefix; [] if it has none."""
@@ -98,6 +97,24 @@ class Frr:
             process.kill()
             process.wait()
         self._processes.clear()
+
+
+def answer_of_vty(connection: socket.socket, command: str) -> str:
+    """Return the text that a daemon of FRR answers to a command on its vty.
+
+    The protocol is vtysh's: a zero byte ends a command; three zero bytes and a status, 0 for success, end an answer.
+    Raise AssertionError with the answer if the status is not 0 or the daemon closes the connection, and TimeoutError as
+    the connection's timeout says.
+    """
+    connection.sendall(command.encode() + b"\0")
+    answer = b""
+    while b"\0\0\0" not in answer[:-1]:
+        more = connection.recv(65536)
+        assert more, f"{command}: the daemon closed the connection after {answer!r}"
+        answer += more
+    text, _zeros, status = answer.partition(b"\0\0\0")
+    assert status == b"\0", f"{command}: status {status[0]}: {text.decode()}"
+    return text.decode()
 
 
 class GoBgp:

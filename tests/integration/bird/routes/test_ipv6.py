@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 import typing as t
 
@@ -22,6 +21,7 @@ from tests.integration.bird.daemons import AS_NUMBER, Fleet, bird_of, peer, pool
 from tests.integration.bird.debian_bird import RELEASES, USABLE
 from tests.integration.bird.interop import stranger
 from tests.integration.bird.network import POOL6, Network, Node, wait_for
+from tests.integration.bird.route_monitor import RouteMonitor
 
 pytestmark = pytest.mark.root
 EACH = pytest.mark.parametrize("build", [*RELEASES], indirect=True)
@@ -102,11 +102,12 @@ def test_what_is_written_is_not_written_again(fleet: Fleet, network: Network) ->
     node = network.nodes[0]
     wait_for("three routes", lambda: len(written(node)) == 3)
     time.sleep(0.2)
-    monitor = subprocess.Popen(node.space.command("ip", "-6", "monitor", "route"), stdout=subprocess.PIPE, text=True)
-    time.sleep(5.5)
-    monitor.kill()
-    events, _ = monitor.communicate(timeout=5)
-    assert "proto bird" not in events
+    monitor = RouteMonitor(node.space, "-6")
+    try:
+        time.sleep(5.5)
+        assert "proto bird" not in monitor.end()
+    finally:
+        monitor.close()
 
 
 @EACH

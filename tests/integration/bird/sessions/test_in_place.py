@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-import subprocess
 import time
 import typing as t
 
@@ -24,6 +23,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import
 from tests.integration.bird.daemons import Fleet, pool
 from tests.integration.bird.debian_bird import RELEASES, USABLE
 from tests.integration.bird.network import Network, Node, wait_for
+from tests.integration.bird.route_monitor import RouteMonitor
 from tests.integration.bird.routes.test_ipv6 import PLAIN, TUNNEL, dual_stack
 from tests.integration.bird.sessions.test_switch import limited, mtus, tell
 
@@ -59,22 +59,13 @@ def watched(*nodes: Node) -> t.Iterator[dict[str, Written]]:
     Routes of both IP versions are recorded.
     """
     seen = {node.name: Written() for node in nodes}
-    monitors = [
-        (
-            node.name,
-            subprocess.Popen(node.space.command("ip", *family, "monitor", "route"), stdout=subprocess.PIPE, text=True),
-        )
-        for node in nodes
-        for family in (("-4",), ("-6",))
-    ]
-    time.sleep(0.2)
-    try:
+    with contextlib.ExitStack() as stack:
+        monitors = [(node.name, RouteMonitor(node.space, family)) for node in nodes for family in ("-4", "-6")]
+        for _name, monitor in monitors:
+            stack.callback(monitor.close)
         yield seen
-        time.sleep(0.2)
-    finally:
         for name, monitor in monitors:
-            monitor.terminate()
-            seen[name].read(monitor.communicate(timeout=5)[0])
+            seen[name].read(monitor.end())
 
 
 def taken_away(seen: t.Mapping[str, Written]) -> dict[str, list[str]]:

@@ -25,7 +25,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import
     secrets_file,
 )
 
-from tests.integration.bird.daemons import Daemon, Fleet, bird_of, mesh, peer, pool, render, younger_sessions
+from tests.bird_sessions import younger_sessions
+from tests.integration.bird.daemons import Daemon, Fleet, bird_of, mesh, peer, pool, render
 from tests.integration.bird.debian_bird import RELEASES
 from tests.integration.bird.network import Network, Node, wait_for
 from tests.integration.bird.routes.test_ipv6 import CROSS_SUBNET, DIRECT, PLAIN, TUNNEL, VIA_TUNNEL, dual_stack, written

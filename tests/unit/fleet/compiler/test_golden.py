@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tests of whole NodeStates of small fleets against files that people have checked: golden/<case>/<node>.json.
 
-After an intended change run GOLDEN=write pytest tests/unit/fleet/test_golden.py, and check the output of git diff.
+After an intended change run GOLDEN=write pytest tests/unit/fleet/compiler/test_golden.py, and check the output of
+git diff.
 """
 
 from __future__ import annotations
