@@ -239,6 +239,6 @@ def _staged(get: t.Callable[[str], t.Any], collected: _Collected) -> frozenset[s
                 f"calico_staged_policies[{index}]",
                 name,
                 "is not a policy.",
-                did_you_mean(str(name), collected.policies, "Write") if collected.policies else "Remove it.",
+                did_you_mean(name, collected.policies, "Write") if collected.policies else "Remove it.",
             )
     return frozenset(names)
