@@ -221,6 +221,6 @@ def test_a_plan_is_another_one_for_any_of_this() -> None:
 
 
 def test_no_own_as_number_in_a_path_is_a_number_of_them() -> None:
-    """numAllowedLocalASNumbers 0 is accepted, and is the same as leaving it out."""
+    """A numAllowedLocalASNumbers of 0 is accepted, and is the same as leaving it out."""
     peer = {"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000}
     assert birds(build(bgp_peers=[{**peer, "numAllowedLocalASNumbers": 0}])) == birds(build(bgp_peers=[peer]))
