@@ -15,8 +15,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 class ActionModule(GuardedAction):
     """The action fleet_status, which prints the status of all nodes as one table or as JSON.
 
-    The result has `lines`, `good`, `problems` and `nodes`. With `strict` the task fails if there is a problem, without
-    these keys.
+    The result has `lines`, `good`, `problems`, `warnings_found` and `nodes`. With `strict` the task fails if there is a
+    problem, without these keys; warnings change nothing.
     """
 
     _requires_connection = False
@@ -31,10 +31,11 @@ class ActionModule(GuardedAction):
         )
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
         found = run_results.of_hosts(task_vars, args["status"], hosts, readers.status)
-        problems = status_lines.problems(hosts, found)
+        problems, warned = status_lines.problems(hosts, found), status_lines.warnings(hosts, found)
         nodes = {host: status_lines.known(found.get(host)) for host in hosts}
         if args["output"] == "json":
-            lines = json.dumps({"good": not problems, "problems": problems, "nodes": nodes}, indent=2).splitlines()
+            answer = {"good": not problems, "problems": problems, "warnings": warned, "nodes": nodes}
+            lines = json.dumps(answer, indent=2).splitlines()
         else:
             lines = status_lines.text(hosts, found)
         shown_lines.show(lines)
@@ -43,5 +44,5 @@ class ActionModule(GuardedAction):
             count = "1 thing is" if len(problems) == 1 else f"{len(problems)} things are"
             result.update(failed=True, msg=f"{count} not well with the fleet, see above.")
             return result
-        result.update(lines=lines, good=not problems, problems=problems, nodes=nodes)
+        result.update(lines=lines, good=not problems, problems=problems, warnings_found=warned, nodes=nodes)
         return result

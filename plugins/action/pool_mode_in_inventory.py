@@ -34,19 +34,24 @@ class ActionModule(GuardedAction):
         lines = [f"pool {pool} is {mode} now. To keep it, set in {origin or 'the inventory'} (pool {pool}):"]
         lines += [f"    {line}" for line in pool_entry.lines_to_set(mode)]
         if args["write"] and os.path.isfile(path):
-            with open(path, encoding="utf-8") as stream:
-                before = stream.read()
+            # The pool has its mode already: a file that cannot be edited is no failure, but has to be said.
             try:
+                with open(path, encoding="utf-8") as stream:
+                    before = stream.read()
                 after = pool_entry.with_mode(before, pool, mode)
-            except pool_entry.CannotEdit as error:
-                lines.insert(0, f"{path} is left as it is: {error}.")
-            else:
-                result["changed"] = after != before
-                result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": after}
                 if not self._task.check_mode:
                     with open(path + ".new", "w", encoding="utf-8") as stream:
                         stream.write(after)
                     os.replace(path + ".new", path)
+            except pool_entry.CannotEdit as error:
+                lines.insert(0, f"{path} is left as it is: {error}.")
+            except UnicodeDecodeError as error:
+                lines.insert(0, f"{path} is left as it is: it is not UTF-8 at byte {error.start}.")
+            except OSError as error:
+                lines.insert(0, f"{path} is left as it is: {error.strerror}.")
+            else:
+                result["changed"] = after != before
+                result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": after}
                 lines = [f"pool {pool} is {mode} now, and {path} says so."]
         shown_lines.show(lines)
         result["lines"] = lines

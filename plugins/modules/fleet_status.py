@@ -67,6 +67,11 @@ problems:
   returned: success
   type: list
   elements: str
+warnings_found:
+  description: What works and will soon need attention, such as a pool whose addresses on a node run out, in words.
+  returned: success
+  type: list
+  elements: str
 nodes:
   description: The status that each host registered, by host; V(null) for a host that could not be read.
   returned: success

@@ -268,7 +268,11 @@ settled:
   type: dict
   contains:
     converged: {description: Whether nothing is missing., type: bool}
-    sessions: {description: The numbers of sessions V(expected) and V(established)., type: dict}
+    sessions:
+      description:
+        - The numbers of sessions V(expected) and V(established). V(external_established) are those of the latter with
+          routers outside the fleet.
+      type: dict
     external_sessions: {description: The number of expected sessions with routers outside the fleet., type: int}
     paths: {description: The number of addresses that were probed., type: int}
     sent: {description: The number of probes., type: int}

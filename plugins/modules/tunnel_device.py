@@ -67,7 +67,7 @@ options:
         description: Name of the other node. Its MAC is a hash of it. This or O(remotes[].mac) is required.
         type: str
       mac:
-        description: MAC of the other node's VXLAN device.
+        description: MAC of the other node's VXLAN device, as C(66:0a:1b:2c:3d:4e).
         type: str
       gateway:
         description:

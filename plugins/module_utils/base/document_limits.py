@@ -180,9 +180,9 @@ class _Walk:
 def read_json(text: str, limits: DocumentLimits = RESOURCES) -> t.Any:
     """Return the value of the JSON document `text`.
 
-    Raise BeyondLimits if the size or depth in `limits` is exceeded, a number has more than 64 characters, a key is
-    repeated within an object, or a value is NaN or Infinity. `limits.values` is not checked. Raise json.JSONDecodeError
-    if the text is not JSON.
+    Raise BeyondLimits if one of `limits` is exceeded, a number has more than 64 characters, a key is repeated within an
+    object, or a value is NaN or Infinity. Keys are not counted as values. Raise json.JSONDecodeError if the text is not
+    JSON.
     """
     _check_size(text, limits)
     depth = 0
@@ -192,9 +192,11 @@ def read_json(text: str, limits: DocumentLimits = RESOURCES) -> t.Any:
             depth += 1 if first in "[{" else -1
             if depth > limits.depth:
                 raise too_deep(limits, text.count("\n", 0, token.start()) + 1)
-    return json.loads(
+    value = json.loads(
         text, parse_int=_integer, parse_float=_float, parse_constant=_no_number, object_pairs_hook=_without_repetition
     )
+    check_value(value, limits)
+    return value
 
 
 def _integer(digits: str) -> int:

@@ -25,6 +25,7 @@ NAMESPACE_LABEL = "projectcalico.org/namespace"
 
 TUNNELS = ("ipip", "vxlan", "vxlan-v6", "wireguard", "wireguard-v6")
 
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _DEVICE_NAME = re.compile(rf"[^\s/:]{{1,{DEVICE_NAME_LIMIT}}}", re.ASCII)
 
 
@@ -81,6 +82,14 @@ def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) ->
             f"Use at most {DEVICE_NAME_LIMIT - len(digits)} characters, as {INTERFACE_PREFIX!r} has.",
         )
     return check_device_name(prefix + digits, "interface prefix")
+
+
+def is_mac(text: str) -> bool:
+    """Return whether `text` is the MAC address of one device in lower case: not multicast and not all zeros.
+
+    Its bytes are separated by colons, as the kernel writes them.
+    """
+    return bool(_MAC.fullmatch(text)) and not int(text[:2], 16) & 1 and text != "00:00:00:00:00:00"
 
 
 def vtep_mac(node: str) -> str:

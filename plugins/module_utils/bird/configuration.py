@@ -41,12 +41,12 @@ class Outcome:
 
 
 def current(path: str = PATH) -> str:
-    """Return the content of the file at `path`, "" if there is none.
+    """Return the content of the file at `path`, "" if there is none. What is not UTF-8 is replaced by U+FFFD.
 
-    Raises OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8.
+    Raises OSError if it cannot be read.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
     except FileNotFoundError:
         return ""
@@ -81,7 +81,7 @@ def apply(
     ConfigurationRefused if BIRD cannot read a file (the old files are in force then), ReloadNotFinished if a reload
     takes more than `seconds` (the new files stay), another BirdError if `program` cannot be run or takes more than 60
     seconds, or if the BIRD at the socket does not answer or refuses a command. Also NotEncodable for a password that
-    cannot be written, UnicodeDecodeError if the old bird.cfg is not UTF-8, or OSError.
+    cannot be written, or OSError.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords

@@ -13,6 +13,7 @@ import typing as t
 
 from ..base import terminal_text
 from ..base.release import VERSION
+from ..dataplane.kernel.port import KernelError
 from ..node import machine as machines
 from . import parser
 from .commands import refusal
@@ -53,6 +54,13 @@ def _run(words: list[str], machine: t.Optional[machines.Machine], program: str) 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return failure
     except KeyboardInterrupt:
+        return failure
+    except KernelError as error:
+        sys.stderr.write(f"{program}: the kernel cannot be asked: {error}. Run calicoctl as root.\n")
+        return failure
+    except OSError as error:  # a full disk behind stdout, a file that only root may read
+        where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else "a file or the output"
+        sys.stderr.write(f"{program}: {where} cannot be read or written: {error.strerror or error}.\n")
         return failure
     except Exception as error:  # noqa: BLE001 - a traceback is no answer, and its exit status would be one
         sys.stderr.write(f"{program}: {_fault(error)}\n")

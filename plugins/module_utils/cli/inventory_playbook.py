@@ -32,7 +32,7 @@ def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]
 
     `lines` are the texts to print and `answer` is the same as data. `inventories` are as `ansible-playbook -i` takes
     them. Raise NoVerdict on a node, without Ansible, for an inventory that does not exist, if the playbook writes no
-    answer (with Ansible's output), or if its answer is an error.
+    answer (with Ansible's output) or one that is no JSON, or if its answer is an error.
     """
     path = os.path.join(COLLECTION, "playbooks", playbook)
     program = shutil.which(_PROGRAM)
@@ -56,6 +56,10 @@ def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]
         try:
             with open(file, encoding="utf-8") as stream:
                 answer: Data = json.load(stream)
+        except ValueError:
+            raise NoVerdict(
+                f"{_PROGRAM} wrote an answer that is not JSON: its disk may be full. Run it again."
+            ) from None
         except FileNotFoundError:
             said = done.stdout.decode("utf-8", "replace").strip() or f"it ended with exit status {done.returncode}"
             raise NoVerdict(f"{_PROGRAM} could not ask the inventory:\n{said}") from None

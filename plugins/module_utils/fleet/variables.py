@@ -33,7 +33,8 @@ class Variable:
 
     `type` is str, int, bool, dict, list or "bool or dict". `default` is None if the variable is required or has no
     fixed default; `default_text` then says what holds without it. Numbers are from `minimum` to `maximum`, both
-    allowed. `choices` are the allowed texts, () for any. Errors never show the value of a `secret` variable.
+    allowed. `choices` are the allowed texts, () for any. Errors never show the value of a `secret` variable. Every
+    entry of a list `of_texts` must be a text.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Variable:
     maximum: t.Optional[int] = None
     choices: tuple[str, ...] = ()
     secret: bool = False
+    of_texts: bool = False
 
 
 VARIABLES: tuple[Variable, ...] = (
@@ -145,6 +147,7 @@ VARIABLES: tuple[Variable, ...] = (
         "the files where Ansible does not read them as inventory.",
         default=[],
         example="[../policy/*.yml]",
+        of_texts=True,
     ),
     Variable(
         "calico_policy_enabled",
@@ -161,6 +164,7 @@ VARIABLES: tuple[Variable, ...] = (
         "NetworkPolicy with its namespace.",
         default=[],
         example="[default/web, no-telnet]",
+        of_texts=True,
     ),
     Variable(
         "calico_node_policy_audit",
@@ -176,6 +180,7 @@ VARIABLES: tuple[Variable, ...] = (
         "Profiles of workloads that name none. They decide if no policy applies to a workload. "
         "projectcalico-default-allow allows everything; with an empty list, nothing is allowed.",
         default=["projectcalico-default-allow"],
+        of_texts=True,
     ),
     Variable(
         "calico_default_endpoint_to_host_action",
@@ -238,8 +243,8 @@ VARIABLES: tuple[Variable, ...] = (
         FLEET,
         "list",
         "Ports of the hosts that no policy closes: protocol, port, and optionally net to open a port for one network "
-        "only. The port by which Ansible reaches a host is always added, unless the list is empty: then no port is "
-        "exempt.",
+        "only. The port by which Ansible reaches a host is added unless the list has it. If the list has it with net, "
+        "it is open to that network alone. With an empty list, no port is exempt.",
         default_text="SSH (tcp 22), BGP (tcp, the ports of all sessions), BFD (udp 3784, 3785; 4784 where any session "
         "has it), DHCP (udp 68)",
         example="[{protocol: tcp, port: 22}, {protocol: tcp, port: 179, net: 10.10.0.0/16}]",
@@ -362,6 +367,7 @@ VARIABLES: tuple[Variable, ...] = (
         "group calico_rr. It refers to calico_bgp_secrets.",
         default_text="none",
         example="{secretKeyRef: {name: mesh, key: password}}",
+        secret=True,  # a password may stand there by mistake
     ),
     Variable(
         "calico_bgp_mesh_max_restart_time",
@@ -588,6 +594,7 @@ VARIABLES: tuple[Variable, ...] = (
         "Names of removed nodes, or blocks, that leave quarantine in this run and may be granted again.",
         default=[],
         example="[node7, 10.244.9.64/26]",
+        of_texts=True,
     ),
     Variable(
         "calico_rebuild_lockfile",
@@ -605,6 +612,7 @@ VARIABLES: tuple[Variable, ...] = (
         "names.",
         default=[],
         example="[single-reflector]",
+        of_texts=True,
     ),
     Variable(
         "calico_lockfile",
@@ -640,8 +648,8 @@ def check(name: str, value: t.Any, where: str = "") -> t.Any:
     """Return `value` for variable `name`, converted from text if an int or bool variable has a text that fits.
 
     A text fits if it is a whole number of at most 20 digits, or true, false, yes or no in any mixture of cases.
-    `where` is the node for node variables, for the error. Raise FleetError if the type, the range or the choice is
-    wrong, KeyError if there is no such variable.
+    `where` is the node for node variables, for the error. Raise FleetError if the type, the range, the choice or an
+    entry of a list of texts is wrong, KeyError if there is no such variable.
     """
     variable = BY_NAME[name]
     label = f"{name} of {where}" if where else name
@@ -662,9 +670,23 @@ def check(name: str, value: t.Any, where: str = "") -> t.Any:
         raise FleetError(
             label, value, "is out of range.", f"Choose a number from {variable.minimum} to {variable.maximum}."
         )
+    if variable.of_texts:
+        check_texts(label, value, _example(variable))
     if variable.choices and value not in variable.choices:
         raise FleetError(label, value, "is not known.", f"Choose one of {', '.join(variable.choices)}.")
     return value
+
+
+def check_texts(label: str, values: t.Iterable[t.Any], remedy: str) -> None:
+    """Raise FleetError if one of `values`, a list that errors name by `label`, is not a text.
+
+    `remedy` is a sentence that says what to write.
+    """
+    path, separator, owner = label.partition(" of ")
+    for index, value in enumerate(values):
+        if not isinstance(value, str):
+            shown = "null" if value is None else value
+            raise FleetError(f"{path}[{index}]{separator}{owner}", shown, "is not a text.", remedy)
 
 
 def _example(variable: Variable) -> str:

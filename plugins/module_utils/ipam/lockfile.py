@@ -199,8 +199,9 @@ def from_document(document: t.Any, name: str = ".calico.lock.yml") -> Allocation
     """Return the plan in a document of dicts and lists. `name` is the file's name in errors.
 
     Raise LockfileError for another version, unknown or missing fields, wrong types, negative generations, blocks
-    outside of their pool, addresses outside of their node's open blocks, or a block, address or workload that occurs
-    twice. Raise it also for an unknown encapsulation or kind of tunnel, or a pool that cannot be cut into blocks.
+    outside of their pool, addresses of the wrong IP version or outside of their node's open blocks, or a block, address
+    or workload that occurs twice. Raise it also for an unknown encapsulation or kind of tunnel, or a pool that cannot
+    be cut into blocks.
     """
     return _Reader(name).plan(document)
 
@@ -272,14 +273,19 @@ class _Reader:
         return NodeAllocations(
             blocks,
             spare,
-            {kind: self._address(value, f"{path}.tunnels.{kind}", places) for kind, value in tunnels.items()},
-            self._workloads(fields, "workloads", path, places),
-            self._workloads(fields, "workloads6", path, places),
+            {
+                kind: self._address(value, TUNNEL_KINDS[kind], f"{path}.tunnels.{kind}", places)
+                for kind, value in tunnels.items()
+            },
+            self._workloads(fields, "workloads", 4, path, places),
+            self._workloads(fields, "workloads6", 6, path, places),
         )
 
-    def _workloads(self, fields: t.Mapping[str, t.Any], key: str, path: str, places: _Places) -> dict[str, str]:
+    def _workloads(
+        self, fields: t.Mapping[str, t.Any], key: str, version: int, path: str, places: _Places
+    ) -> dict[str, str]:
         return {
-            workload: self._address(value, f"{path}.{key}.{workload}", places)
+            workload: self._address(value, version, f"{path}.{key}.{workload}", places)
             for workload, value in self._named(fields.get(key), f"{path}.{key}")
         }
 
@@ -318,13 +324,15 @@ class _Reader:
             self._fail(f"has block {cidr} twice, at {owner if other == owner else f'{other} and at {owner}'}.")
         self._owners[key] = owner
 
-    def _address(self, text: t.Any, path: str, places: _Places) -> str:
+    def _address(self, text: t.Any, version: int, path: str, places: _Places) -> str:
         if not isinstance(text, str):
             self._fail(f"has no text at {path}, where an address should stand.")
         try:
             key = canonical_address(text)
         except ValueError as error:
             self._fail(f"has a wrong address at {path}: {error}.")
+        if key[0] != version:
+            self._fail(f"has address {text} at {path}, where an IPv{version} address should stand.")
         if not places.have(*key):
             self._fail(f"has address {text} at {path}, which lies in none of the node's blocks.")
         if key in self._holders:

@@ -34,10 +34,10 @@ def is_waited_for(task: t.Any) -> bool:
 def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) -> Data:
     """Wait for the job that `action` has `started`, and return its answer.
 
-    Return a failure if `started` has no job id, or if the job has not ended when the task's time is over or a poll is
-    skipped or fails on the node. The job's files on the node are removed once it has finished. Raise AnsibleError if
-    the node cannot be reached at the last poll or for the removal. Raise KeyError if `is_waited_for` was not True for
-    the task.
+    Return a failure, which says the reason, if `started` has no job id, or if the job has not ended when the task's
+    time is over or a poll is skipped or fails on the node. The job's files on the node are removed once it has
+    finished, if the node can be reached then. Raise AnsibleError if the node cannot be reached at the last poll. Raise
+    KeyError if `is_waited_for` was not True for the task.
     """
     job, task = started.get("ansible_job_id"), action._task
     if job is None:
@@ -59,10 +59,22 @@ def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) ->
         if answer.get("finished") or answer.get("skipped") or (answer.get("failed") and answer.get("_ansible_parsed")):
             break
     if not answer.get("finished"):
-        seconds = task.async_val
-        return {"failed": True, "msg": f"async task did not complete within the requested time - {seconds}s"}
-    _status(action, task_vars, jid=job, mode="cleanup")
+        return {"failed": True, "msg": _unfinished(answer, int(task.async_val))}
+    try:
+        _status(action, task_vars, jid=job, mode="cleanup")
+    except AnsibleError as error:
+        # The job has ended, and its answer is known: files that are left on the node do not make it a failure.
+        Display().vvvv(f"async cleanup failed: {terminal_text.text(error)}")
     return answer
+
+
+def _unfinished(answer: Data, seconds: int) -> str:
+    """Return why a job has no end. `answer` is that of the last poll, {} if the node was never reached."""
+    if answer.get("skipped"):
+        return "async task: its end was not asked for, because the poll was skipped"
+    if answer.get("failed"):
+        return f"async task: its end cannot be asked for: {terminal_text.line(str(answer.get('msg') or 'no reason'))}"
+    return f"async task did not complete within the requested time - {seconds}s"
 
 
 def _status(action: ActionBase, task_vars: Data, **args: t.Any) -> Data:

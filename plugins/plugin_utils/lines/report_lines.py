@@ -118,7 +118,7 @@ def converged(
         # The sums are halved below. A session between nodes is in the results of both of its nodes. One with an
         # external peer is in one result only, so it is added a second time.
         external = (answer or {}).get("external_sessions", 0)
-        up += sessions.get("established", 0) + min(external, sessions.get("established", 0))
+        up += sessions.get("established", 0) + sessions.get("external_established", 0)
         wanted += sessions.get("expected", 0) + external
         if run_results.usable(answer) and run_results.usable(plans.get(host)):
             good += 1

@@ -34,12 +34,14 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
 
 
 def text(hosts: t.Sequence[str], results: Results) -> list[str]:
-    """Return the table, a line for each problem, and one line for the fleet."""
+    """Return the table, a line for each problem, one for each warning, and one for the fleet."""
     nodes = {host: known(results.get(host)) for host in hosts}
     wrong = problems(hosts, results)
     rows = [_row(host, node, results.get(host)) for host, node in nodes.items()]
     lines = tables.columns(HEADING, rows).splitlines()
-    return [*lines, *(f"! {problem}" for problem in wrong), _verdict(nodes, results, wrong)]
+    lines += [f"! {problem}" for problem in wrong]
+    lines += [f"warning: {warning}" for warning in warnings(hosts, results)]
+    return [*lines, _verdict(nodes, results, wrong)]
 
 
 def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
@@ -62,6 +64,12 @@ def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
     return found
 
 
+def warnings(hosts: t.Sequence[str], results: Results) -> list[str]:
+    """Return sentences about what works and will soon need attention, an empty list for nothing."""
+    nodes = ((host, known(results.get(host))) for host in hosts)
+    return [warning for host, node in nodes if node and node["node"] for warning in _scarce(host, node["blocks"])]
+
+
 def _of_node(host: str, node: Result, seen: set[frozenset[str]]) -> t.Iterator[str]:
     for session in node["bgp"]["sessions"] if node["bgp"]["running"] else ():
         pair = frozenset((host, session["node"] or session["address"]))
@@ -72,7 +80,6 @@ def _of_node(host: str, node: Result, seen: set[frozenset[str]]) -> t.Iterator[s
     if not node["complete"]:
         yield f"{host}: its last run was cut short. Run playbooks/site.yml, which completes it."
     yield from (f"{host}: {problem}" for problem in node["problems"])
-    yield from _scarce(host, node["blocks"])
     agent = node["agent"]
     if not agent["running"]:
         if agent["wanted"]:

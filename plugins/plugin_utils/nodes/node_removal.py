@@ -68,12 +68,19 @@ def _nothing_is_placed_on(hosts: t.Sequence[Host], name: str) -> None:
     for variable in _NAMING:
         entries = next((host.variables[variable] for host in hosts if variable in host.variables), ())
         for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-            if isinstance(entry, dict) and name in (entry.get("node"), (entry.get("spec") or {}).get("node")):
+            if name in _nodes_of(entry):
                 label = f"{variable}[{index}]"
                 origin = next((host.origins[label] for host in hosts if label in host.origins), "")
                 raise FleetError(
                     f"{label}.node", name, "is the node that is to go.", "Give it to another node or delete it.", origin
                 )
+
+
+def _nodes_of(entry: t.Any) -> t.Iterator[t.Any]:
+    """Yield the values of `node` in an entry of a list, which is flat or a whole document; none if it is neither."""
+    for part in (entry, entry.get("spec") if isinstance(entry, dict) else None):
+        if isinstance(part, dict):
+            yield part.get("node")
 
 
 def _places(leaving: Host) -> t.Iterator[str]:

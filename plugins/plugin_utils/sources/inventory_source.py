@@ -13,7 +13,7 @@ import collections
 import json
 import typing as t
 
-from ansible.errors import AnsibleTemplateError
+from ansible.errors import AnsibleTemplateError, AnsibleUndefinedVariable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import (
     BeyondLimits,
     check_value,
@@ -32,6 +32,13 @@ except ImportError:
 
 NODES_GROUP, REFLECTORS_GROUP = "calico_nodes", "calico_rr"
 _PORTS = ("ansible_port", "ansible_ssh_port")
+_UNDEFINED_REMEDY = (
+    "Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for ansible_default_ipv4."
+)
+_TEMPLATE_REMEDY = (
+    "Correct the template. The filters, tests and lookups of a collection have full names, such as "
+    "ansible.utils.ipaddr, and the collection is installed on the controller."
+)
 _FACTS_REMEDY = (
     "Set variables in the inventory; if no module, local fact or set_fact of yours is behind it, look into who is root "
     "on this host."
@@ -121,12 +128,17 @@ class _Values:
             raise FleetError(
                 f"{name} of {host}",
                 None,
-                f"is a template that cannot be evaluated: {error.message}.",
-                "Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for "
-                "ansible_default_ipv4.",
+                f"is a template that cannot be evaluated{_reason(name, error)}.",
+                _UNDEFINED_REMEDY if isinstance(error, AnsibleUndefinedVariable) else _TEMPLATE_REMEDY,
             ) from error
         _check_bounds(name, value)
         return value
+
+
+def _reason(name: str, error: AnsibleTemplateError) -> str:
+    """Return why a template fails, "" for a secret variable: a filter's message may repeat what it was given."""
+    variable = variables.BY_NAME.get(name)
+    return "" if variable is not None and variable.secret else f": {error.message.rstrip('.')}"
 
 
 def _value(name: str, value: t.Any) -> _Value:
@@ -207,9 +219,17 @@ def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
     Raise FleetError if a variable of a host is a template that cannot be evaluated, or is too large.
     """
     for host in hosts(task_vars):
-        for index, entry in enumerate(host.variables.get("calico_ip_pools") or ()):
-            if isinstance(entry, dict) and pool in (entry.get("name"), (entry.get("metadata") or {}).get("name")):
+        pools = host.variables.get("calico_ip_pools")
+        for index, entry in enumerate(pools if isinstance(pools, list) else ()):
+            if pool in _names_of(entry):
                 origin = host.origins.get(f"calico_ip_pools[{index}]")
                 if origin:
                     return origin
     return ""
+
+
+def _names_of(entry: t.Any) -> t.Iterator[t.Any]:
+    """Yield the values of `name` in a resource, which is flat or a whole document; none if it is neither."""
+    for part in (entry, entry.get("metadata") if isinstance(entry, dict) else None):
+        if isinstance(part, dict):
+            yield part.get("name")

@@ -126,12 +126,18 @@ def test_the_size_of_a_text_is_that_of_its_bytes(text: str) -> None:
 
 def test_json() -> None:
     assert document_limits.read_json('{"a": [1, 2.5, "]]]]]]]]"], "b": null}') == {"a": [1, 2.5, "]]]]]]]]"], "b": None}
+    assert len(document_limits.read_json(f"[{', '.join('0' * 19)}]", SMALL)) == 19
     for text, said in (
         ('[[\n[[[["', "is nested deeper than 5 levels. No resource needs more than about ten: write it flat."),
         ('{"a": 1, "a": 1}', "has key a twice. Remove one of them."),
         ('{"\\n": 1, "\\n": 1}', "has key '\\n'... twice. Remove one of them."),
         (f"[{'9' * 65}]", "has a number of 65 characters, and 64 are the most. Write it in quotes if it is text."),
         (f"[0.{'9' * 65}]", "has a number of 67 characters, and 64 are the most. Write it in quotes if it is text."),
+        (
+            f"[{', '.join('0' * 20)}]",
+            "has more than 20 values, those of its aliases counted each time. Split it into several files, and write "
+            "out what its aliases stand for.",
+        ),
         ("[NaN]", "has NaN, which JSON has not. Write a number."),
         (f'"{"x" * (1 << 20)}"', "is larger than 1 MiB. Split it into several files."),
     ):

@@ -146,3 +146,21 @@ def test_a_host_that_permits_no_sha1_for_security_has_vteps(monkeypatch: pytest.
 
     monkeypatch.setattr(hashlib, "sha1", fips)
     assert naming.vtep_mac("node1") == "66:f9:37:c3:7e:94"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("02:00:00:00:00:01", True),
+        ("66:aa:bb:cc:dd:ee", True),
+        ("66:AA:bb:cc:dd:ee", False),
+        ("66aa.bbcc.ddee", False),
+        ("66-aa-bb-cc-dd-ee", False),
+        ("66:aa:bb:cc:dd", False),
+        ("01:00:5e:00:00:01", False),
+        ("00:00:00:00:00:00", False),
+    ],
+)
+def test_a_mac_address_is_of_one_device(text: str, is_one: bool) -> None:
+    """A MAC address has six lower-case pairs with colons between, and is neither multicast nor all zeros."""
+    assert naming.is_mac(text) is is_one

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import pathlib
 import subprocess
@@ -13,6 +14,8 @@ import sys
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import parser
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import features
 
 from tests.unit.cli.conftest import Node
 
@@ -143,3 +146,38 @@ def test_the_program_of_nodes_is_a_shell_script_that_hands_everything_on() -> No
         'exec /usr/bin/python3 -I /usr/local/lib/calico/current calicoctl "$@"'
     )
     assert subprocess.run(["sh", "-n", str(path)], check=False).returncode == 0
+
+
+def test_a_kernel_that_refuses_is_no_fault_of_the_program(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal of the kernel is an error in words, with the exit status of a command that failed."""
+
+    def refuse(*dummy: object) -> None:
+        raise KernelError(errno.EPERM, "read devices")
+
+    monkeypatch.setattr(features, "observe", refuse)
+    assert node.run("node", "checksystem")[::2] == (
+        1,
+        f"calicoctl: the kernel cannot be asked: {KernelError(errno.EPERM, 'read devices')}. Run calicoctl as root.\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "a file or the output cannot be read or written: No space"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "/x cannot be read or written: Permission denied"),
+        (OSError("odd"), "a file or the output cannot be read or written: odd"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(
+    node: Node, monkeypatch: pytest.MonkeyPatch, error: OSError, message: str
+) -> None:
+    """An error of the file system is an error in words, and not called a fault of the program."""
+
+    def refuse(*dummy: object) -> None:
+        raise error
+
+    monkeypatch.setattr(features, "observe", refuse)
+    status, dummy, said = node.run("node", "checksystem")
+    assert status == 1
+    assert said.startswith(f"calicoctl: {message}")

@@ -237,6 +237,18 @@ BROKEN = {
         changed("nodes.node1.workloads.web-1", 10.2),
         "has no text at nodes.node1.workloads.web-1, where an address should stand.",
     ),
+    "IPv4 address among those of IPv6": (
+        changed("nodes.node1.workloads6.db", "10.244.3.9"),
+        "has address 10.244.3.9 at nodes.node1.workloads6.db, where an IPv6 address should stand.",
+    ),
+    "IPv6 address among those of IPv4": (
+        changed("nodes.node1.workloads.web-1", "fd00::9"),
+        "has address fd00::9 at nodes.node1.workloads.web-1, where an IPv4 address should stand.",
+    ),
+    "IPv4 address of a tunnel of IPv6": (
+        changed("nodes.node1.tunnels.vxlan6", "10.244.3.9"),
+        "has address 10.244.3.9 at nodes.node1.tunnels.vxlan6, where an IPv6 address should stand.",
+    ),
     "workload on two nodes": (
         changed("nodes.on", {
             "blocks": [{"cidr": "10.244.7.0/26", "pool": "main"}], "workloads": {"web-1": "10.244.7.1"},

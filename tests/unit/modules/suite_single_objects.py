@@ -208,6 +208,10 @@ class TestTunnelDevice:
         assert answer["msg"] == (
             "remotes: 10.10.1.12 has neither node nor mac, so frames to it have no destination. Name one."
         )
+        remotes = [{"address": "10.10.1.12", "mac": "66aa.bbcc.ddee"}]
+        assert host.run(tunnel_device, kind="vxlan", local="10.10.1.11", remotes=remotes)["msg"] == (
+            "remotes: mac 66aa.bbcc.ddee is not the MAC address of one device. Write it as 02:00:00:00:00:01."
+        )
         assert host.run(tunnel_device, kind="vxlan6", local="10.10.1.11")["msg"] == (
             "local: 10.10.1.11 is not an IPv6 address, and kind vxlan6 needs one. Write it as fd00:10:10:1::11."
         )

@@ -81,10 +81,20 @@ def test_a_converged_node(node):
     assert answer == {
         "changed": False,
         "converged": True,
-        "sessions": {"expected": 2, "established": 2},
+        "sessions": {"expected": 2, "established": 2, "external_established": 0},
         "routes": {"expected": 3, "present": 3},
         "missing": [],
     }
+
+
+def test_sessions_with_routers_are_counted_by_themselves(node):
+    """Sessions with routers outside the fleet are those whose peer is no node, whatever the session's name is."""
+    bird = dataclasses.replace(STATE.bird, peers=tuple(dataclasses.replace(peer, node="") for peer in STATE.bird.peers))
+    write(node, TUNNEL, DIRECT, ROUTED)
+    node.bird.answers["show protocols all"] = [[protocols(Mesh_10_10_1_12="Established", Mesh_10_10_1_13="Active")]]
+    state = dataclasses.replace(STATE, bird=bird)
+    answer = node.run(convergence_info, state=state.to_dict(), timeout=0, fail=False)
+    assert answer["sessions"] == {"expected": 2, "established": 1, "external_established": 1}
 
 
 SILENT = (
@@ -109,7 +119,7 @@ def test_what_is_missing_is_named(node):
         "expected via 10.10.1.12 dev tunl0 onlink. See `birdc -s /run/calico/bird.ctl show protocols all` there."
     )
     assert (answer["sessions"], answer["routes"]) == (
-        {"expected": 2, "established": 0},
+        {"expected": 2, "established": 0, "external_established": 0},
         {"expected": 3, "present": 2},
     )
 

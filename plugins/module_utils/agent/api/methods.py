@@ -158,8 +158,9 @@ class Methods:
     async def policy_drops(self, params: Data, peer: Peer) -> Data:
         _known(params, "policy.drops", {"workload", "since", "after"})
         workload, since, after = (params.get(name) for name in ("workload", "since", "after"))
-        if workload is not None and not isinstance(workload, str):
-            raise _invalid("policy.drops", "workload", workload, "must be a text")
+        if workload is not None and (not isinstance(workload, str) or not workload):
+            # An empty id would mean every end that is no workload.
+            raise _invalid("policy.drops", "workload", workload, "must be the id of a workload")
         for name in ("since", "after"):
             value = params.get(name)
             number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0

@@ -19,14 +19,8 @@ from .protocol import AgentError
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
 _NAME_LIMIT = 200  # characters; name and namespace have to fit into the alias of a link, which has 255
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _NETNS = re.compile(r"[^/\0\s]{1,255}|(/[^\0]{1,4000})")
 MTU = (68, 65535)  # bytes: the least of RFC 791, and the greatest that a veth accepts
-
-
-def is_mac(text: str) -> bool:
-    """Return whether `text` is the MAC address of one device in lower case: not multicast and not all zeros."""
-    return bool(_MAC.fullmatch(text)) and not int(text[:2], 16) & 1 and text != "00:00:00:00:00:00"
 
 
 def is_mtu(value: t.Any) -> bool:
@@ -121,7 +115,7 @@ class AddRequest:
         mac = self.mac
         if mac is not None:
             mac = mac.lower() if isinstance(mac, str) else ""
-            if not is_mac(mac):
+            if not naming.is_mac(mac):
                 raise _invalid("mac", self.mac, "must be the MAC address of one device, such as 02:00:00:00:00:01.")
         if self.mtu is not None and not is_mtu(self.mtu):
             raise _invalid("mtu", self.mtu, f"must be a number of bytes from {MTU[0]} to {MTU[1]}.")

@@ -44,6 +44,7 @@ async def add(
     if present is not None and present.netns != attachment.netns:
         # The container was restarted, and the runtime sent no DEL for its former namespace (podman after a crash).
         await agent.delete(present.id)
+        present = None
     request = _request(network, attachment, arguments, add_params)
     try:
         workload = await agent.add(request)
@@ -52,6 +53,7 @@ async def add(
             raise
         # The container was restarted, and the path of its namespace leads to another namespace.
         await agent.delete(request.id)
+        present = None
         workload = await agent.add(request)
     try:
         return result.added(workload, configuration.version, previous, dns)

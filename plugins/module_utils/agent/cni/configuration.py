@@ -16,9 +16,10 @@ import math
 import re
 import typing as t
 
+from ...base.naming import is_mac
 from ...resources.errors import Refused
 from ...resources.metadata import LABELS
-from ..api.request import MTU, is_mac, is_mtu
+from ..api.request import MTU, is_mtu
 from . import versions
 from .environment import Arguments
 from .errors import INVALID_CONFIGURATION, INVALID_ENVIRONMENT, NOT_DECODED, UNSUPPORTED_FIELD, CniError, shown

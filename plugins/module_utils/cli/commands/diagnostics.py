@@ -61,7 +61,10 @@ SETTINGS = "/etc/calico/agent.json"
 _SECONDS = 20.0
 _FILE_LIMIT = 16 << 20  # the most bytes of one file that are put into the archive
 #: Passwords to hide: BIRD's `password "..."`, in bird.cfg and inside JSON, and quoted ones in other configurations.
-_SECRET = re.compile(r"""(?imx) \b (password|passwd|passphrase|secret|token) (\W{1,6}?) (\\?["']) .*? (?=\3|$) """)
+#: A name may also end in such a word (bgp_passwords).
+_SECRET = re.compile(
+    r"""(?imx) (?<![a-z0-9]) (passwords?|passwd|passphrase|secret|token) (\W{1,6}?) (\\?["']) .*? (?=\3|$) """
+)
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:

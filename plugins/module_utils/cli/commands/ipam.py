@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import json
 import sys
 import typing as t
 
 from ...base import terminal_text
+from ...base.addresses import parse_address
 from ...ipam.allocations import COOLDOWN
 from ...node.ipam.local_ipam import tunnel_handle
 from ...state.node_state import NodeState
@@ -102,10 +102,10 @@ def _entry(address: str, handle: str, attributes: t.Mapping[str, str]) -> Data:
 
 
 def _checked(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        raise UsageError(f"--ip {text} is not an IP address. Write it as 10.244.3.7.") from None
+    address = parse_address(text)
+    if address is None:
+        raise UsageError(f"--ip {text} is not an IP address. Write it as 10.244.3.7.")
+    return address.text
 
 
 def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:

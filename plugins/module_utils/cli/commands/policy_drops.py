@@ -38,9 +38,11 @@ _HOST = {
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
     asked: Data = {}
-    if arguments.workload:
+    if arguments.workload is not None:
+        if not arguments.workload:
+            raise UsageError("--workload '' is no workload. Write it as web or default/web.")
         asked["workload"] = identity("default", arguments.workload)
-    if arguments.since:
+    if arguments.since is not None:
         asked["since"] = _seconds(arguments.since)
     answer = sources.ask("policy.drops", **asked)
     if arguments.follow:

@@ -10,7 +10,7 @@ import difflib
 import ipaddress
 import typing as t
 
-from ...base.addresses import family_of
+from ...base.addresses import family_of, parse_address
 from ...policy.model import HOST_ENDPOINT, WILDCARD, WORKLOAD_ENDPOINT, Endpoint
 from ..errors import NoVerdict
 from .known_network import KnownNetwork
@@ -54,11 +54,8 @@ class FlowEnds:
         `option` is the command line's option, for errors. Raise NoVerdict for an unknown or ambiguous name, or for a
         HostEndpoint whose address is not known.
         """
-        try:
-            address = str(ipaddress.ip_address(text))
-        except ValueError:
-            return self._named(option, text)
-        return self._at(address)
+        address = parse_address(text)
+        return self._named(option, text) if address is None else self._at(address.text)
 
     def _at(self, address: str) -> FlowEnd:
         for one in self._workloads:

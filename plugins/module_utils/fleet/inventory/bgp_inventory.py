@@ -19,7 +19,7 @@ from ...bgp.peer_extensions import BfdSwitch
 from ...bgp.peering import Peering
 from ...bgp.speaker import Speaker
 from ...resources.errors import Refused
-from ...resources.fields import Fields
+from ...resources.kinds.bgp import PASSWORD_REFERENCE
 from ...state.errors import FleetError, within
 from .. import variables
 from ..host import Host
@@ -234,7 +234,7 @@ def _mesh_password(value: t.Any, known: t.Collection[str]) -> str:
         return ""
     label = "calico_bgp_mesh_password"
     try:
-        password = Fields(resources.BGPPassword).read(value)
+        password = PASSWORD_REFERENCE.read(value)
     except Refused as refused:
         raise FleetError(within(label, refused.field), refused.value, refused.rule, refused.remedy) from None
     return bgp_secrets.referred(password, known, label)

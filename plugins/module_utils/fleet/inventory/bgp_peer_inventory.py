@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import json
 import typing as t
 
@@ -121,6 +122,7 @@ class Peers:
                 "Leave it out, which means the node's own address, or write one there.",
             )
         _check_ranges(given)
+        _check_reach(given)
         own = given.extensions
         if own.holdTime is not None or own.keepaliveTime is not None:
             field, value = ("keepaliveTime", own.keepaliveTime) if own.holdTime is None else ("holdTime", own.holdTime)
@@ -175,6 +177,34 @@ class Peers:
                     )
 
 
+def _check_reach(given: PeerDefinition) -> None:
+    """Raise FleetError if an address of a session is one that BIRD cannot use without the name of an interface.
+
+    These are IPv6 link-local addresses. Multicast and unspecified addresses are refused, too.
+    """
+    peer = given.peer
+    named = (
+        ("peerIP", peer.peerIP, given.address.address if given.address else ""),
+        ("sourceAddress", given.extensions.sourceAddress, given.extensions.source),
+        ("reachableBy", peer.reachableBy, peer.reachableBy),
+    )
+    for field, value, address in named:
+        ip = ipaddress.ip_address(address) if address else None
+        if ip is None:
+            continue
+        if ip.is_multicast or ip.is_unspecified:
+            raise FleetError(
+                within(given.where, field), value, "is not an address of one host.", "Write the address of one router."
+            )
+        if ip.version == 6 and ip.is_link_local:
+            raise FleetError(
+                within(given.where, field),
+                value,
+                "is a link-local address, which means nothing without an interface, and a BGPPeer names none.",
+                "Write a global or unique local address, for example fd00:10:10:1::1.",
+            )
+
+
 def _check_ranges(given: PeerDefinition) -> None:
     """Raise FleetError for an AS number 0, or for what BIRD refuses.
 
@@ -206,7 +236,7 @@ def _check_ranges(given: PeerDefinition) -> None:
             "is longer than BGP can say (RFC 4724).",
             f"Choose {most}s or less; longLivedStaleTime keeps routes for longer.",
         )
-    if (peer.numAllowedLocalASNumbers or 0) < 0:
+    if peer.numAllowedLocalASNumbers is not None and peer.numAllowedLocalASNumbers < 0:
         raise FleetError(
             within(given.where, "numAllowedLocalASNumbers"),
             peer.numAllowedLocalASNumbers,

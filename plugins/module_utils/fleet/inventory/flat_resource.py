@@ -42,8 +42,11 @@ def label_texts(labels: t.Mapping[t.Any, t.Any], label: str) -> dict[str, str]:
     """Return the labels with keys and values as texts: YAML reads unquoted ones as numbers and booleans.
 
     A boolean value becomes true or false.
-    Raise FleetError for labels that Calico refuses.
+    Raise FleetError for labels that Calico refuses, and for a label whose value is null.
     """
+    empty = next((str(key) for key, entry in labels.items() if entry is None), None)
+    if empty is not None:
+        raise FleetError(within(label, empty), "null", "is not a text.", "Write '' for a label without a value.")
     texts = {str(key): str(entry).lower() if isinstance(entry, bool) else str(entry) for key, entry in labels.items()}
     if texts:
         try:

@@ -148,7 +148,6 @@ class _Reader:
 def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> FleetSettings:
     for name in ("calico_lockfile", "calico_rebuild_lockfile"):
         reader.get(name)  # checks the value of a variable that only the controller uses
-    released = tuple(str(entry) for entry in reader.get("calico_release_blocks"))
     return FleetSettings(
         bgp_enabled=reader.get("calico_bgp_enabled"),
         as_number=reader.get("calico_bgp_as_number"),
@@ -159,7 +158,7 @@ def _settings(reader: _Reader, hosts: t.Sequence[Host]) -> FleetSettings:
         vxlan_vni=reader.get("calico_vxlan_vni"),
         vxlan_port=reader.get("calico_vxlan_port"),
         spare_blocks=reader.get("calico_spare_blocks"),
-        release_blocks=released,
+        release_blocks=tuple(reader.get("calico_release_blocks")),
         allow_vxlan_from_workloads=reader.get("calico_allow_vxlan_packets_from_workloads"),
         allow_ipip_from_workloads=reader.get("calico_allow_ipip_packets_from_workloads"),
     )

@@ -43,7 +43,8 @@ class FleetPolicy:
     def settings_of(self, node: str) -> PolicySettings:
         """Return the settings of one node: those of the fleet, its audit mode, and its SSH port as a failsafe port.
 
-        No port is added if the list of inbound failsafe ports is empty. The SSH port of an unknown node is 22.
+        No port is added if the list of inbound failsafe ports is empty, or if it has the port already. A port that it
+        has for one network stays closed to others. The SSH port of an unknown node is 22.
         """
         ports = self.settings.failsafe_inbound
         ssh = Failsafe("tcp", self.ssh_ports.get(node, _SSH_PORT))
@@ -239,6 +240,6 @@ def _staged(get: t.Callable[[str], t.Any], collected: _Collected) -> frozenset[s
                 f"calico_staged_policies[{index}]",
                 name,
                 "is not a policy.",
-                did_you_mean(str(name), collected.policies, "Write") if collected.policies else "Remove it.",
+                did_you_mean(name, collected.policies, "Write") if collected.policies else "Remove it.",
             )
     return frozenset(names)

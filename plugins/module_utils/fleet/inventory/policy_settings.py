@@ -15,6 +15,7 @@ from ...policy.chains.rules.marks import marks
 from ...policy.model import Failsafe
 from ...state.errors import FleetError, did_you_mean, within
 from ...state.policy_state import ALLOW_ALL, PolicySettings
+from .. import variables
 from .bgp_inventory import FleetBGP
 
 _BFD_ECHO, _BFD_MULTIHOP = 3785, 4784
@@ -54,16 +55,17 @@ def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str], bgp: FleetB
 
 
 def profile_names(names: t.Any, label: str, profiles: t.Collection[str]) -> tuple[str, ...]:
-    """Return `names` as a tuple. Raise FleetError if it is not a list, or if one of them is not in `profiles`.
+    """Return `names` as a tuple. Raise FleetError if it is not a list of texts, or if one is not in `profiles`.
 
     `label` is the field that errors name.
     """
     if not isinstance(names, (list, tuple)):
         raise FleetError(label, names, "is not a list.", f"Write for example [{ALLOW_ALL}].")
+    variables.check_texts(label, names, f"Write for example [{ALLOW_ALL}].")
     path, separator, owner = label.partition(" of ")
     for index, name in enumerate(names):
         if name not in profiles:
-            raise FleetError(f"{path}[{index}]{separator}{owner}", name, *unknown_profile(str(name), profiles))
+            raise FleetError(f"{path}[{index}]{separator}{owner}", name, *unknown_profile(name, profiles))
     return tuple(names)
 
 

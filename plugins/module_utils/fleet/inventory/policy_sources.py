@@ -55,8 +55,10 @@ class Source(t.NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Whether it is a mapping in the flat form, without spec and metadata; False for a document of a file."""
-        return self.document is None and not ("spec" in self.entry or "metadata" in self.entry)
+        """Whether it is a mapping in the flat form, without spec and metadata, in a variable."""
+        if self.document is not None or not isinstance(self.entry, t.Mapping):
+            return False
+        return not ("spec" in self.entry or "metadata" in self.entry)
 
     def error(self, who: str, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
         """Return, not raise, an error about a field of this resource, with its variable or with its file and line.

@@ -139,7 +139,8 @@ def reservations(get: Get, pools: t.Sequence[resources.IPPool]) -> tuple[str, ..
     for index, entry in enumerate(get("calico_ip_reservations")):
         label = f"calico_ip_reservations[{index}]"
         try:
-            network = ipaddress.ip_network(entry if isinstance(entry, str) else "", strict=False)
+            # An address with a zone (fe80::1%eth0) is refused: Python accepts it.
+            network = ipaddress.ip_network(entry.replace("%", "zone") if isinstance(entry, str) else "", strict=False)
         except ValueError:
             raise FleetError(
                 label,

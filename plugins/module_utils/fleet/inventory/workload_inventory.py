@@ -232,7 +232,8 @@ def _workload_address(label: str, entry: t.Mapping[str, t.Any], version: int) ->
     try:
         if version == 4:
             return str(ipaddress.IPv4Address(bare))
-        return str(ipaddress.IPv6Address(bare if isinstance(bare, str) else ""))
+        # An address with a zone (fe80::1%eth0) is refused: Python accepts it.
+        return str(ipaddress.IPv6Address(bare.replace("%", "zone") if isinstance(bare, str) else ""))
     except ValueError:
         raise FleetError(within(label, field), bare, f"is not an IPv{version} address.", remedy) from None
 
@@ -251,7 +252,7 @@ def _workload_families(
     if given is None:
         found = tuple(sorted({*families.of(node), *asked}))
     else:
-        if not isinstance(given, (list, tuple)) or not given or any(name not in _FAMILIES for name in given):
+        if not isinstance(given, (list, tuple)) or not given or any(name not in tuple(_FAMILIES) for name in given):
             raise FleetError(
                 within(label, "ip_families"),
                 given,

@@ -69,18 +69,24 @@ def _written(network: LintedFleet, name: str, family: int) -> str:
 def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes with a /32 address beside a CrossSubnet pool: they share no subnet, so all is encapsulated.
 
-    It makes one issue for all such nodes.
+    With an IPv6 pool they are nodes with a /128 address. It makes one issue for all such nodes of an IP version.
     """
-    crossing = next((pool.name for pool in network.fleet.pools if pool.encapsulation.endswith("CrossSubnet")), None)
-    nodes = [node for node in network.workload_nodes if node.prefix == 32] if crossing else []
-    if nodes:
-        yield Issue(
-            address_of(nodes[0].name),
-            nodes[0].cidr,
-            f"is a subnet of its own: pool {crossing} (CrossSubnet) encapsulates everything to and from "
-            f"{listed([node.name for node in nodes])}.",
-            "Write the prefix length of the network that it is in.",
-        )
+    for family, alone in ((4, 32), (6, 128)):
+        crossing = [
+            pool.name
+            for pool in network.fleet.pools
+            if pool.version == family and pool.encapsulation.endswith("CrossSubnet")
+        ]
+        prefixes = {node.name: node.prefix if family == 4 else node.prefix6 for node in network.workload_nodes}
+        nodes = [name for name, prefix in prefixes.items() if prefix == alone] if crossing else []
+        if nodes:
+            yield Issue(
+                address_of(nodes[0], family),
+                _written(network, nodes[0], family),
+                f"is a subnet of its own: pool {crossing[0]} (CrossSubnet) encapsulates everything to and from "
+                f"{listed(nodes)}.",
+                "Write the prefix length of the network that it is in.",
+            )
 
 
 def no_common_family(network: LintedFleet) -> t.Iterator[Issue]:

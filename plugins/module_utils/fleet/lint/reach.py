@@ -37,7 +37,7 @@ def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
             missing = [other for other in nodes if not heard[name] & bit[other]]
             more = counted(len(lacking) - 1, "other node")
             yield Issue(
-                address_of(name),
+                address_of(name, family),
                 None,
                 f"is that of a node that never hears of the blocks of {listed(missing)}: no chain of sessions carries "
                 f"them{f' ({more} also lack some)' if len(lacking) > 1 else ''}.",

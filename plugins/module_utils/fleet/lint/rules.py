@@ -75,12 +75,15 @@ RULES: tuple[LintRule, ...] = (
 IGNORE = "calico_lint_ignore"
 
 
-def named(names: t.Any) -> frozenset[str]:
-    """Return `names`, the value of calico_lint_ignore, as a set. Raise FleetError if one is not the name of a rule."""
+def named(names: t.Optional[t.Sequence[str]]) -> frozenset[str]:
+    """Return `names`, the checked value of calico_lint_ignore or None, as a set.
+
+    Raise FleetError if one is not the name of a rule.
+    """
     known = {rule.name for rule in RULES}
     for index, name in enumerate(names or ()):
         if name not in known:
-            remedy = did_you_mean(str(name), known, "The rules are")
+            remedy = did_you_mean(name, known, "The rules are")
             raise FleetError(f"{IGNORE}[{index}]", name, "is not a rule of this release.", remedy)
     return frozenset(names or ())
 

@@ -15,6 +15,7 @@ from .shapes import Reader, Unreadable, by_name, flag, items, maybe, number, one
 
 _COUNT = whole(0, limits.ENTRIES)
 _PLACE = text(512)
+_SESSIONS = table({"expected": _COUNT, "established": _COUNT}, {"external_established": _COUNT})
 
 #: The signs by which a plan says what a change does; they are the values of dataplane.change.ACTIONS.
 ACTIONS = ("+", "~", "-", "=", "!")
@@ -24,7 +25,7 @@ _CHANGE = table({"kind": _PLACE, "action": one_of(*ACTIONS), "by": _PLACE})
 CONVERGENCE = table(
     {},
     {
-        "sessions": table({"expected": _COUNT, "established": _COUNT}),
+        "sessions": _SESSIONS,
         "external_sessions": _COUNT,
         "converged": flag,
         "kept": items(text()),
@@ -45,7 +46,7 @@ PROBES = table({}, {"targets": items(_TARGET), "watch": table({}, {"complete": f
 SETTLED = table(
     {
         "converged": flag,
-        "sessions": table({"expected": _COUNT, "established": _COUNT}),
+        "sessions": _SESSIONS,
         "paths": _COUNT,
         "sent": whole(0, 10**9),
         "lost": whole(0, 10**9),

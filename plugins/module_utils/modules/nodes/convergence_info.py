@@ -77,7 +77,11 @@ def run(module: ModuleCall) -> t.NoReturn:
     answer: dict[str, t.Any] = {
         "changed": False,
         "converged": found.converged,
-        "sessions": {"expected": found.sessions_expected, "established": found.sessions_established},
+        "sessions": {
+            "expected": found.sessions_expected,
+            "established": found.sessions_established,
+            "external_established": found.external_established,
+        },
         "routes": {"expected": found.routes_expected, "present": found.routes_present},
         "missing": list(found.missing),
     }

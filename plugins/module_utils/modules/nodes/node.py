@@ -214,7 +214,11 @@ def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.An
         answers = probe.send(probe.ONE_ROUND, targets, 1) if targets else []
         return {
             "converged": seen.converged,
-            "sessions": {"expected": seen.sessions_expected, "established": seen.sessions_established},
+            "sessions": {
+                "expected": seen.sessions_expected,
+                "established": seen.sessions_established,
+                "external_established": seen.external_established,
+            },
             "paths": len(targets),
             "sent": sum(answer["sent"] for answer in answers),
             "lost": sum(answer["lost"] for answer in answers),

@@ -71,8 +71,8 @@ def _mtu(kernel: Kernel, local: str) -> int:
 def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
     """Return a neighbour and an FDB entry for each remote end.
 
-    Raise ValueError for an end without MAC and node, or with an address that is invalid or of the wrong IP version. For
-    kind vxlan6 without a gateway, raise it also for an invalid MAC.
+    MAC addresses are put into lower case. Raise ValueError for an end without MAC and node, with an invalid MAC, or
+    with an address that is invalid or of the wrong IP version.
     """
     kind = params["kind"]
     entries: list[neighbor.Entry] = []
@@ -81,6 +81,11 @@ def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
         if mac is None:
             raise ValueError(
                 f"remotes: {remote['address']} has neither node nor mac, so frames to it have no destination. Name one."
+            )
+        mac = mac.lower()
+        if not naming.is_mac(mac):
+            raise ValueError(
+                f"remotes: mac {remote['mac']} is not the MAC address of one device. Write it as 02:00:00:00:00:01."
             )
         address = t.cast(str, _address(kind, "remotes", remote["address"]))
         gateway = _address(kind, "remotes", remote["gateway"])

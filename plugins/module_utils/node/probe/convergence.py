@@ -9,6 +9,7 @@ import dataclasses
 import time
 import typing as t
 
+from ...bgp.bird_state import BirdPeer
 from ...bird import backup_routes, dropped_segments, refusals, status
 from ...bird.dropped_segments import NOTHING_DROPPED, Dropped
 from ...bird.errors import BirdError
@@ -24,8 +25,9 @@ _STEPS = (0.1, 0.2, 0.4, 0.8)
 class Convergence(t.NamedTuple):
     """The number of BGP sessions and of BIRD's routes that are expected and there, and what is missing, in words.
 
-    `missing` has a clause for each missing session and route. If BIRD cannot be asked, its error stands in the place of
-    the sessions. It is empty on a converged node.
+    `external_established` counts the Established sessions with routers outside the fleet, which `sessions_established`
+    includes. `missing` has a clause for each missing session and route. If BIRD cannot be asked, its error stands in
+    the place of the sessions. It is empty on a converged node.
     """
 
     sessions_expected: int
@@ -33,6 +35,7 @@ class Convergence(t.NamedTuple):
     routes_expected: int
     routes_present: int
     missing: tuple[str, ...]
+    external_established: int = 0
 
     @property
     def converged(self) -> bool:
@@ -62,7 +65,8 @@ def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED)
         missing.append(f"route {destination}{owner} stands as a backup route alone, not by BGP")
     peers = len(state.bird.peers) if state.bird else 0
     present = len(owners) - len(absent) - len(held)
-    return Convergence(peers, established, len(owners), present, tuple(missing))
+    external = sum(not peer.node for peer in established)
+    return Convergence(peers, len(established), len(owners), present, tuple(missing), external)
 
 
 def without(state: NodeState, absent: t.Collection[str]) -> NodeState:
@@ -117,19 +121,20 @@ def _held(machine: Machine, state: NodeState, missing: list[str]) -> set[str]:
     return {route.destination for route in state.bird_routes if route.destination in held}
 
 
-def _sessions(machine: Machine, state: NodeState, missing: list[str], dropped: Dropped) -> int:
+def _sessions(machine: Machine, state: NodeState, missing: list[str], dropped: Dropped) -> list[BirdPeer]:
+    """Return the peers whose sessions are Established, and append a clause to `missing` for each other one."""
     if state.bird is None:
-        return 0
+        return []
     try:
         sessions = {session.name: session for session in status.observe(machine.bird_socket).sessions}
     except BirdError as error:
         missing.append(str(error))
-        return 0
-    established = 0
+        return []
+    established = []
     for peer in state.bird.peers:
         session = sessions.get(peer.name)
         if session is not None and session.established:
-            established += 1
+            established.append(peer)
             continue
         name = f"{peer.node} ({peer.address})" if peer.node else peer.address
         if session is None:

@@ -119,6 +119,26 @@ class BGPPassword:
     secretKeyRef: t.Optional[SecretKeyRef] = field(Fields(SecretKeyRef))
 
 
+class PasswordReference(Fields[BGPPassword]):
+    """The field type of a BGPPassword. Its errors do not show a text, which may be the password itself."""
+
+    def __init__(self) -> None:
+        super().__init__(BGPPassword)
+
+    def read(self, value: t.Any) -> BGPPassword:
+        """Return the reference. Raise Refused if `value` is none."""
+        try:
+            return super().read(value)
+        except Refused as refused:
+            if refused.field not in ("", "secretKeyRef"):
+                raise
+            remedy = "Write {secretKeyRef: {name: tor-a, key: password}}: a reference, never the password."
+            raise Refused(None, refused.rule, remedy, refused.field) from None
+
+
+PASSWORD_REFERENCE = PasswordReference()
+
+
 _SERVICE_BLOCKS = Items(Fields(ServiceIPBlock))
 _INTERFACE_PATTERN = Text(
     lambda text: bool(re.fullmatch(r"[a-zA-Z0-9_.*-]{1,15}", text)),
@@ -148,7 +168,7 @@ class BGPConfiguration(Resource):
     serviceExternalIPs: tuple[ServiceIPBlock, ...] = field(_SERVICE_BLOCKS, ())
     serviceLoadBalancerIPs: tuple[ServiceIPBlock, ...] = field(_SERVICE_BLOCKS, ())
     serviceLoadBalancerAggregation: str = field(OneOf(("Enabled", "Disabled"), "Enabled"), "Enabled")
-    nodeMeshPassword: t.Optional[BGPPassword] = field(Fields(BGPPassword))
+    nodeMeshPassword: t.Optional[BGPPassword] = field(PASSWORD_REFERENCE)
     nodeMeshMaxRestartTime: str = field(DURATION, "")
     ignoredInterfaces: tuple[str, ...] = field(Items(_INTERFACE_PATTERN), ())
     localWorkloadPeeringIPV4: str = field(IPV4, "")
@@ -219,7 +239,7 @@ class BGPPeer(Resource):
     localWorkloadSelector: str = field(SelectorText(), "")
     keepOriginalNextHop: bool = field(FLAG, False)
     nextHopMode: t.Optional[str] = field(OneOf(("Auto", "Self", "Keep")))
-    password: t.Optional[BGPPassword] = field(Fields(BGPPassword))
+    password: t.Optional[BGPPassword] = field(PASSWORD_REFERENCE)
     sourceAddress: str = field(OneOf(("UseNodeIP", "None"), "UseNodeIP"), "UseNodeIP")
     maxRestartTime: str = field(DURATION, "")
     numAllowedLocalASNumbers: t.Optional[int] = field(Integer(-(2**31), 2**31 - 1))

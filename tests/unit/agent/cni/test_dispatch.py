@@ -85,6 +85,22 @@ def test_a_del_after_a_reboot_frees_the_address(runtime: FakeRuntime) -> None:
     assert runtime.allocated() == {}
 
 
+@pytest.mark.parametrize("moved", [True, False])
+def test_an_add_without_a_result_leaves_a_new_workload_behind_only_if_it_was_there(
+    runtime: FakeRuntime, moved: bool
+) -> None:
+    """An ADD that replaces a restarted container's workload and has no result deletes it; another does not."""
+    container = runtime.container()
+    assert runtime.add(container).status == 0
+    if moved:
+        container.netns = "/run/netns/after-the-restart"
+        runtime.agent.namespaces[container.netns] = {}
+    before = {"cniVersion": "0.2.0", "ip4": {"ip": "192.0.2.1/32"}}
+    answer = runtime.add(container, cniVersion="0.2.0", prevResult=before)
+    assert answer.error["msg"] == ("cniVersion 0.2.0 has room for one IPv4 address, and prevResult has one already")
+    assert len(runtime.agent.workloads) == (0 if moved else 1)
+
+
 def test_status_while_the_agent_has_no_state(runtime: FakeRuntime) -> None:
     runtime.agent.unable = ["no workload can be added to this node: it has no desired state yet."]
     answer = runtime.run("STATUS")

@@ -301,7 +301,8 @@ def test_the_method_and_the_figures(tmp_path: pathlib.Path) -> None:
     ("params", "words"),
     [
         ({"name": "web"}, "policy.drops has no parameter 'name'. It takes: after, since, workload."),
-        ({"workload": 3}, "policy.drops: workload 3 must be a text."),
+        ({"workload": 3}, "policy.drops: workload 3 must be the id of a workload."),
+        ({"workload": ""}, "policy.drops: workload '' must be the id of a workload."),
         ({"since": -1}, "policy.drops: since -1 must be a number that is not negative."),
         ({"after": True}, "policy.drops: after True must be a number that is not negative."),
     ],

@@ -86,7 +86,11 @@ def test_no_room_for_it(node: Node) -> None:
         (r'{"bird_config": "  password \"x\";\n"}', r'{"bird_config": "  password \"********\";\n"}'),
         ('{"password": "x", "a": "b"}', '{"password": "********", "a": "b"}'),
         ('Password = "x" secret: "y"', 'Password = "********" secret: "********"'),
+        ('{"bgp_password": "x"}', '{"bgp_password": "********"}'),
+        ('{"bgp_passwords": "x"}', '{"bgp_passwords": "********"}'),
+        ('api-token: "x"', 'api-token: "********"'),
         ("password checks are on", "password checks are on"),
+        ('mypassword "x"', 'mypassword "x"'),
         ('password "unterminated\nnext', 'password "********\nnext'),
     ],
 )

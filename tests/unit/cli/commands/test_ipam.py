@@ -176,6 +176,8 @@ def test_no_address(node: Node) -> None:
     error = "calicoctl: --ip 10.244.3 is not an IP address. Write it as 10.244.3.7.\n"
     assert node.run("ipam", "show", "--ip", "10.244.3") == (2, "", error)
     assert node.run("ipam", "release", "--ip", "10.244.3") == (2, "", error)
+    zone = "calicoctl: --ip fd00::7%eth0 is not an IP address. Write it as 10.244.3.7.\n"
+    assert node.run("ipam", "show", "--ip", "fd00::7%eth0") == (2, "", zone)
 
 
 def test_blocks_of_a_pool_that_is_gone_are_shown() -> None:

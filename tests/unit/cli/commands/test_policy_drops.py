@@ -93,6 +93,12 @@ def test_what_is_asked_for(node: Node) -> None:
     node.run("policy", "drops", "--workload", "prod/web", "--since", "2h")
     asked = [{"workload": "default/web", "since": 300}, {"workload": "prod/web", "since": 7200}]
     assert [params for dummy, params in agent.asked] == asked
+    assert node.run("policy", "drops", "--workload", "") == (
+        2, "", "calicoctl: --workload '' is no workload. Write it as web or default/web.\n",
+    )  # fmt: skip
+    assert node.run("policy", "drops", "--since", "") == (
+        2, "", "calicoctl: --since  is no time. Write it as 90s, 5m, 2h or 1d.\n",
+    )  # fmt: skip
     assert node.run("policy", "drops", "--since", "5 minutes") == (
         2, "", "calicoctl: --since 5 minutes is no time. Write it as 90s, 5m, 2h or 1d.\n",
     )  # fmt: skip

@@ -218,3 +218,9 @@ def test_a_plan_is_another_one_for_any_of_this() -> None:
         {"own": {"node1": {"calico_node_route_reflector_cluster_id": "244.0.0.1"}}, "bgp_node_to_node_mesh": True},
     ]
     assert len({build(**plan).digest for plan in plans}) == len(plans)
+
+
+def test_no_own_as_number_in_a_path_is_a_number_of_them() -> None:
+    """A numAllowedLocalASNumbers of 0 is accepted, and is the same as leaving it out."""
+    peer = {"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000}
+    assert birds(build(bgp_peers=[{**peer, "numAllowedLocalASNumbers": 0}])) == birds(build(bgp_peers=[peer]))

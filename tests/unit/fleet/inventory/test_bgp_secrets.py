@@ -89,7 +89,9 @@ def test_hosts_that_differ_are_not_compared_aloud() -> None:
 
 
 def test_no_error_shows_a_secret_variable() -> None:
-    assert [variable.name for variable in variables.VARIABLES if variable.secret] == ["calico_bgp_secrets"]
+    """A variable that holds a password, or into which one may be written by mistake, is secret."""
+    secret = [variable.name for variable in variables.VARIABLES if variable.secret]
+    assert secret == ["calico_bgp_mesh_password", "calico_bgp_secrets"]
 
 
 LABEL = "calico_bgp_peers[0].password"

@@ -381,3 +381,12 @@ def test_what_is_the_same_for_all_nodes_is_made_a_text_once() -> None:
     assert wire.of("stranger") is None
     with pytest.raises(ValueError, match="what is shared of the policy cannot be read: 'own'"):
         NodeState.from_dict({**state.to_wire(), "policy": {"shared": wire.shared}})
+
+
+def test_a_port_of_ansible_that_is_open_to_one_network_stays_so() -> None:
+    """A failsafe for SSH from one network is not widened to all; beside other ports, SSH is added for all."""
+    inside = {"protocol": "tcp", "port": 22, "net": "10.0.0.0/8"}
+    found = policy_of("node1", policies=[WEB], failsafe_inbound_host_ports=[inside])
+    assert found.settings.failsafe_inbound == (Failsafe("tcp", 22, "10.0.0.0/8"),)
+    found = policy_of("node1", policies=[WEB], failsafe_inbound_host_ports=[{**inside, "port": 179}])
+    assert found.settings.failsafe_inbound == (Failsafe("tcp", 22), Failsafe("tcp", 179, "10.0.0.0/8"))

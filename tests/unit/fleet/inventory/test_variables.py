@@ -52,6 +52,22 @@ def test_a_number_has_the_bounds_of_its_field(name: str, least: int, greatest: i
         assert refusal(name, value) == f"{name} {value} is out of range. Choose a number from {least} to {greatest}."
 
 
+@pytest.mark.parametrize(("entry", "shown"), [(None, "null"), ({"a": 1}, "{'a': 1}"), (["a"], "['a']"), (7, "7")])
+def test_the_entries_of_a_list_of_names_are_texts(entry: t.Any, shown: str) -> None:
+    """Each list of names or paths refuses an entry that is not a text; the error names the entry and the node."""
+    names = [one.name for one in variables.VARIABLES if one.of_texts]
+    assert sorted(names) == [
+        "calico_lint_ignore",
+        "calico_policy_files",
+        "calico_release_blocks",
+        "calico_staged_policies",
+        "calico_workload_profiles",
+    ]
+    for name in names:
+        said = refusal(name, ["a", entry], "node1")
+        assert said.startswith(f"{name}[1] of node1 {shown} is not a text. Write for example [")
+
+
 def test_every_number_has_bounds() -> None:
     """Each variable of type int has a least and a greatest value."""
     numbers = [one for one in variables.VARIABLES if one.type == "int"]

@@ -70,7 +70,9 @@ def test_each_family_has_sessions_of_its_own() -> None:
     assert found(network(*pools, bgp_peers=peers, **common), "blocks-do-not-arrive") == []
     apart = {"name": "r", "node": "a1", "peerIP": "fd00::99", "asNumber": 64512}
     (text,) = found(network(*pools, bgp_peers=[peers[0], apart], **common), "blocks-do-not-arrive")
-    assert text.startswith("error: calico_node_address of a1 is that of a node that never hears of the blocks of a2:")
+    assert text.startswith(
+        "error: calico_node_address_ipv6 of a1 is that of a node that never hears of the blocks of a2:"
+    )
 
 
 def test_one_node_lacks_nobody() -> None:

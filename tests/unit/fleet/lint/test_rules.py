@@ -76,6 +76,31 @@ OTHER_CASES = [
         {"pools": [pool("vxlan")], "nodes": {**TWO, "node3": "10.10.1.13/32", "node4": "10.10.1.14/31"}},
     ),
     Case(
+        "subnet-of-its-own",
+        {
+            "pools": [pool("vxlan"), pool("vxlan-crosssubnet", "six", SIX)],
+            "nodes": {**TWO, "node3": "10.10.1.13/32"},
+            "own": {
+                "node1": {"calico_node_address_ipv6": "fd00::1/64"},
+                "node2": {"calico_node_address_ipv6": "fd00::2/128"},
+                "node3": {"calico_node_address_ipv6": "fd00::3/64"},
+            },
+        },
+        [
+            "warning: calico_node_address_ipv6 of node2 fd00::2/128 is a subnet of its own: pool six (CrossSubnet) "
+            "encapsulates everything to and from node2. Write the prefix length of the network that it is in. "
+            "[subnet-of-its-own]"
+        ],
+        {
+            "pools": [pool("vxlan-crosssubnet"), pool("vxlan", "six", SIX)],
+            "nodes": TWO,
+            "own": {
+                "node1": {"calico_node_address_ipv6": "fd00::1/128"},
+                "node2": {"calico_node_address_ipv6": "fd00::2/128"},
+            },
+        },
+    ),
+    Case(
         "no-common-family",
         {
             "pools": [pool("vxlan", nodeSelector="!has(alone)"), pool("vxlan", "six", SIX, nodeSelector="has(alone)")],

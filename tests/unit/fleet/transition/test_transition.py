@@ -639,3 +639,17 @@ def test_phases_are_not_needed_for_what_only_comes_or_goes() -> None:
     assert transition.needed(current, target.pools, target.underlay_mtu) is False
     assert transition.needed(target, current.pools, current.underlay_mtu) is False
     assert transition.needed(None, target.pools, 9000) is False
+
+
+def test_a_route_of_ipv6_is_near_by_the_ipv6_subnet() -> None:
+    """After the flip to direct, a node on the same IPv6 subnet is the gateway itself, whatever the IPv4 subnets are."""
+    current = dual("direct", "vxlan")
+    target = states(dual("direct", "direct", previous=current))["node1"]
+    flipped = transition.phase_state(states(current)["node1"], target, Phase.FLIP)
+    subnet = ADDRESSES6["node1"]["calico_node_address_ipv6"].rpartition("::")[0]
+    routes = {route.destination: route for route in flipped.bird_routes if ":" in route.destination}
+    near = [route for route in routes.values() if route.next_hop.startswith(f"{subnet}::")]
+    assert near
+    for route in near:
+        assert (route.gateway, route.device, route.onlink) == (route.next_hop, "", False)
+    assert routes == {route.destination: route for route in target.bird_routes if ":" in route.destination}

@@ -18,7 +18,7 @@ from tests.unit.modules.node.test_node import PARAMS
 ASKED = {**PARAMS, "settle": True, "targets": packed_json.pack([("10.244.7.1", 1450, "node2")])}
 CONVERGED = convergence.Convergence(2, 2, 3, 3, ())
 NONE_SENT = {"paths": 0, "sent": 0, "lost": 0}
-FOUND = {"converged": True, "sessions": {"expected": 2, "established": 2}}
+FOUND = {"converged": True, "sessions": {"expected": 2, "established": 2, "external_established": 0}}
 
 
 @pytest.fixture
@@ -61,7 +61,8 @@ def test_what_is_missing_is_not_waited_for(host, probed, monkeypatch):
     monkeypatch.setattr(convergence, "look", lambda *dummy: looks.append(dummy) or missing)
     host.run(node, **PARAMS)
     settled = host.run(node, **ASKED)["settled"]
-    assert settled == {"converged": False, "sessions": {"expected": 2, "established": 1}, **NONE_SENT}
+    sessions = {"expected": 2, "established": 1, "external_established": 0}
+    assert settled == {"converged": False, "sessions": sessions, **NONE_SENT}
     assert len(looks) == 1 and probed == []
 
 

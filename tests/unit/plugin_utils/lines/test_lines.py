@@ -209,6 +209,20 @@ def test_the_verdict_of_a_run() -> None:
     ]
 
 
+def test_external_sessions_that_are_up_are_counted_as_such() -> None:
+    """A session with a router counts as one, whether it or a session between nodes is down."""
+    inner = {"sessions": {"established": 1, "expected": 1, "external_established": 0}, "external_sessions": 0}
+    down = {"sessions": {"established": 1, "expected": 2, "external_established": 0}, "external_sessions": 1}
+    up = {"sessions": {"established": 1, "expected": 2, "external_established": 1}, "external_sessions": 1}
+    plans = dict.fromkeys(["a", "b"], OK)
+    for external, verdict in ((down, "1/2"), (up, "1/2")):
+        lines = report_lines.converged(["a", "b"], plans, {"a": external, "b": inner}, {}, None)
+        assert lines == [f"converged  2/2 nodes · {verdict} sessions Established"]
+    alone = {"sessions": {"established": 2, "expected": 4, "external_established": 0}, "external_sessions": 2}
+    lines = report_lines.converged(["a"], {"a": OK}, {"a": alone}, {}, None)
+    assert lines == ["converged  1/1 nodes · 1/3 sessions Established"]
+
+
 def test_the_verdict_names_the_host_that_is_down() -> None:
     sessions = {"sessions": {"established": 1, "expected": 2}}
     lines = report_lines.converged(HOSTS, {"node1": OK, "node2": OK}, {"node1": sessions, "node2": sessions}, {}, None)

@@ -146,7 +146,7 @@ def test_bad() -> None:
          "2/2   -        -           ok       -            -", []),
         ({"blocks": [block("10.244.3.0/26", 60), block("10.244.9.0/26", 43, spare=True)]},
          "2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d",
-         ["node1: 25 of its 128 addresses of pool default are free. Run playbooks/site.yml, which grants more."]),
+         []),
         ({"agent": {**AGENT, "in_sync": False, "problems": ["device tunl0: busy."], "drift": DRIFT}},
          "2/2   10.244.3.0/26   2/64        ok       0            0.2.0 up 9d !", ["node1: device tunl0: busy."]),
     ],
@@ -155,6 +155,17 @@ def test_one_node(changed: dict[str, t.Any], row: str, problems: list[str]) -> N
     results = {"node1": node("node1", **changed)}
     assert status_lines.problems(["node1"], results) == problems
     assert status_lines.text(["node1"], results)[1] == f"node1   {row}"
+
+
+def test_a_pool_that_is_nearly_full_is_a_warning() -> None:
+    """Addresses that run out are a warning below the problems, and the fleet is good nevertheless."""
+    blocks = [block("10.244.3.0/26", 60), block("10.244.9.0/26", 43, spare=True)]
+    results = {"node1": node("node1", blocks=blocks)}
+    warning = "node1: 25 of its 128 addresses of pool default are free. Run playbooks/site.yml, which grants more."
+    assert status_lines.warnings(["node1", "node2"], results) == [warning]
+    lines = status_lines.text(["node1"], results)
+    assert lines[2] == f"warning: {warning}"
+    assert lines[3].startswith("good  1/1 nodes")
 
 
 def test_a_module_that_failed_is_a_row() -> None:

@@ -66,6 +66,13 @@ def test_what_the_others_need(name: str, given: dict[str, t.Any], message: str) 
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("spec", ["node1", ["node1"], None, 7])
+def test_an_entry_that_is_no_resource_is_on_no_node(spec: t.Any) -> None:
+    """An entry whose spec is no dictionary is placed on no node; reading the fleet reports what is wrong with it."""
+    found = removal("node1", policies=[{**ENDPOINT, "spec": spec}, None, "node1"])
+    assert [host.name for host in found.others] == ["node2", "node3", "node4"]
+
+
 def test_who_stays() -> None:
     assert [host.name for host in removal("node2").others] == ["node1", "node3", "node4"]
     found = removal("rr2", reflectors={**RR1, **RR2})

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import typing as t
 
@@ -52,3 +53,42 @@ def test_the_inventory_that_all_these_differ_from_is_good(
     assert result["changed"] is True
     assert (result["generation"], result["modes"], result["change"]) == (1, {"default": "ipip"}, False)
     assert (folder / ".calico.lock.yml").exists()
+
+
+UNDEFINED = (
+    "Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for ansible_default_ipv4."
+)
+TEMPLATE = (
+    "Correct the template. The filters, tests and lookups of a collection have full names, such as "
+    "ansible.utils.ipaddr, and the collection is installed on the controller."
+)
+
+
+def test_a_template_that_fails_has_a_remedy_for_its_reason(tmp_path: pathlib.Path) -> None:
+    """A wrong filter, a filter that fails and a name that is not defined each have a remedy that fits."""
+    cases = {
+        "{{ 'a' | no_such }}": f"Syntax error in template: No filter named 'no_such'. {TEMPLATE}",
+        "{{ lookup('no_such') }}": f"The lookup plugin 'no_such' was not found. {TEMPLATE}",
+        "{{ nowhere }}": f"'nowhere' is undefined. {UNDEFINED}",
+    }
+    runs = []
+    for index, template in enumerate(cases):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        written = dataclasses.replace(GOOD, all=f'{ALL}calico_node_labels: {{rack: "{template}"}}\n').write(folder)
+        runs.append(run_of(GOOD, written))
+    said = [result["msg"] for result in controller.run(runs)]
+    assert said == [
+        f"calico_node_labels of node1 is a template that cannot be evaluated: {rest}" for rest in cases.values()
+    ]
+
+
+def test_a_template_of_a_secret_fails_without_its_value(tmp_path: pathlib.Path) -> None:
+    """The error of a template in calico_bgp_secrets does not repeat what a filter says, which may be the password."""
+    template = "{{ 'hunter2' | from_yaml | combine('hunter2') }}"
+    text = f'{ALL}calico_bgp_secrets: {{tor-a: {{password: "{template}"}}}}\n'
+    run = run_of(GOOD, dataclasses.replace(GOOD, all=text).write(tmp_path))
+    printed, results = controller.printed([run])
+    expected = f"calico_bgp_secrets of node1 is a template that cannot be evaluated. {TEMPLATE}"
+    assert [result["msg"] for result in results] == [expected]
+    assert "hunter2" not in printed
