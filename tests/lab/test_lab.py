@@ -288,6 +288,7 @@ def test_a_full_socket_buffer_is_excused(lab: BaseLab) -> None:
     [
         ({"machine backlog": 9, "node1 eth0 tx dropped": 4}, {"backlog": 4, "unknown": 6}),
         ({"machine backlog": 9}, {"unknown": 10}),
+        ({"machine backlog": 7, "node1 eth0 tx dropped": 37}, {"unknown": 10}),
         ({"node1 eth0 tx dropped": 9}, {"unknown": 10}),
         ({"router node1 rx fifo": 3}, {"ring": 3, "unknown": 7}),
         ({"machine res_failed": 1, "router node1 rx fifo": 99}, {"neighbour": 1, "ring": 9}),

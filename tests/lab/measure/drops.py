@@ -121,6 +121,7 @@ def causes(lost: int, buffer_drops: int, unroutable: int, grown: Mapping[str, in
     def total(pattern: str) -> int:
         return sum(value for name, value in grown.items() if re.search(pattern, name))
 
+    unsent = total(" tx dropped$")
     neighbours = total(r"^machine (res_failed|unresolved_discards)$")
     counted = {
         # Exactly the streams' own packets.
@@ -128,9 +129,9 @@ def causes(lost: int, buffer_drops: int, unroutable: int, grown: Mapping[str, in
         "no route": unroutable + total("^machine in_no_route$"),
         "policy": total(r" \*\w+ (-A|:)| TcpExt\.IPReversePathFilter$"),
         "neighbour": neighbours,
-        # A full queue is counted for all labs of this kernel, and by the veth that sends to it; the latter also counts
-        # packets to a peer that is down.
-        "backlog": min(total("^machine backlog$"), total(" tx dropped$")),
+        # A full queue is counted for all labs of this kernel, and by the veth that sends to it. The latter also counts
+        # packets to a peer that is down: if it counts more than the machine, nothing tells these apart.
+        "backlog": unsent if unsent <= total("^machine backlog$") else 0,
         "ring": total(" rx fifo$"),
     }
     found: Counter[str] = Counter()
