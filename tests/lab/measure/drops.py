@@ -36,7 +36,8 @@ def read(lab: BaseLab, namespaces: Mapping[str, Iterable[str]]) -> dict[str, int
 
     A host that is off, and a namespace that does not exist, have no counters.
     """
-    found = _per_cpu(_said(lab, "machine", f"head -n 999 {_PER_CPU}"))
+    # Only the first network namespace of a kernel shows arp_cache.
+    found = _per_cpu(_said(lab, "machine", f"nsenter --target 1 --net head -n 999 {_PER_CPU}"))
     for host in ("router", *namespaces):
         script = f"echo '@@ {host}'; {_PER_NAMESPACE}; iptables-save -c; "
         for netns in namespaces.get(host, ()):
