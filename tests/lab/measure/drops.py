@@ -36,8 +36,9 @@ def read(lab: BaseLab, namespaces: Mapping[str, Iterable[str]]) -> dict[str, int
 
     A host that is off, and a namespace that does not exist, have no counters.
     """
-    # Only the first network namespace of a kernel shows arp_cache.
-    found = _per_cpu(_said(lab, "machine", f"nsenter --target 1 --net head -n 999 {_PER_CPU}"))
+    # Only the kernel's first network namespace shows arp_cache. A machine in a sandbox may not enter that of process 1.
+    enter = "nsenter --target 1 --net"
+    found = _per_cpu(_said(lab, "machine", f"{enter} true && enter='{enter}'; $enter head -n 999 {_PER_CPU}"))
     for host in ("router", *namespaces):
         script = f"echo '@@ {host}'; {_PER_NAMESPACE}; iptables-save -c; "
         for netns in namespaces.get(host, ()):
