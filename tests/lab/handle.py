@@ -182,7 +182,8 @@ class BaseLab(abc.ABC):
     def argv(self, where: str, command: Sequence[str]) -> list[str]:
         """Return the command line, for this machine, that runs ``command`` at ``where``.
 
-        ``where`` is a host, a switch, "router", "outside" or "control".
+        ``where`` is a host, a switch, "router", "outside", "control", or "machine" for what carries the hosts: the
+        emulated machine, natively this one.
         """
 
     @abc.abstractmethod

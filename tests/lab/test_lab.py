@@ -20,7 +20,8 @@ import pytest
 
 from tests.lab import Lab, LabError, names
 from tests.lab.handle import BaseLab
-from tests.lab.measure.streams import Stream, Streams, Transfer
+from tests.lab.measure.drops import causes, growth
+from tests.lab.measure.streams import Report, Stream, Streams, Transfer
 from tests.lab.topology import CACHE_ROOT
 
 pytestmark = pytest.mark.lab
@@ -206,7 +207,7 @@ def test_streams_lose_nothing_on_a_quiet_lab(lab: BaseLab) -> None:
         time.sleep(3)
     report = streams.report
     assert report is not None
-    assert (report.lost, report.resets, report.corrupt, report.bytes_missing) == (0, 0, 0, 0), report.summary()
+    assert (report.lost_by_us, report.resets, report.corrupt, report.bytes_missing) == (0, 0, 0, 0), report.summary()
     assert report.sent > 2 * 450 * 3
     assert report.streams[1].sizes == {"1500": report.streams[1].sent}
     assert report.transfers[0].received > 2 * 50_000 * 2
@@ -220,8 +221,94 @@ def test_streams_count_what_a_cut_link_loses(lab: BaseLab) -> None:
     report = streams.report
     assert report is not None
     assert all(result.lost > 50 for result in report.streams), report.summary()
-    assert "of" in report.summary()
+    assert report.lost_by_us == report.lost and "of" in report.summary()
     assert report.streams[1].missing_ranges
+
+
+def _one_way(lab: BaseLab, prepare: tuple[str, str], restore: str, **options: int) -> Report:
+    """Return the report on a stream from node1 to node3 during which `prepare`, (host, command), ran and took effect.
+
+    `restore` is a command for the same host. `options` are those of Streams.
+    """
+    entry = Stream("node1", None, "node3", None, "10.10.2.11", 64, pps=200)
+    where, command = prepare
+    streams = Streams(lab, [entry], **options)
+    with streams:
+        time.sleep(1)
+        lab.exec(where, command)
+        try:
+            time.sleep(1 * max(1, SLOW / 3))
+            streams.stop()
+        finally:
+            lab.exec(where, restore)
+    assert streams.report is not None
+    return streams.report
+
+
+@pytest.mark.parametrize(
+    ("where", "command", "restore"),
+    [
+        ("node1", "ip route del default", "ip route add default via 10.10.1.1 dev eth0"),
+        ("router", "ip route add blackhole 10.10.2.11", "ip route del blackhole 10.10.2.11"),
+    ],
+    ids=["at the sender", "on the way"],
+)
+def test_a_missing_route_loses_by_us(lab: BaseLab, where: str, command: str, restore: str) -> None:
+    report = _one_way(lab, (where, command), restore)
+    assert report.lost > 50 and report.drops == {"no route": report.lost}, report.summary()
+    assert report.lost_by_us == report.lost, report.summary()
+
+
+def test_a_packet_filter_loses_by_us(lab: BaseLab) -> None:
+    rule = "INPUT -p udp --dport 7400 -j DROP"
+    report = _one_way(lab, ("node3", f"iptables -I {rule}"), f"iptables -D {rule}")
+    assert report.lost > 50 and report.drops == {"policy": report.lost}, report.summary()
+    assert report.lost_by_us == report.lost, report.summary()
+
+
+def test_a_loss_that_no_counter_claims_is_by_us(lab: BaseLab) -> None:
+    """A rule that is gone when the counters are read has taken its counter with it."""
+    rule = "INPUT -p udp --dport 7400 -j DROP"
+    command = f"iptables -I {rule}; sleep 0.5; iptables -D {rule}"
+    report = _one_way(lab, ("node3", command), "true")
+    assert report.lost > 50 and report.drops == {"unknown": report.lost}, report.summary()
+    assert report.lost_by_us == report.lost, report.summary()
+
+
+def test_a_full_socket_buffer_is_excused(lab: BaseLab) -> None:
+    with Streams(lab, _entries(lab)[:1], tick=0.1, buffer=1) as streams:
+        time.sleep(3)
+    report = streams.report
+    assert report is not None
+    assert report.lost > 50 and report.drops == {"socket buffer": report.lost}, report.summary()
+    assert report.lost_by_us == 0 and "0 of them by us" in report.summary()
+
+
+@pytest.mark.parametrize(
+    ("grown", "drops"),
+    [
+        ({"machine backlog": 9, "node1 eth0 tx dropped": 4}, {"backlog": 4, "unknown": 6}),
+        ({"machine backlog": 9}, {"unknown": 10}),
+        ({"machine backlog": 7, "node1 eth0 tx dropped": 37}, {"unknown": 10}),
+        ({"node1 eth0 tx dropped": 9}, {"unknown": 10}),
+        ({"router node1 rx fifo": 3}, {"ring": 3, "unknown": 7}),
+        ({"machine res_failed": 1, "router node1 rx fifo": 99}, {"neighbour": 1, "ring": 9}),
+        ({"machine unresolved_discards": 2}, {"neighbour": 10}),
+        (
+            {"machine in_no_route": 7, "node2 *raw :PREROUTING DROP": 2, "router node1 rx fifo": 99},
+            {"no route": 7, "policy": 2, "ring": 1},
+        ),
+        ({"node1/web-1 TcpExt.IPReversePathFilter": 10}, {"policy": 10}),
+    ],
+)
+def test_overload_gets_only_what_no_other_counter_claims(grown: dict[str, int], drops: dict[str, int]) -> None:
+    assert causes(10, 0, 0, grown) == drops
+
+
+def test_a_counter_that_began_anew_grew_from_zero() -> None:
+    before = {"tunl0 tx dropped": 5, "eth0 tx dropped": 5, "lo tx dropped": 5}
+    after = {"tunl0 tx dropped": 3, "eth0 tx dropped": 7, "lo tx dropped": 5, "cali1 tx dropped": 2}
+    assert growth(before, after) == {"tunl0 tx dropped": 3, "eth0 tx dropped": 2, "cali1 tx dropped": 2}
 
 
 def test_streams_notice_a_reset(lab: BaseLab) -> None:

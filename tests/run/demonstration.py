@@ -158,7 +158,7 @@ def main() -> int:
     no_way_around(lab, state="del")
     print(f"\n{report.summary()}")
     print(f"\nHow long it took\n{steps.table()}")
-    good = reached and report.lost == 0 and report.resets == 0
+    good = reached and report.lost_by_us == 0 and report.resets == 0
     exports = f"PATH=$PWD/.venv/bin:$PATH LC_ALL=C.UTF-8 HOST_ROUTING_LAB_ENCAPSULATION={ENCAPSULATIONS[mode]}"
     verdict = (
         "Every workload reaches every other one; both switches lost nothing." if good else "NOT as promised, see above."

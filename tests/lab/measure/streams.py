@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Traffic across the lab: starts traffic.py on every host involved, stops it, and adds up the losses."""
+"""Traffic across the lab: starts traffic.py on every host involved, stops it, and adds up losses and their causes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from typing import IO, Any
 
 from ..handle import BaseLab
 from ..topology import LabError
+from . import drops
 
 PROGRAM = Path(__file__).with_name("traffic.py")
 UDP_PORT = 7400
 TCP_PORT = 7401
+#: The errors by which a sender's own kernel refuses a packet for lack of a route.
+NO_ROUTE = ("ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES")
 
 
 @dataclass(frozen=True)
@@ -102,9 +105,7 @@ class Report:
 
     ``seconds`` is the time of sending, ``cpu_seconds`` the processor time of all traffic programs, ``longest_pause_ms``
     the longest time that one of them could not run. ``silent_hosts`` gave no results. ``buffer_drops`` are drops of the
-    receiving sockets themselves. ``queue_drops`` are packets that this machine's kernel dropped meanwhile, in any
-    namespace, because its queues between network devices were full. Another job can cause them: they explain a loss,
-    but do not excuse it.
+    receiving sockets themselves. ``counters`` are those of the kernel that grew meanwhile, from `drops.growth`.
     """
 
     streams: list[StreamResult]
@@ -114,7 +115,7 @@ class Report:
     longest_pause_ms: float
     cpu_seconds: float
     silent_hosts: list[str] = field(default_factory=list)
-    queue_drops: int = 0
+    counters: dict[str, int] = field(default_factory=dict)
 
     @property
     def sent(self) -> int:
@@ -126,8 +127,20 @@ class Report:
 
     @property
     def lost(self) -> int:
-        """The number of sent packets that never arrived, without those that a full receive buffer dropped."""
-        return self.sent - self.received - self.buffer_drops
+        """The number of sent packets that never arrived, whatever took them."""
+        return self.sent - self.received
+
+    @property
+    def drops(self) -> dict[str, int]:
+        """The lost packets by cause, as `drops.causes` finds them."""
+        errors = [result.errors for result in self.streams]
+        unroutable = sum(error.get(name, 0) for error in errors for name in NO_ROUTE)
+        return drops.causes(self.lost, self.buffer_drops, unroutable, self.counters)
+
+    @property
+    def lost_by_us(self) -> int:
+        """The number of lost packets that no overload of the machine excuses."""
+        return sum(packets for cause, packets in self.drops.items() if cause not in drops.OVERLOAD)
 
     @property
     def resets(self) -> int:
@@ -148,7 +161,7 @@ class Report:
         slowest = min((result.rate for result in self.streams), default=0.0)
         lines = [
             f"{self.sent} packets sent in {len(self.streams)} streams over {self.seconds:.1f} s "
-            f"(slowest {slowest:.0f} a second), {self.lost} lost, {self.buffer_drops} dropped by full receive buffers",
+            f"(slowest {slowest:.0f} a second), {self.lost} lost, {self.lost_by_us} of them by us",
             f"{len(self.transfers)} TCP transfers, {self.resets} reset, "
             f"{sum(result.received for result in self.transfers)} bytes, {self.corrupt} corrupt",
         ]
@@ -162,18 +175,11 @@ class Report:
         for done in self.transfers:
             if done.failures:
                 lines.append(f"  {done.transfer}: {', '.join(done.failures)}")
-        if self.queue_drops:
-            lines.append(f"  this machine's queues between network devices dropped {self.queue_drops}, of all its labs")
+        if self.lost:
+            lines += [f"  lost by {cause}: {packets}" for cause, packets in self.drops.items()]
+            lines += [f"  counted by the kernel: {name} {packets}" for name, packets in self.counters.items()]
         lines += [f"  {host}: its traffic program is gone" for host in self.silent_hosts]
         return "\n".join(lines)
-
-
-def _queue_drops() -> int:
-    """Return the number of packets that the kernel dropped from its queues since boot, in all namespaces.
-
-    This is the second, hexadecimal column of each processor's line (net/core/net-procfs.c).
-    """
-    return sum(int(line.split()[1], 16) for line in Path("/proc/net/softnet_stat").read_text().splitlines())
 
 
 class _Host:
@@ -186,8 +192,8 @@ class _Host:
         self.errors: IO[bytes] | None = None
         self.rest = b""
 
-    def place(self, kind: str, netns: str | None, port: int) -> None:
-        entry = {"netns": netns, "port": port}
+    def place(self, kind: str, netns: str | None, port: int, **more: int) -> None:
+        entry = {"netns": netns, "port": port, **more}
         if entry not in self.spec[kind]:
             self.spec[kind].append(entry)
 
@@ -250,18 +256,26 @@ class Streams:
     ``with Streams(lab, [...]) as streams: ...`` sends while the block runs; ``streams.stop()`` returns the Report,
     which is also in ``streams.report`` after the block. `tick` is the time between two bursts, and `warm_up` the time
     between the first datagrams and the counted ones, in seconds. `tick` None is 2 ms, or 10 ms in the emulated machine.
+    `buffer` is the size in bytes of each UDP receive buffer.
     If the block raises, there is no report. Entering it raises the errors of `start`.
     """
 
     def __init__(
-        self, lab: BaseLab, streams: Iterable[Stream | Transfer], tick: float | None = None, warm_up: float = 1.0
+        self,
+        lab: BaseLab,
+        streams: Iterable[Stream | Transfer],
+        tick: float | None = None,
+        warm_up: float = 1.0,
+        buffer: int = 32 << 20,
     ) -> None:
         self.warm_up = warm_up
         self.tick = tick or (0.002 if lab.machine == "native" else 0.01)
         self.report: Report | None = None
         self._entries = list(enumerate(streams, 1))
         self._hosts: dict[str, _Host] = {}
-        self._began, self._queue_drops = 0.0, 0
+        self._began = 0.0
+        self._lab = lab
+        self._before: dict[str, int] = {}
         # Seconds for packets under way to arrive. After a machine has stood still, TCP takes several to retransmit.
         self._drain = 1.0 if lab.machine == "native" else 10.0
         # After a stall, the packets of at most so many seconds are sent late. The emulated machine stands still for
@@ -273,7 +287,7 @@ class Streams:
             common = {"id": number, "netns": entry.src_netns, "address": entry.address}
             if isinstance(entry, Stream):
                 source.spec["send"].append({**common, "port": entry.port, "size": entry.size, "pps": entry.pps, **pace})
-                target.place("receive", entry.dst_netns, entry.port)
+                target.place("receive", entry.dst_netns, entry.port, buffer=buffer)
             else:
                 source.spec["connect"].append({**common, "port": entry.port, "rate": entry.rate})
                 target.place("listen", entry.dst_netns, entry.port)
@@ -289,6 +303,8 @@ class Streams:
                 host.open(self.tick)
             for host in self._hosts.values():
                 host.answer(60)
+            # Before the packets that warm up, since reading takes seconds in the emulated machine.
+            self._before = self._counters()
             # The queue of packets that wait for a neighbour's address can overflow, which is not what is measured here.
             self._ask("warm")
             time.sleep(self.warm_up)
@@ -296,8 +312,17 @@ class Streams:
         except BaseException:
             self.close()
             raise
-        self._began, self._queue_drops = time.monotonic(), _queue_drops()
+        self._began = time.monotonic()
         return self
+
+    def _counters(self) -> dict[str, int]:
+        return drops.read(
+            self._lab,
+            {
+                name: sorted({entry["netns"] for kind in host.spec.values() for entry in kind if entry["netns"]})
+                for name, host in self._hosts.items()
+            },
+        )
 
     def _ask(self, word: str) -> dict[str, dict[str, Any]]:
         answers: dict[str, dict[str, Any]] = {}
@@ -405,7 +430,7 @@ class Streams:
             longest_pause_ms=max((answer["longest_pause_ms"] for answer in answers.values()), default=0.0),
             cpu_seconds=sum(answer["cpu_seconds"] for answer in answers.values()),
             silent_hosts=silent,
-            queue_drops=_queue_drops() - self._queue_drops,
+            counters=drops.growth(self._before, self._counters()),
         )
 
     def close(self) -> None:

@@ -15,11 +15,12 @@ stdin, one JSON specification and then one word a line; every answer is one line
     report   all counters
 
     send     {"id": 1, "netns": "w1" or null, "address": "10.244.1.5", "port": 7400, "size": 64 or "full", "pps": 500}
-    receive  {"netns": null, "port": 7400}
+    receive  {"netns": null, "port": 7400, "buffer": 33554432}
     connect  {"id": 9, "netns": null, "address": "10.244.1.5", "port": 7401, "rate": 100000}
     listen   {"netns": null, "port": 7401}
 
 "first": this process has priority over all others.
+"buffer" is the size of the receive buffer in bytes.
 "size" is the length of the IP packet. "full" asks the kernel before each burst for the MTU of the route.
 DF is never set, so a packet that meets a smaller MTU a moment later is fragmented and not lost.
 The process ends when its stdin does.
@@ -49,7 +50,6 @@ IP_PMTUDISC_DONT = 0
 SO_RCVBUFFORCE = 33
 SO_SNDBUFFORCE = 32
 SO_MEMINFO = 55
-BUFFER = 32 << 20
 CLONE_NEWNET = 0x40000000
 # The length is a prime number, so that a piece of the stream that is misplaced by whole segments does not match.
 PATTERN = random.Random(7).randbytes(65521) if sys.version_info >= (3, 9) else b""
@@ -210,12 +210,13 @@ class Receiver:
         self.port: int = spec["port"]
         self.streams: t.Dict[int, Arrivals] = {}
         self.strange = 0
+        self.size: int = spec["buffer"]
         self.socket: socket.socket = inside(self.netns, self._open)
         self.buffer = bytearray(65536)
 
     def _open(self) -> socket.socket:
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        _force(sock, SO_RCVBUFFORCE, socket.SO_RCVBUF, BUFFER)
+        _force(sock, SO_RCVBUFFORCE, socket.SO_RCVBUF, self.size)
         sock.bind(("0.0.0.0", self.port))
         sock.setblocking(False)
         return sock

@@ -129,7 +129,7 @@ def test_a_run_of_the_site_leaves_the_containers_alone(lab: BaseLab, fleet: Flee
         run = fleet.site().check()
         report = streams.stop()
     assert {host: entry["changed"] for host, entry in run.recap().items()} == dict.fromkeys(NODES, 0), run.output
-    assert report.lost == 0, report.summary()
+    assert report.lost_by_us == 0, report.summary()
 
 
 def test_status_of_the_fleet_is_one_table(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
@@ -163,7 +163,7 @@ def test_an_agent_that_begins_anew_loses_nothing(
             wait(f"{node} is in sync", lambda node=node: in_sync(lab, node))
         report = streams.stop()
     record_property("loss", f"{way}: {report.summary()}")
-    assert report.lost == 0, report.summary()
+    assert report.lost_by_us == 0, report.summary()
     assert min(result.rate for result in report.streams) >= 500, report.summary()
     no_session_was_reset(lab, before)
     ipam_is_clean(lab)
@@ -177,7 +177,7 @@ def test_a_pool_changes_its_mode_under_containers(lab: BaseLab, fleet: Fleet, bo
         fleet.switch("vxlan").check()
         report = streams.stop()
     assert wide["missing"] == 0, report.summary()
-    assert report.lost == 0, report.summary()
+    assert report.lost_by_us == 0, report.summary()
 
 
 def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_another(
@@ -203,7 +203,7 @@ def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_anoth
         run = fleet.site().check()
         report = streams.stop()
     assert run.recap()["node4"]["changed"] == 1, run.output
-    assert report.lost == 0, report.summary()
+    assert report.lost_by_us == 0, report.summary()
     state = json.loads(lab.exec("node4", ["cat", "/var/lib/calico/state.json"]).stdout)["state"]["ipam"]
     assert [entry["cidr"] for entry in state["blocks"]] == [*before, opened]
     [spare] = [entry["cidr"] for entry in state["spare_blocks"]]
@@ -313,7 +313,7 @@ def test_a_minute_of_killed_agents_loses_nothing(
     record_property("chaos", f"{kills} kills, workloads come and gone {rounds}\n{report.summary()}")
     assert [failure for visitor in visitors for failure in visitor.failures] == []
     assert kills and all(rounds.values()), (kills, rounds)
-    assert report.lost == 0 and not report.silent_hosts, report.summary()
+    assert report.lost_by_us == 0 and not report.silent_hosts, report.summary()
     no_session_was_reset(lab, before)
     for node in NODES:
         left = [name for name in containers.workload_addresses(lab, node) if name.startswith("visitor-")]

@@ -82,7 +82,7 @@ def test_a_controller_killed_in_every_phase_leaves_the_fleet_forwarding(lab: Bas
         report = streams.stop()
     run.check()
     assert watches(lab) == 0
-    assert report.lost == 0 and report.resets == 0 and report.corrupt == 0, report.summary()
+    assert report.lost_by_us == 0 and report.resets == 0 and report.corrupt == 0, report.summary()
     check_routes(lab, "direct")
     check_encapsulation(lab, "direct")
 
@@ -100,7 +100,7 @@ def test_a_killed_flip_is_returned_from_by_the_next_site_run(lab: BaseLab, fleet
     run.check()
     assert re.search(NOTHING_LOST, run.output), run.output[-4000:]
     assert watches(lab) == 0
-    assert report.lost == 0 and report.resets == 0 and report.corrupt == 0, report.summary()
+    assert report.lost_by_us == 0 and report.resets == 0 and report.corrupt == 0, report.summary()
     check_routes(lab, FIRST_MODE)
     check_encapsulation(lab, FIRST_MODE)
 
@@ -124,7 +124,7 @@ def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fle
     for path in ("node1 -> node3", "node1 -> node4", "node2 -> node3", "node2 -> node4"):
         assert f"  {path}: no answer" in run.output, run.output[-4000:]
     assert "4 of 4 nodes run as before." in run.output, run.output[-4000:]
-    assert report.lost == 0 and report.resets == 0, report.summary()
+    assert report.lost_by_us == 0 and report.resets == 0, report.summary()
     check_routes(lab, FIRST_MODE)
     again = fleet.site().check()
     assert all(entry["changed"] == 0 for entry in again.recap().values()), again.output[-4000:]

@@ -209,7 +209,7 @@ class TestMembersComeAndGo:
             change()
             report = streams.stop()
         assert report.sent > 0 and not report.silent_hosts
-        assert report.lost == 0, report.summary()
+        assert report.lost_by_us == 0, report.summary()
         assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
         return report
 

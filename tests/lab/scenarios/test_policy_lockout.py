@@ -294,7 +294,7 @@ def test_a_node_that_goes_back_alone_from_a_switch_cuts_nobody(
         report = streams.stop()
     no_way_around(lab, "del")
     assert seen == ["closed", "went back"], run.output[-4000:]
-    assert report.lost == 0 and report.resets == 0, report.summary()
+    assert report.lost_by_us == 0 and report.resets == 0, report.summary()
     assert run.code != 0
     words = " ".join(run.output.split())
     assert f"node1 could not be reached by a new connection within {CONFIRM} s of the change" in words

@@ -24,7 +24,7 @@ def test_the_fleet_returns_to_the_generation_before_a_switch(lab: BaseLab, fleet
     with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:
         run = fleet.play("rollback.yml", "-e", "plan=previous").check()
         report = streams.stop()
-    assert report.lost == 0 and report.resets == 0, report.summary()
+    assert report.lost_by_us == 0 and report.resets == 0, report.summary()
     check_routes(lab, FIRST_MODE)
     check_encapsulation(lab, FIRST_MODE)
     assert "converged  4/4 nodes" in run.output, run.output[-3000:]
@@ -74,7 +74,7 @@ def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
             )
             assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}{done.stderr[-1000:]}"
         report = streams.stop()
-    assert report.lost == 0 and report.resets == 0, report.summary()
+    assert report.lost_by_us == 0 and report.resets == 0, report.summary()
     check_routes(lab, "direct")
     fleet.site().check()  # the inventory still has the first mode, so this run switches back to it
     check_routes(lab, FIRST_MODE)

@@ -91,7 +91,7 @@ def nothing_lost(lab: BaseLab) -> Iterator[None]:
         print(*(f"{tor}:\n{lab.exec(tor, ['cat', '/run/frr/frr.log'], check=False).stdout}" for tor in topology.TORS))
     assert report.sent > 0 and not report.silent_hosts
     assert min(result.rate for result in report.streams) >= 500, report.summary()
-    assert report.lost == 0 and report.resets == 0 and report.bytes_missing == 0, report.summary()
+    assert report.lost_by_us == 0 and report.resets == 0 and report.bytes_missing == 0, report.summary()
 
 
 def sessions(lab: BaseLab, node: str) -> list[str]:

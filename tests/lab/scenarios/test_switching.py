@@ -5,6 +5,7 @@
 
 Streams of 600 packets per second, small and full-size, run over each whole transition, between workloads of all pairs
 of nodes and from hosts to workloads. So do TCP transfers. The emulated machine has fewer streams, of 400 at most.
+Only packets that an overloaded machine dropped by a counter of its kernel are excused; no switch is repeated.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from tests.lab.fleet import mesh_of_streams, no_way_around, ping, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Report, Streams
 
-from .conftest import FIRST_MODE, MACHINE, Fleet, Run
+from .conftest import MACHINE, Fleet, Run
 
 #: {kind of machine: modes that the pool is switched to, one after another}. Each tour begins in the mode FIRST_MODE.
-#: LONG adds, among others, the changes from direct to IPIP, from IPIP's CrossSubnet to VXLAN's, and between a mode and
-#: its own CrossSubnet.
+#: LONG adds, among others, the changes from direct to IPIP's CrossSubnet, from there to VXLAN and its CrossSubnet, and
+#: natively between VXLAN and its own CrossSubnet.
 TOURS = {
     "native": ["direct", "vxlan-crosssubnet", "direct", "vxlan"],
-    "qemu": ["direct", "ipip-crosssubnet", "vxlan", "ipip"],
+    "qemu": ["vxlan", "ipip", "direct", "ipip", "ipip-crosssubnet", "direct"],
 }
 #: {kind of machine: modes that follow those of TOURS if HOST_ROUTING_TOUR=long, as in `make soak`}.
 LONG = {
     "native": ["vxlan-crosssubnet", "vxlan"],
-    "qemu": ["direct", "ipip", "ipip-crosssubnet", "vxlan-crosssubnet", "vxlan"],
+    "qemu": ["ipip-crosssubnet", "vxlan", "ipip-crosssubnet", "vxlan-crosssubnet", "vxlan"],
 }
 TOUR = TOURS[MACHINE] + (LONG[MACHINE] if os.environ.get("HOST_ROUTING_TOUR") == "long" else [])
 
@@ -51,10 +52,6 @@ def test_a_switch_loses_nothing(
 ) -> None:
     mode = TOUR[number]
     run, report = switched(lab, fleet, mode)
-    if stood_still(report):
-        record_property("again", f"{mode}: {run.seconds:.1f} s\n{report.summary()}")
-        fleet.switch(TOUR[number - 1] if number else FIRST_MODE).check()
-        run, report = switched(lab, fleet, mode)
     record_property("switch", f"{mode}: {run.seconds:.1f} s\n{report.summary()}")
     assert run.code == 0, f"{run.output[-6000:]}\n{report.summary()}"
     assert report.sent > 0 and not report.silent_hosts
@@ -62,7 +59,7 @@ def test_a_switch_loses_nothing(
     # Packets per second: natively 500 for each stream. The emulated machine shares two processors with other suites, so
     # there the sum over all streams has to reach only 250.
     assert min(rates) >= 500 if MACHINE == "native" else sum(rates) >= 250, report.summary()
-    assert report.lost == 0, report.summary()
+    assert report.lost_by_us == 0, report.summary()
     assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
     assert all(result.received > 0 for result in report.streams)
     check_encapsulation(lab, mode)
@@ -76,17 +73,6 @@ def switched(lab: BaseLab, fleet: Fleet, mode: str) -> tuple[Run, Report]:
     with Streams(lab, mesh_of_streams(lab, workloads(lab), pps)) as streams:
         run = fleet.switch(mode)
         return run, streams.stop()
-
-
-def stood_still(report: Report) -> bool:
-    """Return whether an emulated processor stood still for 250 ms or more and exactly one packet was lost.
-
-    About once in several dozen switches a single packet was lost then, between others that came late. Such a pause
-    hides what the switch itself did, so the test repeats the switch, which has to lose nothing. A path that is gone for
-    so long would lose a hundred packets.
-    """
-    gap = max(result.longest_gap_ms for result in report.streams)
-    return MACHINE == "qemu" and report.lost == 1 and gap >= 250
 
 
 def check_encapsulation(lab: BaseLab, mode: str) -> None:

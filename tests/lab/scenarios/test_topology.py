@@ -79,7 +79,7 @@ def nothing_lost(lab: BaseLab) -> Iterator[Streams]:
     print(report.summary())
     assert report.sent > 0 and not report.silent_hosts
     assert min(result.rate for result in report.streams) >= 500, report.summary()
-    assert report.lost == 0, report.summary()
+    assert report.lost_by_us == 0, report.summary()
     assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
 
 

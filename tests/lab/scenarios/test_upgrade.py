@@ -151,7 +151,7 @@ def mesh(lab: BaseLab, boxes: dict[str, Container]) -> list[Stream]:
 
 
 def nothing_lost(report: Report) -> None:
-    assert report.lost == 0 and not report.silent_hosts, report.summary()
+    assert report.lost_by_us == 0 and not report.silent_hosts, report.summary()
     assert min(result.rate for result in report.streams) >= 500, report.summary()
 
 
