@@ -94,14 +94,20 @@ class LocalIpam:
         """Read what was assigned and released before; write nothing.
 
         Without a journal there are no allocations. Raise IpamUnreadable if the journal cannot be read or is damaged, or
-        OSError if the boot's id cannot be read.
+        if the boot's id cannot be read.
         """
         records = self._journal.load()
         try:
             allocations, epoch, latest = _replayed(records, self._cooldown)
         except ValueError as error:
             raise IpamUnreadable(unreadable(self._journal.path, str(error))) from error
-        resumed = self._clock.resume(epoch, latest)
+        try:
+            resumed = self._clock.resume(epoch, latest)
+        except OSError as error:
+            raise IpamUnreadable(
+                f"{steady_clock.BOOT_ID} cannot be read: {error.strerror}. No address is given meanwhile, because the age"
+                " of stored times is not known. Mount /proc where the agent runs, then start calico-agent again."
+            ) from error
         self._heading = [] if records else [_FORMAT]
         if resumed != epoch:
             self._heading.append(_epoch_record(resumed))
