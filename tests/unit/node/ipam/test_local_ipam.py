@@ -598,3 +598,15 @@ def test_check_compares_with_the_state_and_the_workloads(machine):
     assert ipam.check(desired(STATE, [good], ()), [good]).problems == 1
     assert [found.address for found in report.leaked] == ["10.0.0.3"]
     assert report.missing == (("10.0.0.7", "net.c3.eth0"),)
+
+
+def test_a_boot_whose_id_cannot_be_read_gives_no_address(tmp_path):
+    def boot():
+        raise PermissionError(13, "Permission denied")
+
+    with pytest.raises(IpamUnreadable) as caught:
+        LocalIpam(str(tmp_path), boot=boot).load()
+    assert str(caught.value) == (
+        "/proc/sys/kernel/random/boot_id cannot be read: Permission denied. No address is given meanwhile, because the age"
+        " of stored times is not known. Mount /proc where the agent runs, then start calico-agent again."
+    )
