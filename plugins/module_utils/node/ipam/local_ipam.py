@@ -105,8 +105,8 @@ class LocalIpam:
             resumed = self._clock.resume(epoch, latest)
         except OSError as error:
             raise IpamUnreadable(
-                f"{steady_clock.BOOT_ID} cannot be read: {error.strerror}. No address is given meanwhile, because the age"
-                " of stored times is not known. Mount /proc where the agent runs, then start calico-agent again."
+                f"{steady_clock.BOOT_ID} cannot be read: {error.strerror}. No address is given meanwhile, because the"
+                " age of stored times is not known. Mount /proc where the agent runs, then start calico-agent again."
             ) from error
         self._heading = [] if records else [_FORMAT]
         if resumed != epoch:

@@ -132,7 +132,9 @@ def test_conmon_is_killed(node: PodmanNode, also_the_container: bool) -> None:
     node.run("kill", "-9", *map(str, pids))
     # podman would fail for a dying process that it cannot signal. The pids are of the node's pid namespace.
     for pid in map(str, pids):
-        node.until(lambda pid=pid: not node.run("ps", "--no-headers", "-p", pid, check=False), f"process {pid} has gone")
+        node.until(
+            lambda pid=pid: not node.run("ps", "--no-headers", "-p", pid, check=False), f"process {pid} has gone"
+        )
     node.podman("rm", "-f", "-t", "0", "w1")
     assert node.workloads == []
     assert node.allocated == set()

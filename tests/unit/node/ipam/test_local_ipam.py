@@ -607,6 +607,6 @@ def test_a_boot_whose_id_cannot_be_read_gives_no_address(tmp_path):
     with pytest.raises(IpamUnreadable) as caught:
         LocalIpam(str(tmp_path), boot=boot).load()
     assert str(caught.value) == (
-        "/proc/sys/kernel/random/boot_id cannot be read: Permission denied. No address is given meanwhile, because the age"
-        " of stored times is not known. Mount /proc where the agent runs, then start calico-agent again."
+        "/proc/sys/kernel/random/boot_id cannot be read: Permission denied. No address is given meanwhile, because the"
+        " age of stored times is not known. Mount /proc where the agent runs, then start calico-agent again."
     )
