@@ -61,8 +61,8 @@ options:
     default: []
   pools:
     description:
-      - Names of the IP pools, of both IP versions, from which the agent may choose. By default all pools in which the
-        node has blocks.
+      - Names or CIDRs of the IP pools, of both IP versions, from which the agent may choose. By default all pools in
+        which the node has blocks.
     type: list
     elements: str
     default: []

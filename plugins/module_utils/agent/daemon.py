@@ -64,7 +64,7 @@ def main(arguments: t.Sequence[str]) -> int:
 
     First wait, at most `lock_timeout` seconds of the machine, until no other process holds writer.lock. A failure is
     logged. Exit with status 2 if the arguments are wrong, or the file of --paths is JSON but no object, or has an
-    unknown key. Raise OSError if the lock file cannot be opened or a socket of the agent cannot be made.
+    unknown key.
     """
     parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")
@@ -99,13 +99,18 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
     """Return the machine that this process runs on, and the function that makes its kernels.
 
     `paths` is the path of a JSON object with fields of Machine and keywords of LinuxKernel, or None. `mounts` is the
-    path of the host's mount namespace, or None. Raise OSError if the file `paths` cannot be read, ValueError if it is
-    not JSON, or _PathsError if it is JSON but no object, or has an unknown key.
+    path of the host's mount namespace, or None. Raise ValueError if the file `paths` cannot be read or is not JSON, or
+    _PathsError, which is one, if it is JSON but no object, or has an unknown key. Raise OSError if the kernel gives no
+    netlink socket.
     """
     given: dict[str, t.Any] = {}
     if paths is not None:
-        with open(paths, encoding="utf-8") as stream:
-            given = json.load(stream)
+        try:
+            with open(paths, encoding="utf-8") as stream:
+                given = json.load(stream)
+        except (OSError, ValueError, RecursionError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else "") or error
+            raise ValueError(f"{paths} cannot be read: {reason}. Correct it, or leave --paths out.") from error
         _check_paths(paths, given)
     folders = {name: given.pop(name) for name in _FOLDERS if name in given}
 
@@ -130,7 +135,7 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
     """Run the agent's parts until SIGTERM or SIGINT, or the end of a part. Return the exit status.
 
     It is 0 after a signal, and 1 after the end of a part. Raise SocketInUse if another agent answers at the agent's
-    socket, or its path is too long or has something else than a socket. Raise OSError if a socket cannot be made.
+    socket, or a socket cannot be made there.
     """
     notifier = Notifier()
     instruments = Instruments(Registry())

@@ -20,7 +20,7 @@ import collections
 import math
 import typing as t
 
-from ..base.addresses import canonical_address, canonical_cidr, family_of, format_address
+from ..base.addresses import Cidr, canonical_address, canonical_cidr, family_of, format_address, parse_cidr
 from .errors import names
 
 #: Seconds that a released address rests before the automatic choice takes it again.
@@ -577,11 +577,11 @@ class Allocations:
 
         Raise NoSuchPool if one does not exist or is disabled, or if none is for workloads.
         """
-        by_cidr = {use.cidr: name for name, use in self._pools.items()}
+        by_cidr = {_range(use.cidr): name for name, use in self._pools.items() if use.cidr}
         known = {name for name, use in self._pools.items() if not use.disabled}
         if not self._pools:
             known = {block.pool for block in self._blocks.values()}
-        found = [by_cidr.get(name, name) for name in asked]
+        found = [by_cidr.get(_range(name), name) for name in asked]
         for name, pool in zip(asked, found):
             if pool not in known:
                 raise NoSuchPool(
@@ -730,6 +730,12 @@ class _Ranges:
 def _bounds(cidr: str) -> tuple[int, int, int]:
     version, first, prefix = canonical_cidr(cidr)
     return version, first, first + (1 << _BITS[version] - prefix) - 1
+
+
+def _range(pool: str) -> t.Optional[Cidr]:
+    """Return the range that a pool is named by, without bits beyond the prefix, as Calico reads it; None for a name."""
+    found = parse_cidr(pool)
+    return None if found is None else found._replace(number=found.network, length_written=found.length)
 
 
 def _of_pools(pools: t.Iterable[str]) -> str:

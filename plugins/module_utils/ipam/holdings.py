@@ -181,9 +181,12 @@ class NodeHoldings:
         return address
 
     def given_up_address(self, pool: PoolState) -> t.Optional[int]:
-        """Return the pool's lowest address (a number) that this run freed and that is still free, or None."""
+        """Return the pool's lowest address (a number) that this run freed and that is still free, or None.
+
+        A reserved address is not free for others once its owner, which declared it, gives it up.
+        """
         queue = self._last_resort.get(pool.name)
-        while queue and queue[0] in pool.holders:
+        while queue and (queue[0] in pool.holders or queue[0] in pool.reserved):
             queue.popleft()
         return queue[0] if queue else None
 

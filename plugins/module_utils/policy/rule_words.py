@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base import terminal_text
 from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, PolicyProfile, PolicyRule, Port, Protocol
 
 
@@ -21,7 +22,8 @@ def rule_text(rule: PolicyRule) -> str:
         if text:
             words += [preposition, text]
     words += [f"# {key}: {value}" for key, value in rule.annotations]
-    return " ".join(words)
+    # An annotation's value may have several lines, unlike all other texts of a rule.
+    return terminal_text.line(" ".join(words))
 
 
 def rule_count(owner: t.Union[Policy, PolicyProfile]) -> str:

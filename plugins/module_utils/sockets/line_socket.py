@@ -15,7 +15,7 @@ import typing as t
 
 
 class LineTooLong(Exception):
-    """More bytes without the end of a line than the limit allows."""
+    """A line with more bytes than the limit allows."""
 
 
 class Hangup(Exception):
@@ -25,7 +25,7 @@ class Hangup(Exception):
 class LineSocket:
     """One connection to the socket at a path; `connect` makes it.
 
-    `limit` is the number of bytes without the end of a line after which `line` gives up. Points in time (`end`) are of
+    `limit` is the most bytes that a line may have, its newline not counted. Points in time (`end`) are of
     time.monotonic(), in seconds. `connect`, `send` and `line` raise OSError as the kernel does, and socket.timeout,
     which is an OSError, when the time is over. `closed_by_peer`, `send` and `line` raise AssertionError without a
     connection.
@@ -86,13 +86,15 @@ class LineSocket:
     def line(self, end: t.Optional[float]) -> bytes:
         """Return the next line without its newline, waiting until `end`, or without limit if `end` is None.
 
-        Raise Hangup if the other side closes the connection before the end of the line, LineTooLong if more than
-        `limit` bytes have come without it, socket.timeout after `end`, and another OSError if the connection fails.
+        Raise Hangup if the other side closes the connection before the end of the line, LineTooLong if the line has
+        more than `limit` bytes, socket.timeout after `end`, and another OSError if the connection fails.
         """
         connection = self._open()
         seen = 0
         while True:
             found = self._buffer.find(b"\n", seen)
+            if found > self._limit:
+                raise LineTooLong
             if found >= 0:
                 line = bytes(self._buffer[:found])
                 del self._buffer[: found + 1]

@@ -12,7 +12,7 @@ import dataclasses
 import ipaddress
 import typing as t
 
-from ..base.addresses import contains, family_of, host
+from ..base.addresses import contains, family_of, host, parse_cidr
 from . import local_blocks
 from .node_state import OVERHEAD, OVERHEAD6, TABLE_MAIN, NodeIpam, NodeState, Pool, Route, Sysctl, VethEndpoint
 
@@ -376,6 +376,16 @@ def address_conflicts(state: NodeState, workloads: t.Iterable[AttachedWorkload])
         for address in workload.addresses
         if address in planned
     ]
+
+
+def is_of_pools(asked: t.Collection[str], pool: str, addresses: t.Collection[str]) -> bool:
+    """Return whether a workload is of one of the `asked` pools, which are names or CIDRs.
+
+    `pool` is the name of the workload's pool and `addresses` are its addresses, without prefix length. No two pools
+    share an address, so a workload with an address in a pool's CIDR is of that pool.
+    """
+    ranges = [str(found) for found in map(parse_cidr, asked) if found is not None]
+    return pool in asked or any(contains(cidr, address) for cidr in ranges for address in addresses)
 
 
 def pools_of(state: NodeState, workload: AttachedWorkload) -> tuple[Pool, ...]:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent import daemon
 
@@ -30,8 +32,23 @@ def test_a_file_of_paths_with_other_content_is_a_wrong_argument(tmp_path, capsys
 
 
 def test_a_file_of_paths_that_cannot_be_read_fails(tmp_path, capsys):
-    for paths, said in ((tmp_path / "missing", "No such file or directory"), (tmp_path / "bad", "Expecting value")):
+    bad = "Expecting value: line 1 column 1 (char 0)"
+    for paths, said in ((tmp_path / "missing", "No such file or directory"), (tmp_path / "bad", bad)):
         if paths.name == "bad":
             paths.write_text("")
         assert daemon.main(["--settings", str(tmp_path / "none"), "--paths", str(paths)]) == 1
-        assert said in capsys.readouterr().err
+        assert capsys.readouterr().err == (
+            f"calico-agent: {paths} cannot be read: {said}. Correct it, or leave --paths out.\n"
+        )
+
+
+def test_a_lock_that_cannot_be_opened_ends_the_agent_with_its_path(tmp_path, caplog, monkeypatch):
+    (tmp_path / "run").write_text("")
+    writer_lock = tmp_path / "run" / "writer.lock"
+    machine = types.SimpleNamespace(lock_timeout=0.0, writer_lock=str(writer_lock))
+    monkeypatch.setattr(daemon, "_here", lambda paths, mounts: (machine, None))
+    assert daemon.main(["--settings", str(tmp_path / "none")]) == 1
+    assert caplog.messages == [
+        f"The agent does not start: the lock {writer_lock} cannot be opened: File exists. Nothing was changed. Run as"
+        " root, and correct the file system or what is in its place, then run again."
+    ]

@@ -208,6 +208,18 @@ def test_one_who_asks_by_name_gets_reserved_and_resting_addresses():
     assert allocations.usage(60.0) == [Usage("10.0.0.0/30", "p", 4, 1, 1, 3, False, 0)]
 
 
+@pytest.mark.parametrize(
+    ("asked", "address"),
+    [("10.1.0.0/24", "10.1.0.0"), ("10.1.0.9/24", "10.1.0.0"), ("FD00:0::/64", "fd00::"), ("fd00::7/64", "fd00::")],
+)
+def test_a_pool_may_be_named_by_its_cidr_in_any_spelling(asked, address):
+    pools = {**POOLS, "six": PoolUse("fd00::/64")}
+    allocations = granted([A, BlockGrant("10.1.0.0/30", "manual"), BlockGrant("fd00::/126", "six")], pools=pools)
+    version = allocations.versions([asked])[0]
+    assert allocations.of_version([asked], version) == ["six" if version == 6 else "manual"]
+    assert allocations.assign("a", {}, 0.0, pools=(asked,), version=version).address == address
+
+
 def test_manual_pools_are_for_those_who_ask():
     allocations = granted([M, A])
     assert allocations.assign("a", {}, 0.0).pool == "p"

@@ -700,6 +700,17 @@ def test_what_has_an_address_keeps_it_when_it_is_reserved_later() -> None:
     assert after == before
 
 
+def test_a_reserved_address_that_its_workload_gives_up_goes_to_no_other() -> None:
+    pool = PoolRange("main", "10.244.0.0/30", 31)
+    settings = {"reservations": ["10.244.0.1/32"], "spare_blocks": 0}
+    kept = WorkloadRequest("kept", "node1", address="10.244.0.0")
+    before = plan(
+        [pool], nodes("node1"), workloads=[kept, WorkloadRequest("old", "node1", address="10.244.0.1")], **settings
+    )
+    after = plan([pool], nodes("node1"), before, workloads=[kept, WorkloadRequest("new", "node1")], **settings)
+    assert after.nodes["node1"].workloads == {"kept": "10.244.0.0", "new": "10.244.0.2"}
+
+
 def test_a_pool_that_is_reserved_as_a_whole_has_nothing_to_give() -> None:
     assert refused([POOL], nodes("node1"), reservations=["10.244.0.0/24"]) == (
         "calico_ip_pools main (10.244.0.0/24, blockSize 26) has too few blocks: 1 nodes need at least one each, and "

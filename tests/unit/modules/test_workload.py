@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.request import AddRequest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
@@ -37,6 +38,18 @@ class Books:
             }
         )
 
+    def hold(self, name, *addresses, pool="default-ipv4-ippool"):
+        id = f"default/{name}"
+        self.held[id] = AttachedWorkload(
+            id=id,
+            name=name,
+            netns=name,
+            netns_owned=True,
+            interface="cali1f2e3d4c5b6",
+            addresses=addresses,
+            pool=pool,
+        ).to_dict()
+
     def get(self, params):
         if params["id"] not in self.held:
             return AgentError("not_found", f"there is no workload {params['id']}.")
@@ -52,14 +65,19 @@ class Books:
         return {"workload": self.held[params["id"]]}
 
     def add(self, params):
+        try:
+            AddRequest.from_params(params)
+        except AgentError as error:
+            return error
         wanted = {**params, "pool": (params.pop("pools") or ["default-ipv4-ippool"])[0]}
-        address = wanted.pop("address")
+        addresses = tuple(filter(None, (wanted.pop("address"), wanted.pop("address6", None))))
         wanted.pop("pools")
-        if not address:
+        wanted.pop("families", None)
+        if not addresses:
             self.given += 1
-            address = f"10.244.3.{self.given}"
+            addresses = (f"10.244.3.{self.given}",)
         id = f"{wanted['namespace']}/{wanted['name']}"
-        self.held[id] = AttachedWorkload(id=id, interface="cali1f2e3d4c5b6", addresses=(address,), **wanted).to_dict()
+        self.held[id] = AttachedWorkload(id=id, interface="cali1f2e3d4c5b6", addresses=addresses, **wanted).to_dict()
         return {"workload": self.held[id], "created": True}
 
 
@@ -141,6 +159,50 @@ def test_another_pool_or_address_takes_another_address(node):
     planned, done = node.four_times(workload, name="web-1", address="10.244.3.20")
     assert planned["plan"] == ["~ workload default/web-1  address 10.244.3.3  ->  address 10.244.3.20"]
     assert done["workload"]["addresses"] == ["10.244.3.20"]
+
+
+def test_an_ipv6_only_workload_keeps_its_address_when_it_is_changed(node):
+    node.books.hold("web-1", "fd00::7", pool="six")
+    planned, done = node.four_times(workload, name="web-1", mtu=1400)
+    assert planned["plan"] == ["~ workload default/web-1  mtu any  ->  mtu 1400"]
+    assert done["workload"]["addresses"] == ["fd00::7"]
+
+
+@pytest.mark.parametrize(
+    ("params", "kept"),
+    [
+        ({}, {"address": "10.244.3.2", "address6": "fd00::7"}),
+        ({"families": [6]}, {"address": None, "address6": "fd00::7"}),
+        ({"families": [4]}, {"address": "10.244.3.2"}),
+        ({"address": "10.244.3.9"}, {"address": "10.244.3.9", "address6": "fd00::7"}),
+        ({"address6": "fd00::9"}, {"address": "10.244.3.2", "address6": "fd00::9"}),
+        ({"pools": ["default-ipv4-ippool"]}, {"address": "10.244.3.2"}),
+        ({"pools": ["10.244.0.0/16", "fd00::/64"]}, {"address": "10.244.3.2", "address6": "fd00::7"}),
+        ({"pools": ["lab"]}, {"address": None}),
+    ],
+)
+def test_a_changed_workload_keeps_the_addresses_that_are_still_allowed(node, params, kept):
+    node.books.hold("web-1", "10.244.3.2", "fd00::7")
+    node.run(workload, name="web-1", mtu=1400, **params)
+    method, asked = node.agent.asked[-1]
+    assert method == "workload.add"
+    assert {field: asked[field] for field in ("address", "address6") if field in asked} == kept
+
+
+def test_a_change_to_something_invalid_is_refused_before_the_workload_is_deleted(node):
+    node.run(workload, name="web-1")
+    answer = node.run(workload, name="web-1", mtu=10)
+    assert (answer["failed"], answer["msg"], answer["code"]) == (
+        True, "workload.add: mtu 10 must be a number of bytes from 68 to 65535.", "invalid_params",
+    )  # fmt: skip
+    assert list(node.books.held) == ["default/web-1"]
+
+
+def test_a_pool_that_is_named_by_its_cidr_is_the_workloads_own(node):
+    node.run(workload, name="web-1")
+    for cidr in ("10.244.0.0/16", "10.244.7.1/16"):
+        assert node.run(workload, name="web-1", pools=[cidr])["changed"] is False
+    assert node.run(workload, name="web-1", pools=["10.245.0.0/16"])["changed"] is True
 
 
 def test_the_agent_refuses(node):

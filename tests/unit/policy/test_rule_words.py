@@ -39,6 +39,10 @@ from tests.unit.policy.random_policies import World, worlds
             'Allow tcp from has(a) and not (b == "c") and nets 10.0.0.0/8 and not nets 10.1.0.0/16, 10.2.0.0/16 '
             "to ports 1:2, http and not ports 2 # why: because",
         ),
+        (
+            PolicyRule("Deny", annotations=(("by", "ops"), ("why", "first line\nDeny all\x1b[2J"))),
+            r"Deny # by: ops # why: first line\nDeny all\x1b[2J",
+        ),
     ],
 )
 def test_in_words(rule: PolicyRule, text: str) -> None:

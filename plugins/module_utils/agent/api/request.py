@@ -12,7 +12,7 @@ import typing as t
 
 from ...base import naming
 from ...base.addresses import family_of
-from ...state.attachment import AttachedWorkload, endpoint
+from ...state.attachment import AttachedWorkload, endpoint, is_of_pools
 from ...state.node_state import Pool
 from . import protocol
 from .protocol import AgentError
@@ -107,7 +107,7 @@ class AddRequest:
             raise _invalid("peer_interface", "lo", "is the namespace's own loopback. Use another name, such as eth0.")
         self._check_addresses()
         if not isinstance(self.pools, tuple) or not all(isinstance(pool, str) and pool for pool in self.pools):
-            raise _invalid("pools", self.pools, "must be a list of names of IP pools.")
+            raise _invalid("pools", self.pools, "must be a list of names or CIDRs of IP pools.")
         if not isinstance(self.labels, t.Mapping) or not all(
             isinstance(text, str) for label in self.labels.items() for text in label
         ):
@@ -212,7 +212,7 @@ class AddRequest:
         families = {family_of(address) for address in workload.addresses}
         if self.families and families != set(self.families):
             return f"{_versions(families)} and not {_versions(self.families)}"
-        if self.pools and workload.pool not in self.pools:
+        if self.pools and not is_of_pools(self.pools, workload.pool, workload.addresses):
             return f"an address of pool {workload.pool} and not of {', '.join(self.pools)}"
         return ""
 

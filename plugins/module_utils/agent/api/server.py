@@ -81,8 +81,8 @@ class Server:
     async def start(self) -> None:
         """Make both sockets and begin to accept connections.
 
-        Raise SocketInUse if another agent answers there, the path is too long, or something else than a socket is
-        there. Raise OSError if a socket cannot be made, for instance in a folder that cannot be written.
+        Raise SocketInUse if another agent answers there, the path is too long, something else than a socket is there,
+        or a socket cannot be made, for instance in a folder that cannot be written.
         """
         with contextlib.suppress(KeyError):
             self.calls.readers = grp.getgrnam(self._group).gr_gid
@@ -188,6 +188,7 @@ class Server:
             listener.listen(_BACKLOG)
             listener.setblocking(False)
             os.rename(fresh, path)
+            self._inodes[path] = os.stat(path).st_ino
         except OSError as error:
             listener.close()
             if "too long" in str(error):
@@ -195,8 +196,7 @@ class Server:
                     f"{self.path} is longer than the {_PATH_LIMIT} bytes that the path of a socket may have here. "
                     "Choose a shorter one."
                 ) from error
-            raise
-        self._inodes[path] = os.stat(path).st_ino
+            raise _not_made(path, error) from error
         return listener
 
     def _make_way(self, path: str) -> None:
@@ -204,6 +204,8 @@ class Server:
             found = os.lstat(path)
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise _not_made(path, error) from error
         if not stat.S_ISSOCK(found.st_mode):
             raise SocketInUse(
                 f"{path} is not a socket, so the agent does not replace it. Move it away, then start the agent."
@@ -216,11 +218,18 @@ class Server:
                 if error.errno in (errno.ECONNREFUSED, errno.ENOENT):
                     return  # No process listens: an agent that ended left the socket, and the new one replaces it.
                 if error.errno != errno.EAGAIN:  # EAGAIN: a process listens, and its backlog is full.
-                    raise
+                    raise _not_made(path, error) from error
         raise SocketInUse(
             f"another agent answers at {path}. Only one may run on a node: stop it with "
             "`systemctl stop calico-agent`, or end the process that `ss -xlp` shows."
         )
+
+
+def _not_made(path: str, error: OSError) -> SocketInUse:
+    return SocketInUse(
+        f"the agent cannot make its socket {path}: {error.strerror or error}. Run it as root, and correct the folder"
+        " or the file system, then start the agent."
+    )
 
 
 def _gone(connection: socket.socket) -> bool:

@@ -5,7 +5,8 @@
 
 Each is a file in the shim's framing (agent/api/cni_framing.py) below /var/lib/calico/cni/deleted. The file exists
 before the runtime can send the next ADD of the same container, and the dispatcher tries to complete all files before
-each ADD. An old DEL that succeeds then cannot delete a newer workload, even if clocks are wrong.
+each ADD. An ADD whose own DEL still fails then is refused. So an old DEL cannot delete a newer workload, even if clocks
+are wrong.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import os
 
 from ..api import cni_framing
 from ..api.protocol import AgentError
-from . import environment
+from . import environment, identity
 from .configuration import Configuration
 from .delete import delete
-from .errors import CniError
+from .errors import TRY_AGAIN, CniError
 from .port import CniBackend
 
 FOLDER = "/var/lib/calico/cni/deleted"
@@ -35,6 +36,7 @@ class DeletedWhileDown:
         self._log = log
         self._turn = asyncio.Lock()
         self._completed: set[str] = set()  # names of files whose DEL was completed, and that could not be removed
+        self._failed: dict[str, str] = {}  # id of a workload whose DEL failed in the last call of `complete` -> reason
 
     async def complete(self) -> int:
         """Complete the stored DELs, remove their files, and return the number of files removed.
@@ -44,13 +46,29 @@ class DeletedWhileDown:
         which might delete a newer workload. A folder that is missing or cannot be read counts as empty.
         """
         if not self._waiting():
+            self._failed.clear()
             return 0
         async with self._turn:
             done = 0
+            self._failed.clear()
             for name in self._waiting():
                 if name in self._completed or await self._one(os.path.join(self._folder, name)):
                     done += self._remove(name)
             return done
+
+    def check(self, network: str, attachment: environment.Attachment) -> None:
+        """Raise CniError (TRY_AGAIN) if the last call of `complete` has left a DEL of this attachment.
+
+        A file that cannot be read may be any container's. It holds up none, because runtimes seldom use an id again.
+        """
+        reason = self._failed.get(identity.workload_id(network, attachment.container, attachment.ifname))
+        if reason is not None:
+            raise CniError(
+                TRY_AGAIN,
+                f"an older DEL of {attachment.ifname} of container {attachment.container} on network {network} is not"
+                f" done yet: {reason}",
+                "The agent tries it again before each ADD and every 10 seconds: correct what it says, then try again.",
+            )
 
     def _remove(self, name: str) -> bool:
         """Remove the file of a completed DEL and return True, or return False if it is gone or cannot be removed.
@@ -102,6 +120,7 @@ class DeletedWhileDown:
             found = await delete(self._agent, network, attachment)
         except AgentError as error:
             self._log.warning("The DEL of %s, from when the agent was down, waits: %s", who, error)
+            self._failed[identity.workload_id(network, attachment.container, attachment.ifname)] = str(error)
             return False
         self._log.info("The DEL of %s, from when the agent was down, is done%s", who, "" if found else ": it was gone")
         return True

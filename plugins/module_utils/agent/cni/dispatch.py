@@ -119,6 +119,8 @@ class Dispatcher:
             else:
                 await status.status(self._agent)
         elif command == "ADD":
+            if self._deleted is not None:
+                self._deleted.check(configuration.name, attachment)
             return await add.add(self._agent, attachment, environment.arguments(variables), configuration)
         elif command == "DEL":
             await delete.delete(self._agent, configuration.name, attachment)

@@ -49,8 +49,11 @@ class DriverThread:
         self._name = name
         self._queue: _Queue = queue.SimpleQueue()
         self._end: t.Optional[weakref.finalize[t.Any, t.Any]] = None
+        self._closed = False
 
     async def __call__(self, work: t.Callable[[], _T]) -> _T:
+        if self._closed:
+            raise RuntimeError(f"the thread {self._name} is closed and takes no more work: submit it before close()")
         if self._end is None:
             thread = threading.Thread(target=_work, args=(self._queue,), name=self._name, daemon=True)
             thread.start()
@@ -63,8 +66,9 @@ class DriverThread:
     def close(self) -> None:
         """Run all work submitted so far, then end the thread. It blocks until that is done.
 
-        Work submitted later is never run, and awaiting it never ends.
+        Work submitted later is never run: awaiting it raises RuntimeError.
         """
+        self._closed = True
         if self._end is not None:
             self._end()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ...base.addresses import family_of
+from ...state.attachment import is_of_pools
 
 Data = dict[str, t.Any]
 
@@ -73,7 +74,7 @@ def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> l
     families = sorted({family_of(address) for address in have["addresses"]})
     if wanted.get("families") and families != sorted(wanted["families"]):
         found.append(("families", _shown(families), _shown(wanted["families"])))
-    if wanted["pools"] and have["pool"] not in wanted["pools"]:
+    if wanted["pools"] and not is_of_pools(wanted["pools"], have["pool"], have["addresses"]):
         found.append(("pool", have["pool"], ",".join(wanted["pools"])))
     return found
 

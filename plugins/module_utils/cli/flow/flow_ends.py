@@ -16,6 +16,8 @@ from ..errors import NoVerdict
 from .known_network import KnownNetwork
 
 _SHOWN = 10
+#: The most characters of a name or address: "<namespace>/<name> on <node>", whose parts have up to 253 each.
+_LONGEST = 800
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +53,23 @@ class FlowEnds:
     def find(self, option: str, text: str) -> FlowEnd:
         """Return the end that `text`, a name or an address, means.
 
-        `option` is the command line's option, for errors. Raise NoVerdict for an unknown or ambiguous name, or for a
+        `option` is the command line's option, for errors. An IPv4-mapped IPv6 address means the IPv4 address. Raise
+        NoVerdict for an unknown or ambiguous name, an address with a zone, a text that is too long for either, or a
         HostEndpoint whose address is not known.
         """
-        address = parse_address(text)
-        return self._named(option, text) if address is None else self._at(address.text)
+        if len(text) > _LONGEST:
+            raise NoVerdict(
+                f"{option} {text[:40]}... has {len(text)} characters, and a name or address has at most {_LONGEST}."
+                " Give the address."
+            )
+        bare, zone, dummy = text.partition("%")
+        address = parse_address(bare)
+        if address is not None and zone:
+            raise NoVerdict(
+                f"{option} {text} has a zone, and policy knows addresses without one. Write {address.text}, or the name"
+                " of the workload or node."
+            )
+        return self._at(address.text) if address is not None else self._named(option, text)
 
     def _at(self, address: str) -> FlowEnd:
         for one in self._workloads:

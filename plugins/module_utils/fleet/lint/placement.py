@@ -8,6 +8,8 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
+from ... import resources
+from ..inventory.node_inventory import FleetNode
 from .finding import Issue
 from .network import LintedFleet, address_of, listed
 
@@ -44,13 +46,16 @@ def subnets_disagree(network: LintedFleet) -> t.Iterator[Issue]:
 def _overlapping(network: LintedFleet, family: int, subnets: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[Issue]:
     """Report subnets that lie within others. `subnets` maps CIDRs of one IP version to the names of their nodes.
 
-    A subnet is compared only with the one before it in the order of addresses. So of several separate subnets within
-    one other, the first is reported.
+    Each such subnet is one issue, which names the narrowest of the subnets that it lies in.
     """
     make = ipaddress.IPv4Network if family == 4 else ipaddress.IPv6Network
     ordered = sorted((make(subnet), names) for subnet, names in subnets.items())
-    for (wide, inside_wide), (narrow, inside_narrow) in zip(ordered, ordered[1:]):
-        if wide.supernet_of(narrow):  # type: ignore[arg-type]
+    around = ordered[:0]  # the subnets that contain the present one, the widest first
+    for narrow, inside_narrow in ordered:
+        while around and not around[-1][0].supernet_of(narrow):  # type: ignore[arg-type]
+            around.pop()
+        if around:
+            wide, inside_wide = around[-1]
             one, other = inside_narrow[0], inside_wide[0]
             yield Issue(
                 address_of(one, family),
@@ -59,6 +64,7 @@ def _overlapping(network: LintedFleet, family: int, subnets: t.Mapping[str, t.Se
                 "about whether a router is between them, and CrossSubnet goes by that.",
                 "Give all nodes of a network its prefix length.",
             )
+        around.append((narrow, inside_narrow))
 
 
 def _written(network: LintedFleet, name: str, family: int) -> str:
@@ -67,26 +73,30 @@ def _written(network: LintedFleet, name: str, family: int) -> str:
 
 
 def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report nodes with a /32 address beside a CrossSubnet pool: they share no subnet, so all is encapsulated.
+    """Report nodes with a /32 address (IPv6: /128) beside a CrossSubnet pool, where everything is encapsulated then.
 
-    With an IPv6 pool they are nodes with a /128 address. It makes one issue for all such nodes of an IP version.
+    It makes one issue for all such nodes of an IP version.
     """
-    for family, alone in ((4, 32), (6, 128)):
-        crossing = [
-            pool.name
-            for pool in network.fleet.pools
-            if pool.version == family and pool.encapsulation.endswith("CrossSubnet")
-        ]
-        prefixes = {node.name: node.prefix if family == 4 else node.prefix6 for node in network.workload_nodes}
-        nodes = [name for name, prefix in prefixes.items() if prefix == alone] if crossing else []
-        if nodes:
-            yield Issue(
-                address_of(nodes[0], family),
-                _written(network, nodes[0], family),
-                f"is a subnet of its own: pool {crossing[0]} (CrossSubnet) encapsulates everything to and from "
-                f"{listed(nodes)}.",
-                "Write the prefix length of the network that it is in.",
-            )
+    for family, whole in ((4, 32), (6, 128)):
+        crossing = next((pool.name for pool in network.fleet.pools if _crosses(pool, family)), None)
+        nodes = [node for node in network.workload_nodes if _prefix(node, family) == whole] if crossing else []
+        if not nodes:
+            continue
+        yield Issue(
+            address_of(nodes[0].name, family),
+            _written(network, nodes[0].name, family),
+            f"is a subnet of its own: pool {crossing} (CrossSubnet) encapsulates everything to and from "
+            f"{listed([node.name for node in nodes])}.",
+            "Write the prefix length of the network that it is in.",
+        )
+
+
+def _crosses(pool: resources.IPPool, family: int) -> bool:
+    return pool.version == family and pool.encapsulation.endswith("CrossSubnet")
+
+
+def _prefix(node: FleetNode, family: int) -> int:
+    return node.prefix if family == 4 else node.prefix6
 
 
 def no_common_family(network: LintedFleet) -> t.Iterator[Issue]:

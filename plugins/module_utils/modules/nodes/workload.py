@@ -10,9 +10,12 @@ import typing as t
 from ...agent.api import protocol
 from ...agent.api.client import AgentClient
 from ...agent.api.protocol import AgentError
+from ...agent.api.request import AddRequest
+from ...base.addresses import family_of
 from ...cli.commands import add_params
 from ...dataplane.change import Change
 from ...node import machine
+from ...state.attachment import is_of_pools
 from .. import standalone_module
 from ..module_call import ModuleCall, ModuleSpec
 
@@ -60,20 +63,37 @@ def bring_about(agent: AgentClient, change: Change, wanted: Data, have: t.Option
     """Make `change` through the agent; return the workload afterwards, None if it was deleted. Raise AgentError.
 
     `have` is the workload before, None if there was none. If only labels differ, they are set. Other changes delete the
-    workload and add it again, with its IPv4 address if no address is wanted and its pool is allowed.
+    workload and add it again, with those of its addresses that `with_addresses` keeps. A request that the agent would
+    refuse as invalid is refused before.
     """
     if have is not None and change.action == "~":
         if {entry[0] for entry in add_params.differences(wanted, have)} == {"labels"}:
             labels = {**dict.fromkeys(have["labels"]), **wanted["labels"]}
             return t.cast(Data, agent.call("workload.label", id=have["id"], labels=labels)["workload"])
+    if have is not None and change.action == "~":
+        wanted = with_addresses(wanted, have)
+        AddRequest.from_params(wanted)
     if have is not None:
         agent.call("workload.delete", id=have["id"])
     if change.action == "-":
         return None
-    # Other hosts may have stored the workload's address, so it keeps the address if possible.
-    if have is not None and wanted["address"] is None and (not wanted["pools"] or have["pool"] in wanted["pools"]):
-        wanted = {**wanted, "address": next(iter(have["addresses"]), None)}
     return t.cast(Data, agent.call("workload.add", **wanted)["workload"])
+
+
+def with_addresses(wanted: Data, have: Data) -> Data:
+    """Return `wanted` with the addresses of the workload `have`, because other hosts may have stored them.
+
+    An address is left out if `wanted` has another one of its IP version or does not want its version. It is also left
+    out if it may be of a pool that is not wanted: only the first address's pool is known by name.
+    """
+    kept: Data = {}
+    for index, address in enumerate(have["addresses"]):
+        family = family_of(address)
+        field = "address" if family == 4 else "address6"
+        of_pools = not wanted["pools"] or is_of_pools(wanted["pools"], "" if index else have["pool"], (address,))
+        if wanted.get(field) is None and family in (wanted.get("families") or (4, 6)) and of_pools:
+            kept[field] = address
+    return {**wanted, **kept}
 
 
 SPEC = ModuleSpec(

@@ -26,6 +26,7 @@ import shutil
 import tarfile
 import tempfile
 import typing as t
+import zlib
 
 from ..store import atomic_file
 from . import engine_start
@@ -162,6 +163,11 @@ def install(data: bytes, digest: str, root: str = ROOT) -> bool:
         _write(content[_START_SOURCE], os.path.join(root, engine_start.START))
         _point(digest, root)
     except OSError as error:
+        if previous != digest == installed_digest(root):
+            raise atomic_file.FileError(
+                f"engine {digest} was put into {root} and is in use, but the folder could not be synced to the disk: "
+                f"{error.strerror}. A power failure may undo it. Correct the file system, then run again."
+            ) from error
         raise atomic_file.FileError(
             f"the engine could not be put into {root}: {error.strerror}. What was there before stands unchanged. "
             "Make room or correct the file system, then run again."
@@ -195,8 +201,11 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
                         f"the engine that arrived holds {member.name!r}, which is no file of it. Run again."
                     )
                 content[member.name] = stream.read()
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise BundleError(f"the engine that arrived cannot be unpacked: {error}. Run again.") from error
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise BundleError(
+            f"the engine that arrived cannot be unpacked: {error}. It was damaged on the way here. Run again; if it "
+            "happens twice, look at the disk of the node and of the controller."
+        ) from error
     return content
 
 

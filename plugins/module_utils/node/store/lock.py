@@ -21,17 +21,24 @@ class LockError(Exception):
     """The error for a lock that another process held for the whole time that the caller waits."""
 
 
+class LockUnusable(LockError):
+    """The error for a lock file that cannot be opened."""
+
+
 @contextlib.contextmanager
 def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
     """Hold the lock file `path` within a `with` block.
 
     The kernel releases the lock when the process ends. `who` names the holder in the file, for the errors of processes
     that wait. Wait at most `timeout` seconds, and raise LockError if another process holds the lock for so long. The
-    file is created if it is missing. Raise OSError if it cannot be opened.
+    file is created if it is missing. Raise LockUnusable, a LockError, if it cannot be opened.
     """
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    # The file is never replaced or removed: two processes must not lock two files of one name.
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        # The file is never replaced or removed: two processes must not lock two files of one name.
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unusable(path, error) from error
     try:
         deadline = time.monotonic() + timeout
         while True:
@@ -57,12 +64,14 @@ def held(who: str, timeout: float = 60.0, path: str = PATH) -> t.Iterator[None]:
 def taken(path: str) -> bool:
     """Return whether a process holds the lock file `path`; False if there is no such file. Never create it.
 
-    Raise OSError if the file cannot be opened.
+    Raise LockUnusable, a LockError, if the file cannot be opened.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise _unusable(path, error) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -70,6 +79,13 @@ def taken(path: str) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def _unusable(path: str, error: OSError) -> LockUnusable:
+    return LockUnusable(
+        f"the lock {path} cannot be opened: {error.strerror}. Nothing was changed. Run as root, and correct the file"
+        " system or what is in its place, then run again."
+    )
 
 
 def _refusal(handle: int, path: str, timeout: float) -> str:

@@ -83,11 +83,11 @@ def known(folder: str) -> Known:
     """
     name = path(folder)
     try:
-        with open(name, encoding="utf-8") as stream:
+        with open(name, "rb") as stream:
             text = stream.read(LIMIT + 1)
         if len(text) > LIMIT:
             raise ValueError(f"it is larger than {LIMIT} bytes")
-        data = json.loads(text)
+        data = json.loads(text.decode("utf-8"))
         remote, left_out = RemoteEndpoints.from_dict(data["nodes"])
         return Known(remote, data["complete"] is True, left_out)
     except FileNotFoundError:

@@ -25,7 +25,7 @@ from ..ipam.local_ipam import IpamUnreadable, LocalIpam
 from ..machine import AgentConnection, Machine
 from . import lock, packed_state
 from .endpoints import Endpoints
-from .lock import LockError
+from .lock import LockError, LockUnusable
 
 #: The number of times that a request is sent to an agent that does not answer in time, before it counts as silent.
 _ATTEMPTS = 6
@@ -119,13 +119,15 @@ class Direct:
 
         `state` is not used: the plan has it. Raise ApplyError, MissingLibrary, ObserveError, KernelError, what `bird`
         raises, AgentSilent if writer.lock is not free within `machine.agent_patience` seconds because an agent started
-        meanwhile, or OSError if the lock file cannot be opened. After an ApplyError of additions, `bird` is not called
-        and nothing is removed.
+        meanwhile, or LockUnusable if the lock file cannot be opened. After an ApplyError of additions, `bird` is not
+        called and nothing is removed.
         """
         machine = self._machine
         try:
             with lock.held(self._who, machine.agent_patience, machine.writer_lock):
                 apply_node(machine.kernel, plan, bird)
+        except LockUnusable:
+            raise
         except LockError as error:
             raise AgentSilent(f"An agent started on this node meanwhile: {error} {REMEDY}") from error
 

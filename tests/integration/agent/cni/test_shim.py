@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import socket
 import stat
 import subprocess
@@ -165,6 +166,7 @@ def test_the_environment_changes_nothing_else(shim: Shim, server: Server, tmp_pa
             "file",
             "request",
             "answer",
+            "reached",
             "status",
             "version",
             "code",
@@ -204,12 +206,20 @@ def test_an_agent_that_dies_meanwhile(shim: Shim, server: Server, answer: bytes 
 
 
 def test_an_agent_that_says_nothing(tmp_path: pathlib.Path, shim: Shim) -> None:
-    """The shim's wait for a silent agent has an end."""
+    """The shim's wait for a silent agent has an end, and its error does not say that the agent is to be started."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "agent.sock"))
     listener.listen()
     with listener:
-        assert shim.execute({**VARIABLES, "CNI_COMMAND": "STATUS"}, STDIN).code == 50
+        for command, code in (("STATUS", 50), ("ADD", 11)):
+            error = shim.execute({**VARIABLES, "CNI_COMMAND": command}, STDIN).error
+            assert (error["code"], error["details"]) == (
+                code,
+                "It may still do what was asked. journalctl -u calico-agent says what keeps it. Restart it with "
+                "systemctl restart calico-agent, which running containers do not notice. Then try again.",
+            )
+            words = f"calico-agent accepted the request on {tmp_path}/agent.sock and gave no valid answer within"
+            assert re.fullmatch(rf"{re.escape(words)} [0-9]+ seconds", error["msg"])
 
 
 def test_a_delete_is_written_down(shim: Shim) -> None:

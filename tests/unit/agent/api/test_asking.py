@@ -80,7 +80,7 @@ def test_what_is_left_out_has_a_default():
         ),
         ({"name": "web", "netns": "n", "mtu": 67}, "mtu 67 must be a number of bytes from 68 to 65535."),
         ({"name": "web", "netns": "n", "mtu": True}, "mtu True must be a number of bytes from 68 to 65535."),
-        ({"name": "web", "netns": "n", "pools": "p"}, "pools 'p' must be a list of names of IP pools."),
+        ({"name": "web", "netns": "n", "pools": "p"}, "pools 'p' must be a list of names or CIDRs of IP pools."),
         (
             {"name": "web", "netns": "n", "labels": {"a": 1}},
             "labels {'a': 1} must be an object whose values are texts.",

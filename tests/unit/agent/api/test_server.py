@@ -443,6 +443,18 @@ def test_a_file_in_its_place_is_not_removed(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "agent.sock").read_text() == "precious"
 
 
+def test_a_folder_in_which_no_socket_can_be_made(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "run").write_text("")
+    for folder, reason in ((tmp_path / "run", "Not a directory"), (tmp_path / "none", "No such file or directory")):
+        with pytest.raises(SocketInUse) as caught:
+            asyncio.run(Server(str(folder / "agent.sock"), {}).start())
+        path = folder / ("agent.sock" if folder.name == "run" else "agent-root.sock")
+        assert str(caught.value) == (
+            f"the agent cannot make its socket {path}: {reason}. Run it as root, and correct the folder or the file"
+            " system, then start the agent."
+        )
+
+
 def test_a_path_that_is_too_long(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / ("a" * 110))
     with pytest.raises(SocketInUse) as caught:

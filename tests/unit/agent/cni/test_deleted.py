@@ -73,6 +73,24 @@ def test_one_that_cannot_be_completed_waits(
     assert runtime.allocated() == {}
 
 
+def test_an_add_waits_for_the_older_del_of_its_own_container(runtime: FakeRuntime, folder: pathlib.Path) -> None:
+    container, other = runtime.container(), runtime.container()
+    runtime.add(container)
+    (folder / "a.request").write_bytes(taken(container))
+    for add, refused in ((container, True), (other, False)):
+        runtime.agent.fail["delete"] = AgentError(protocol.NOT_WRITTEN, "the disk is full.")
+        answer = runtime.run("ADD", add)
+        assert (answer.status, (folder / "a.request").exists()) == (int(refused), True)
+        if refused:
+            assert (answer.code, answer.error["msg"], answer.error["details"]) == (
+                11,
+                f"an older DEL of eth0 of container {container.id} on network pods is not done yet: the disk is full.",
+                "The agent tries it again before each ADD and every 10 seconds: correct what it says, then try again.",
+            )
+    assert runtime.run("ADD", container).status == 0
+    assert list(folder.iterdir()) == []
+
+
 def test_a_file_that_cannot_be_removed_keeps_nothing_else_from_its_end(
     runtime: FakeRuntime, folder: pathlib.Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

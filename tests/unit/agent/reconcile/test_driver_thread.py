@@ -33,6 +33,21 @@ def test_work_is_done_in_turn_in_one_thread_that_is_not_the_loops():
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("used", [False, True])
+def test_a_closed_thread_refuses_work(used):
+    async def scenario():
+        thread = DriverThread("disk")
+        if used:
+            await thread(lambda: None)
+        thread.close()
+        thread.close()
+        with pytest.raises(RuntimeError) as caught:
+            thread(lambda: None).send(None)  # not awaited: accepted work would never be done, nor be cancelled
+        assert str(caught.value) == "the thread disk is closed and takes no more work: submit it before close()"
+
+    asyncio.run(scenario())
+
+
 def test_an_error_comes_back():
     async def scenario():
         thread = DriverThread()

@@ -90,6 +90,13 @@ def test_the_versions_are_those_that_are_asked_for(tmp_path):
             workload = await agent.add(node.request(f"w{number}", **wishes))
             assert (workload.addresses, workload.pool) == (addresses, pool)
         assert node.differences() == []
+        for pools in (("six",), ("fd00:10:244::/64",), ("FD00:10:244::7/64",)):
+            assert (await agent.add(node.request("w2", pools=pools))).addresses == ("fd00:10:244::42",)
+        code, words = await refused(agent.add(node.request("w2", pools=("10.244.0.0/16",))))
+        assert (code, words.partition(", with ")[2]) == (
+            "conflict",
+            "an address of pool six and not of 10.244.0.0/16. Delete it first, or choose another id.",
+        )
         inner = node.kernel.inside("w0")
         assert (inner.addresses("eth0"), [to for to, _rest in inner.routes(table=254)]) == ([], [])
         code, words = await refused(agent.add(node.request("w0", families=(4, 6))))

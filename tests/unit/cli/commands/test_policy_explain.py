@@ -369,6 +369,19 @@ def test_for_machines(node: Node) -> None:
             "web-1 fd00::1 80/tcp",
             "--from 10.244.3.2 and --to fd00::1 are of different families: there is no such flow.",
         ),
+        (
+            "web-1 ::ffff:10.244.3.2 80/tcp",
+            "--from and --to are both 10.244.3.2: what one sends to itself meets no policy.",
+        ),
+        (
+            "fe80::1%eth0 web-1 80/tcp",
+            "--from fe80::1%eth0 has a zone, and policy knows addresses without one. Write fe80::1, or the name of the "
+            "workload or node.",
+        ),
+        (
+            f"web-1 {'a' * 801} 80/tcp",
+            f"--to {'a' * 40}... has 801 characters, and a name or address has at most 800. Give the address.",
+        ),
     ],
 )
 def test_what_has_no_answer(node: Node, line: str, error: str) -> None:

@@ -59,11 +59,39 @@ OTHER_CASES = [
         "subnets-disagree",
         {"own": {**ADDRESSES6, "node2": {"calico_node_address_ipv6": "fd00:10:10:1::12/48"}}},
         [
-            "error: calico_node_address_ipv6 of node1 fd00:10:10:1::11/64 lies in node2's subnet fd00:10:10::/48, but "
-            "node2 lies outside of node1's: they disagree about whether a router is between them, and CrossSubnet goes "
-            "by that. Give all nodes of a network its prefix length. [subnets-disagree]"
+            f"error: calico_node_address_ipv6 of {node} {cidr} lies in node2's subnet fd00:10:10::/48, but "
+            f"node2 lies outside of {node}'s: they disagree about whether a router is between them, and CrossSubnet "
+            "goes by that. Give all nodes of a network its prefix length. [subnets-disagree]"
+            for node, cidr in (("node1", "fd00:10:10:1::11/64"), ("node3", "fd00:10:10:2::13/64"))
         ],
         {"own": {**ADDRESSES6, "node2": {"calico_node_address_ipv6": "fd00:10:10:1::12/128"}}},
+    ),
+    Case(
+        "subnets-disagree",
+        {"nodes": {"node1": "10.10.1.11/24", "node2": "10.10.0.12/16", "node3": "10.10.2.13/24"}, "workloads": []},
+        [
+            f"error: calico_node_address of {node} {cidr} lies in node2's subnet 10.10.0.0/16, but node2 lies "
+            f"outside of {node}'s: they disagree about whether a router is between them, and CrossSubnet goes by that. "
+            "Give all nodes of a network its prefix length. [subnets-disagree]"
+            for node, cidr in (("node1", "10.10.1.11/24"), ("node3", "10.10.2.13/24"))
+        ],
+        {"nodes": {"node1": "10.10.1.11/24", "node2": "10.11.0.12/16", "node3": "10.10.2.13/24"}, "workloads": []},
+    ),
+    Case(
+        "subnet-of-its-own",
+        {
+            "pools": [pool("vxlan"), pool("vxlan-crosssubnet", "six", SIX)],
+            "own": {**ADDRESSES6, "node2": {"calico_node_address_ipv6": "fd00:10:10:1::12/128"}},
+        },
+        [
+            "warning: calico_node_address_ipv6 of node2 fd00:10:10:1::12/128 is a subnet of its own: pool six "
+            "(CrossSubnet) encapsulates everything to and from node2. Write the prefix length of the network that it "
+            "is in. [subnet-of-its-own]"
+        ],
+        {
+            "pools": [pool("vxlan-crosssubnet"), pool("vxlan", "six", SIX)],
+            "own": {**ADDRESSES6, "node2": {"calico_node_address_ipv6": "fd00:10:10:1::12/128"}},
+        },
     ),
     Case(
         "subnet-of-its-own",

@@ -12,6 +12,8 @@ import shutil
 import stat
 import subprocess
 import sys
+import tarfile
+import zlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
@@ -205,6 +207,40 @@ def test_a_damaged_bundle_is_refused_and_the_engine_in_use_stays(source, tmp_pat
     with pytest.raises(bundle.BundleError, match="cannot be unpacked"):
         bundle.install(data[:40], "0123456789abcdef", str(root))
     assert bundle.installed_digest(str(root)) == before
+
+
+def test_a_bundle_whose_compressed_data_is_damaged_inside_a_file_is_refused(tmp_path):
+    member = tarfile.TarInfo("__main__.py")
+    member.size = 1 << 20
+    packing = zlib.compressobj(wbits=31)
+    data = packing.compress(member.tobuf() + bytes(300_000)) + packing.flush(zlib.Z_SYNC_FLUSH) + b"\xff" * 64
+    with pytest.raises(bundle.BundleError) as caught:
+        bundle.install(data, "0123456789abcdef", str(tmp_path / "root"))
+    assert str(caught.value) == (
+        "the engine that arrived cannot be unpacked: Error -3 while decompressing data: invalid block type. It was "
+        "damaged on the way here. Run again; if it happens twice, look at the disk of the node and of the controller."
+    )
+
+
+def test_an_engine_whose_folder_cannot_be_synced_is_said_to_be_in_use(source, tmp_path, monkeypatch):
+    install(source, tmp_path / "root")
+    (source / "base" / "more.py").write_text("MORE = 1\n")
+    digest = bundle.bundle_digest(str(source))
+    calls = []
+
+    def fail_at_the_end(folder):
+        calls.append(folder)
+        if len(calls) == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(bundle.atomic_file, "sync_folder", fail_at_the_end)
+    with pytest.raises(atomic_file.FileError) as caught:
+        install(source, tmp_path / "root")
+    assert str(caught.value) == (
+        f"engine {digest} was put into {tmp_path / 'root'} and is in use, but the folder could not be synced to the "
+        "disk: Input/output error. A power failure may undo it. Correct the file system, then run again."
+    )
+    assert bundle.installed_digest(str(tmp_path / "root")) == digest
 
 
 def test_a_full_disk_leaves_the_engine_in_use(source, tmp_path, monkeypatch):

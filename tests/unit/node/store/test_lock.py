@@ -49,6 +49,19 @@ def test_the_error_names_the_holder(holder):
     )
 
 
+def test_a_lock_that_cannot_be_opened_is_named(tmp_path):
+    (tmp_path / "run").write_text("a file in the place of the folder")
+    path = str(tmp_path / "run" / "node.lock")
+    with pytest.raises(lock.LockError) as error:
+        lock.taken(path)
+    assert str(error.value) == (
+        f"the lock {path} cannot be opened: Not a directory. Nothing was changed. Run as root, and correct the file"
+        " system or what is in its place, then run again."
+    )
+    with pytest.raises(lock.LockUnusable, match="cannot be opened: File exists"), lock.held("me", path=path):
+        pass
+
+
 def test_a_killed_holder_holds_nothing(holder):
     path, process = holder
     process.kill()
