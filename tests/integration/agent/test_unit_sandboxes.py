@@ -66,7 +66,10 @@ def test_what_writes_the_firewall_has_one_sandbox() -> None:
 
 @contextlib.contextmanager
 def memory_limit(mebibytes: int) -> t.Iterator[pathlib.Path]:
-    """Yield the path of cgroup.procs of a new cgroup with this limit of memory in MiB; remove the cgroup at the end."""
+    """Yield the path of cgroup.procs of a new cgroup with this limit of memory in MiB; remove the cgroup at the end.
+
+    Raise OSError if it cannot be created, or still has processes at the end.
+    """
     legacy = pathlib.Path("/sys/fs/cgroup/memory")
     top, limit = (legacy, "memory.limit_in_bytes") if legacy.is_dir() else (legacy.parent, "memory.max")
     folder = top / f"host-routing-test-{os.getpid()}"

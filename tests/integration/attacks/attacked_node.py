@@ -59,6 +59,7 @@ class AttackedNode(PolicedNode):
 
         `documents` are its policy; a node without policy ignores them. `spoofing`, `vxlan` and `ipip` say what
         workloads are allowed. With `tunnels`, the fleet uses VXLAN on the port PORT, and the pools have natOutgoing.
+        Raise what `PolicedNode.apply` raises.
         """
         given: dict[str, t.Any] = {}
         if tunnels:
@@ -86,9 +87,10 @@ KINDS = ("nft", "nft, policy", "legacy", "legacy, policy")
 
 
 def attacked_node(kind: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[AttackedNode]:
-    """Yield a node of one of KINDS, and remove it at the end; `folder` is the test's own.
+    """Yield a node of one of KINDS, and remove it when the generator is resumed; `folder` is the test's own.
 
-    Raise AssertionError if iptables is not installed.
+    `monkeypatch` undoes the choice of iptables. Raise AssertionError if iptables is not installed, and KernelError if
+    the node's namespaces cannot be created.
     """
     backend, _comma, policy = kind.partition(", ")
     iptables_backend.choose(backend, folder, monkeypatch)

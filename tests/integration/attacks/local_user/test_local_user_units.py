@@ -96,7 +96,8 @@ class BootingHost:
     def complete(self) -> None:
         """Write the stored firewall as calico-node-state.service does, for the addresses that interfaces have now.
 
-        Raise AssertionError if no state is stored, and ApplyError if the kernel refuses a change.
+        Raise AssertionError if no state is stored, ApplyError if the kernel refuses a change, and ObserveError or
+        KernelError if it cannot be read.
         """
         stored = Store(self.machine.store).load()
         assert stored is not None

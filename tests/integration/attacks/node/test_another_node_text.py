@@ -51,7 +51,10 @@ class Node:
         self.file = file
 
     def bring(self, state: NodeState) -> list[str]:
-        """Bring the kernel's IP sets and rules to those of `state`; return a sentence for each part that is refused."""
+        """Bring the kernel's IP sets and rules to those of `state`; return a sentence for each part that is refused.
+
+        Raise ObserveError if ipset or iptables cannot be read.
+        """
         said = []
         for driver, wanted in ((ipset, state.ipsets), (iptables, state.iptables)):
             changes = driver.diff(wanted, driver.observe(self.kernel, wanted))

@@ -69,8 +69,9 @@ class Frr:
         """Return a daemon's answer to `<command> json`, decoded; {} if it is empty.
 
         Raise OSError if the daemon does not accept a connection, TimeoutError after 10 seconds without a byte of the
-        answer, and ValueError if the answer is not JSON. The protocol is vtysh's: a zero byte ends a command,
-        three zero bytes and a status end an answer.
+        answer, and ValueError if the answer is not JSON. The protocol is vtysh's: a zero byte ends a command, three
+        zero bytes and a status end an answer. It does not return if the daemon closes the connection before the end of
+        its answer.
         """
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(10)
@@ -83,12 +84,15 @@ class Frr:
         return json.loads(answer.partition(b"\0")[0].decode() or "{}")
 
     def route(self, prefix: str) -> list[dict[str, t.Any]]:
-        """Return bgpd's paths to a prefix; [] if it has none."""
+        """Return bgpd's paths to a prefix; [] if it has none. Raise what `ask` raises."""
         family = "ipv6" if ":" in prefix else "ipv4"
         return t.cast("list[dict[str, t.Any]]", self.ask("bgpd", f"show bgp {family} {prefix}").get("paths", []))
 
     def communities(self, prefix: str) -> list[str]:
-        """Return the communities, then the large communities, of the first path to a prefix; [] without a path."""
+        """Return the communities, then the large communities, of the first path to a prefix; [] without a path.
+
+        Raise what `ask` raises.
+        """
         paths = self.route(prefix)
         kinds = ("community", "largeCommunity")
         return [text for kind in kinds for text in paths[0].get(kind, {}).get("list", ())] if paths else []
@@ -124,7 +128,10 @@ class GoBgp:
         return done.stdout if done.returncode == 0 else ""
 
     def route(self, prefix: str) -> list[dict[str, t.Any]]:
-        """Return the paths to a prefix, as `gobgp` prints them in JSON; [] if there are none or it fails."""
+        """Return the paths to a prefix, as `gobgp` prints them in JSON; [] if there are none or it fails.
+
+        Raise subprocess.TimeoutExpired after 20 seconds.
+        """
         family = "ipv6" if ":" in prefix else "ipv4"
         said = self.command("global", "rib", prefix, "-a", family, "-j", check=False)
         return [path for paths in json.loads(said or "{}").values() for path in paths]
