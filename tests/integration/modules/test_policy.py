@@ -71,7 +71,7 @@ class Traffic:
     def has_carrier(self, name):
         """Wait until both ends of a new workload's link have a carrier, which takes up to a second.
 
-        Raise AssertionError after 15 seconds.
+        Raise AssertionError after 15 seconds for one end.
         """
         interface = naming.interface_name("default", name)
         for kernel, device in ((self.host.kernel, interface), (self.host.kernel.inside(name), "eth0")):
@@ -83,7 +83,10 @@ class Traffic:
             )
 
     def connects(self, source, target, port=SQL):
-        """Return whether a TCP connection is answered within 0.4 seconds; a refusal of the target is an answer."""
+        """Return whether a TCP connection to `port` is answered within 0.4 seconds; a refusal is an answer as well.
+
+        `source` and `target` are names of workloads. The connection stays open until `close`.
+        """
 
         def make():
             made = socket.socket()
@@ -99,7 +102,7 @@ class Traffic:
         return True
 
     def allowed(self):
-        """Return the set of (source, target) of all workloads between which TCP connections are answered."""
+        """Return the (source, target) of all workloads between which TCP connections to the port SQL are answered."""
         names = sorted(self.address)
         return {(one, other) for one in names for other in names if one != other and self.connects(one, other)}
 

@@ -55,7 +55,7 @@ def policed(*documents: Document, base: NodeState = BASE) -> NodeState:
 
 
 def web(*ports: int, name: str = "web") -> Document:
-    """Return the policy `name`: only workloads labelled `app: client` reach `app: web`, by UDP at these ports alone."""
+    """Return the GlobalNetworkPolicy `name`: only workloads labelled `app: client` reach `app: web`, by UDP at `ports`."""
     rule = {
         "action": "Allow",
         "protocol": "UDP",

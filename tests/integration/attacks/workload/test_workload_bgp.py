@@ -140,10 +140,9 @@ class Sessions:
         return set(re.findall(r"^([0-9a-f]+[.:]\S+) +\S+ +Up ", shown, re.MULTILINE))
 
     def restarted(self) -> list[str]:
-        """Return nodes whose BFD sessions differ from those at `start`, and "daemon: session" for each other difference.
+        """Return nodes whose BFD sessions differ from those at `start`, and "daemon: session" for BGP sessions that do.
 
-        The latter are BGP sessions that are down, or have been established again. Raise AssertionError if a BIRD does
-        not answer.
+        These BGP sessions are down, or have been established again. Raise AssertionError if a BIRD does not answer.
         """
         down = [node.name for node in self.network.nodes if self.bfd(node.name) != self._bfd[node.name]]
         return down + [

@@ -59,11 +59,11 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 def receive(address: str) -> dict[str, int]:
-    """Count the datagrams that arrive at `address` until standard input has a line or ends.
+    """Print "listening", and count the datagrams that arrive at `address` until standard input has a line or ends.
 
     Datagrams that follow within 0.3 seconds of each other are counted as well. Return {source address: number of
     distinct datagrams}, with the number that the socket's full buffer has dropped as "dropped". A namespace may have
-    one receiver of each IP version.
+    one receiver of each IP version. Raise OSError if the namespace does not have the address, or its port is taken.
     """
     family = _family(address)
     sock = socket.socket(family, socket.SOCK_DGRAM)

@@ -128,7 +128,10 @@ def limited(nodes: t.Sequence[Node], device: str, mtu: t.Optional[int]) -> dict[
 
 
 def tell(fleet: Fleet, birds: t.Mapping[str, Bird]) -> None:
-    """Reconfigure the daemons as the node module does; raise ConfigurationRefused if one cannot read its text."""
+    """Reconfigure the daemons as the node module does, one after the other.
+
+    Raise ConfigurationRefused if one cannot read its text; those before it keep theirs.
+    """
     for name, bird in birds.items():
         daemon = fleet[name]
         configuration.apply(render(bird), str(daemon.config), daemon.socket, daemon.build.bird)
