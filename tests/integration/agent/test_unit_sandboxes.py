@@ -59,7 +59,7 @@ def test_exposure(unit: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_what_writes_the_firewall_has_one_sandbox() -> None:
-    """The agent and the boot unit have the same sandbox, because they do the same work."""
+    """The agent and the boot unit have the same limits of capabilities, namespaces, address families and memory."""
     for name in ("CapabilityBoundingSet", "RestrictNamespaces", "RestrictAddressFamilies", "MemoryMax"):
         assert setting("calico-agent", name) == setting("calico-node-state", name), name
 

@@ -99,7 +99,10 @@ def ours(bird: Bird) -> str:
 
 
 def key(block: str) -> bytes:
-    """Return the key of an IPv4 block or address: four bytes of the address, and one of the prefix length."""
+    """Return the key of an IPv4 block or address: four bytes of the address, and one of the prefix length.
+
+    Raise OSError for another address.
+    """
     address, dummy, length = block.partition("/")
     return socket.inet_aton(address) + bytes([int(length or 32)])
 

@@ -55,7 +55,10 @@ def policed(*documents: Document, base: NodeState = BASE) -> NodeState:
 
 
 def web(*ports: int, name: str = "web") -> Document:
-    """Return the GlobalNetworkPolicy `name`: only workloads labelled `app: client` reach `app: web`, by UDP at `ports`."""
+    """Return the GlobalNetworkPolicy `name`, which lets workloads labelled `app: client` reach `app: web` by UDP.
+
+    They reach it at `ports` only, and no other source reaches it.
+    """
     rule = {
         "action": "Allow",
         "protocol": "UDP",

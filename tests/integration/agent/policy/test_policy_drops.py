@@ -78,7 +78,7 @@ class Talk:
             one.settimeout(0.5)
 
     def goes_on(self) -> bool:
-        """Return whether data passes both ways, within half a second each."""
+        """Return whether data passes both ways, within half a second each; False also for a closed connection."""
         try:
             self.client.sendall(b"question")
             if self.server.recv(64) != b"question":
@@ -89,7 +89,10 @@ class Talk:
             return False
 
     def hears(self, words: bytes) -> bool:
-        """Return whether the client receives exactly these bytes next, within half a second."""
+        """Return whether the client receives exactly these bytes next, within half a second.
+
+        Return False also for a closed connection.
+        """
         try:
             return self.client.recv(64) == words
         except OSError:

@@ -77,7 +77,10 @@ class BootingHost:
         )
 
     def store(self, *documents: Document, settings: PolicySettings = FAILSAFES) -> Stored:
-        """Store a state with this policy on the disk, and return it. The kernel then has no policy."""
+        """Store a state with this policy on the disk, and return it. The kernel then has no policy.
+
+        Raise what `PolicedNode.apply` raises.
+        """
         self.policed.apply(*documents, settings=settings)
         stored = Stored(self.policed.state, complete=True)
         self.policed.without_policy()

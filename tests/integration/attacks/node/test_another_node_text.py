@@ -299,7 +299,10 @@ _STATEMENT = re.compile(r"^(?:protocol|filter|function|include|define|template)\
 
 
 def _parse(folder: pathlib.Path, text: str) -> str:
-    """Write the configuration `text` into `folder`; return BIRD's complaint about it, "" if it is valid."""
+    """Write the configuration `text` into `folder`; return BIRD's complaint about it, "" if it is valid.
+
+    Raise FileNotFoundError if BIRD is not installed, and subprocess.TimeoutExpired after 20 seconds.
+    """
     config = folder / "bird.cfg"
     config.write_text(text)
     done = subprocess.run(["bird", "-p", "-c", str(config)], capture_output=True, text=True, timeout=20, check=False)
