@@ -37,7 +37,7 @@ DEVICES = (
 class AttackedNode(PolicedNode):
     """A node under attack, with the sysctls of a node.
 
-    `policy`: whether it has policy. It allows everything that the documents given to `defend` do not decide on.
+    `policy` is whether it has policy, which allows everything that the documents given to `defend` do not decide on.
     """
 
     def __init__(self, node: Node, policy: bool) -> None:
@@ -57,9 +57,9 @@ class AttackedNode(PolicedNode):
     ) -> None:
         """Program the rules and IP sets of a node that has four workloads.
 
-        `documents` are its policy; a node without policy ignores them. `spoofing`, `vxlan` and `ipip` say what
-        workloads are allowed. With `tunnels`, the fleet uses VXLAN on the port PORT, and the pools have natOutgoing.
-        Raise what `PolicedNode.apply` raises.
+        `documents` are its policy; a node without policy ignores them. `spoofing`, `vxlan` and `ipip` allow workloads
+        to send from foreign sources, VXLAN and IP-in-IP. With `tunnels`, the fleet uses VXLAN on the port PORT, and the
+        pools have natOutgoing. Raise what `PolicedNode.apply` raises.
         """
         given: dict[str, t.Any] = {}
         if tunnels:

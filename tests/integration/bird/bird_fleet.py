@@ -267,9 +267,10 @@ class Machine:
         return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
 
     def processor(self) -> float:
-        """Return the seconds of processor time of the daemon.
+        """Return the seconds of processor time of the daemon's main thread; BIRD 2 has no other one.
 
-        Raise FileNotFoundError if the kernel does not count them, AssertionError if the daemon was never started.
+        Raise FileNotFoundError if the kernel does not count them or the daemon has ended, and AssertionError if it was
+        never started.
         """
         assert self._process
         return int(pathlib.Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]) / 1e9

@@ -267,7 +267,7 @@ def test_all_of_it_at_once(daemon: Daemon) -> None:
 
     Gain: No container starts any more, and the attack fills the journal.
     Precedent: CWE-400.
-    Result: Root attaches, other members get answers, memory and journal do not grow, and the agent works as before.
+    Result: Root attaches, other members get answers, memory and journal hardly grow, and the agent works as before.
     """
     daemon.in_sync()
     before, log = daemon.memory(), daemon.log.stat().st_size

@@ -162,7 +162,7 @@ def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeSt
 
     Gain: A full neighbour table, and no new neighbour for the host and its workloads.
     Precedent: CWE-770.
-    Result: The host keeps only the workload's own entry.
+    Result: The host keeps the workload's own entry and at most two others.
     """
     host.make(how, wanted)
     web = endpoint(wanted, "web")

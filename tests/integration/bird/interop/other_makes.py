@@ -39,7 +39,10 @@ def _complete(tree: pathlib.Path) -> None:
 
 
 class Frr:
-    """FRR's zebra, bfdd and bgpd in one namespace; the configuration is bgpd's."""
+    """FRR's zebra, bfdd and bgpd in one namespace; the configuration is bgpd's.
+
+    The constructor downloads them at the first use, and raises what `unpacked` raises.
+    """
 
     DAEMONS = ("zebra", "bfdd", "bgpd")
 
@@ -105,7 +108,10 @@ class Frr:
 
 
 class GoBgp:
-    """gobgpd with a configuration of its own, in TOML."""
+    """gobgpd with a configuration of its own, in TOML.
+
+    The constructor downloads it at the first use, and raises what `unpacked` raises.
+    """
 
     def __init__(self, space: Namespace, folder: pathlib.Path) -> None:
         root = unpacked(CACHE / "gobgpd", RELEASE, "gobgpd", ["lib*"])

@@ -97,9 +97,9 @@ class Streams:
     `pairs` are (source namespace, source address, [destination address]), `receivers` {address: namespace}. `rate` is
     the number of datagrams a second to each destination, `size` that of each packet in bytes. After the context, `sent`
     is the number of all datagrams sent, and `lost` has the numbers of lost ones by "source -> destination"; pairs
-    without a loss are absent. Entering the context raises AssertionError if a sender or receiver does not begin.
-    `dropped` counts those of them that full receive buffers lost. Leaving it raises subprocess.TimeoutExpired if a
-    process does not end within 20 seconds.
+    without a loss are absent. `dropped` is the number of those lost in full receive buffers. Entering the context
+    raises AssertionError if a sender or receiver does not begin; leaving it raises subprocess.TimeoutExpired if one
+    does not end within 20 seconds.
     """
 
     def __init__(
