@@ -107,7 +107,7 @@ class Host:
         """Bring the node to a state.
 
         If `how` is "attach", its workloads are attached one by one first, as CNI does; otherwise a run makes them.
-        Raise what `apply` and `attach.attach` raise.
+        Raise what `apply` raises, and AttachError if a workload cannot be attached.
         """
         if how == "attach":
             self.apply(dataclasses.replace(wanted, workloads=(), routes=(), sysctls=wanted.sysctls[:1]))

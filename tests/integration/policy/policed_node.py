@@ -216,7 +216,7 @@ class PolicedNode:
     def written(self) -> t.Optional[int]:
         """Return the generation of the nftables ruleset, which each write changes.
 
-        Return None for the backend legacy, and if the kernel does not tell the generation.
+        Return None for the backend legacy, and for a kernel without nf_tables. Raise KernelError if the kernel refuses.
         """
         return self.node.kernel.ruleset_mark() if self.node.backend == "nft" else None
 

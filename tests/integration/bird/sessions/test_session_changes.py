@@ -164,7 +164,8 @@ def reflected(nodes: t.Sequence[Node], *pools: t.Any, cluster: str = "10.10.0.1"
 def by_bgp(fleet: Fleet, nodes: t.Sequence[Node]) -> None:
     """Wait until all sessions are up, and no backup route is in use any more.
 
-    Raise AssertionError for a node whose sessions are down after 20 seconds, or that uses a backup route after 15 more.
+    Raise AssertionError for a node whose sessions are down after 20 seconds, or that uses a backup route after 15 more,
+    and NotAnswering if its BIRD does not answer.
     """
     fleet.wait_established()
     for node in nodes:
