@@ -25,7 +25,8 @@ def unpacked(
 
     `dependencies` are patterns of the names of required packages to unpack as well; without them the package has to
     work with the machine's own. `finish` is called with `tree` after unpacking. Raise RuntimeError with the output of
-    apt-get or dpkg-deb if one of them fails, and subprocess.TimeoutExpired if one takes more than 300 seconds.
+    apt-get or dpkg-deb if one of them fails, and subprocess.TimeoutExpired if one takes more than 300 seconds. Another
+    process that fetches into `tree` is waited for without a limit.
     """
     tree.mkdir(parents=True, exist_ok=True)
     with open(f"{tree}.lock", "w") as lock:

@@ -101,7 +101,7 @@ class Daemon:
         """Start the agent, and wait until it answers unless `wait` is False.
 
         `fault` names the failpoint at which it kills itself. Raise AssertionError if it ends while waited for, or does
-        not answer within 30 seconds.
+        not listen within 30 seconds. Raise AgentError if it listens and does not answer within 30 seconds.
         """
         netns = self.folder / "netns" / HOST
         command = [
@@ -125,7 +125,10 @@ class Daemon:
         return True
 
     def kill(self) -> None:
-        """Kill the agent with SIGKILL, and wait for its end; raise AssertionError if it was never started."""
+        """Kill the agent with SIGKILL, and wait for its end; raise AssertionError if it was never started.
+
+        Do nothing if it has ended. Raise subprocess.TimeoutExpired if it has not ended after 30 seconds.
+        """
         assert self.process is not None
         self.process.kill()
         self.process.wait(_PATIENCE)
@@ -161,7 +164,10 @@ class Daemon:
             return client.call(method, **params)
 
     def netns(self, name: str) -> str:
-        """Return the path of the namespace `name`, which is created if it is missing."""
+        """Return the path of the namespace `name`, which is created if it is missing.
+
+        Raise KernelError if it cannot be created.
+        """
         if name not in self.kernel.netns_list():
             self.kernel.netns_add(name, "")
         return str(self.folder / "netns" / name)
@@ -169,8 +175,9 @@ class Daemon:
     def add(self, name: str, **more: t.Any) -> dict[str, t.Any]:
         """Add a workload, and return the agent's description of it.
 
-        Its namespace is created if it is missing. `more` are further parameters of workload.add. Raise AgentError if
-        the agent refuses, or its subclass NotRunning if no agent answers.
+        Its namespace is created if it is missing: here, or by the agent if `netns_owned` is true. `more` are further
+        parameters of workload.add. Raise KernelError if the namespace cannot be created here, AgentError if the agent
+        refuses, or its subclass NotRunning if no agent answers.
         """
         params = {"name": name, **({} if more.get("netns_owned") else {"netns": self.netns(name)}), **more}
         return t.cast("dict[str, t.Any]", self.call("workload.add", **params)["workload"])
@@ -179,11 +186,17 @@ class Daemon:
         return bool(self.call("workload.delete", id=f"default/{name}")["deleted"])
 
     def in_sync(self) -> None:
-        """Wait until the agent is in sync; raise AssertionError after 30 seconds."""
+        """Wait until the agent is in sync; raise AssertionError after 30 seconds.
+
+        Raise AgentError if it refuses the question or does not run.
+        """
         self.until(lambda: self.call("status")["in_sync"], "the agent is in sync")
 
     def settled(self) -> None:
-        """Wait until no deletion is under way; raise AssertionError after 30 seconds."""
+        """Wait until no deletion is under way; raise AssertionError after 30 seconds.
+
+        Raise AgentError if the agent refuses the question or does not run.
+        """
         self.until(lambda: self.call("status")["deleting"] == 0, "all links of deleted workloads are gone")
 
     # ---- state of the kernel, the disk and the process
@@ -217,14 +230,18 @@ class Daemon:
         return {allocation.handle: allocation.address for allocation in ipam.allocations()}
 
     def reaches(self, name: str, address: str) -> bool:
-        """Return whether `address` answers a ping from inside the namespace `name` within 2 seconds."""
+        """Return whether `address` answers a ping from inside the namespace `name` within 2 seconds.
+
+        Raise KernelError if there is no such namespace.
+        """
         command = ["ping", "-n", "-c", "1", "-W", "2", address]
         return self.kernel.inside(name).run(command).code == 0
 
     def memory(self, field: str = "VmHWM") -> int:
         """Return a field of the agent's /proc/PID/status in KiB; VmHWM is the most memory that it has used so far.
 
-        Raise AssertionError if there is no such field.
+        Raise AssertionError if there is no such field or the agent was never started. If it has ended, raise
+        AssertionError or FileNotFoundError.
         """
         for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(field + ":"):
@@ -236,7 +253,11 @@ class Daemon:
 def daemon_under_test(
     engine: pathlib.Path, folder: pathlib.Path, state: t.Optional[NodeState] = STATE
 ) -> t.Iterator[Daemon]:
-    """Yield an agent that is not started, on a host with this desired state, or without one; remove both at the end."""
+    """Yield an agent that is not started, on a host with this desired state, or without one; remove both at the end.
+
+    `engine` is the path that `install_engine` returns, and `folder` holds all files of the host. Raise KernelError or
+    subprocess.CalledProcessError if the host's namespace or the file system of its /run cannot be created.
+    """
     with host_under_test(folder, HostKernel) as kernel:
         underlay(kernel)
         run = folder / "run"  # a tmpfs, as /run is on a node: writing files to a disk would take most of an add's time

@@ -81,7 +81,7 @@ class World:
     def call(self, call: Call) -> str | bool | None:
         """Do a call; return the address of an add, whether a delete found the workload, or None for a conflict.
 
-        Raise AgentError for other refusals.
+        Raise AgentError for other refusals, and its subclass NotRunning if no agent answers.
         """
         try:
             if isinstance(call, Delete):
@@ -121,7 +121,8 @@ class World:
         """Do the calls of `step` at once, kill the agent meanwhile, and start it again.
 
         It is killed at a failpoint, or within 4 milliseconds after the calls have begun. If the failpoint is not
-        reached, it is killed after the calls. Raise AssertionError if the next agent does not answer within 30 seconds.
+        reached, it is killed after the calls. Raise AssertionError if the next agent does not answer within 30 seconds,
+        and AgentError if the agent refuses a call for another reason than a conflict.
         """
         point = failpoints.POINTS[step.moment] if step.moment < len(failpoints.POINTS) else ""
         if point:

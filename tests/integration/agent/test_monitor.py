@@ -49,7 +49,11 @@ class Marked:
 
 
 class Host:
-    """The namespace, another kernel object to change it with, and a monitor that listens."""
+    """A host's namespace, and a monitor of it, which begins with `listen`.
+
+    `kernel` changes the namespace as another program does, `ours` as the agent does. `lost` is the number of times that
+    the monitor has reported lost notifications, and `leaving` has the interfaces that the agent is deleting.
+    """
 
     def __init__(self, kernel: LinuxKernel, folder: pathlib.Path) -> None:
         self.kernel = kernel

@@ -258,9 +258,9 @@ def test_rules_of_the_legacy_backend_are_repaired_too(
 
 
 def test_an_underlay_that_goes_away_comes_back_without_help(shared: Daemon) -> None:
-    """An underlay that goes away comes back without help.
+    """What depends on the underlay's address is back without a request once the address is.
 
-    Meanwhile the agent reports the problem, and repairs what does not depend on the underlay.
+    Meanwhile the agent reports the problem.
     """
     kernel = shared.kernel
     before = state_of(kernel)

@@ -59,14 +59,17 @@ def test_exposure(unit: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_what_writes_the_firewall_has_one_sandbox() -> None:
-    """The agent and the boot unit have the same sandbox, because they do the same work."""
+    """The agent and the boot unit have the same limits of capabilities, namespaces, address families and memory."""
     for name in ("CapabilityBoundingSet", "RestrictNamespaces", "RestrictAddressFamilies", "MemoryMax"):
         assert setting("calico-agent", name) == setting("calico-node-state", name), name
 
 
 @contextlib.contextmanager
 def memory_limit(mebibytes: int) -> t.Iterator[pathlib.Path]:
-    """Yield the path of cgroup.procs of a new cgroup with this limit of memory in MiB; remove the cgroup at the end."""
+    """Yield the path of cgroup.procs of a new cgroup with this limit of memory in MiB; remove the cgroup at the end.
+
+    Raise OSError if it cannot be created, or still has processes at the end.
+    """
     legacy = pathlib.Path("/sys/fs/cgroup/memory")
     top, limit = (legacy, "memory.limit_in_bytes") if legacy.is_dir() else (legacy.parent, "memory.max")
     folder = top / f"host-routing-test-{os.getpid()}"

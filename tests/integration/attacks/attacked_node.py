@@ -39,7 +39,7 @@ IPIP_DEVICE = TunnelDevice("tunl0", "ipip", 1480, HOST)
 class AttackedNode(PolicedNode):
     """A node under attack, with the sysctls of a node.
 
-    `policy`: whether it has policy. It allows everything that the documents given to `defend` do not decide on.
+    `policy` is whether it has policy, which allows everything that the documents given to `defend` do not decide on.
     """
 
     def __init__(self, node: Node, policy: bool) -> None:
@@ -59,9 +59,9 @@ class AttackedNode(PolicedNode):
     ) -> None:
         """Program the rules and IP sets of a node that has four workloads.
 
-        `documents` are its policy; a node without policy ignores them. `spoofing`, `vxlan` and `ipip` say what
-        workloads are allowed. With `tunnels`, the fleet uses IPIP, and VXLAN on the port PORT, and the pools have
-        natOutgoing.
+        `documents` are its policy; a node without policy ignores them. `spoofing`, `vxlan` and `ipip` allow workloads
+        to send from foreign sources, VXLAN and IP-in-IP. With `tunnels`, the fleet uses IPIP, and VXLAN on the port
+        PORT, and the pools have natOutgoing. Raise what `PolicedNode.apply` raises.
         """
         given: dict[str, t.Any] = {}
         if tunnels:
@@ -89,9 +89,10 @@ KINDS = ("nft", "nft, policy", "legacy", "legacy, policy")
 
 
 def attacked_node(kind: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[AttackedNode]:
-    """Yield a node of one of KINDS, and remove it at the end; `folder` is the test's own.
+    """Yield a node of one of KINDS, and remove it when the generator is resumed; `folder` is the test's own.
 
-    Raise AssertionError if iptables is not installed.
+    `monkeypatch` undoes the choice of iptables. Raise AssertionError if iptables is not installed, and KernelError if
+    the node's namespaces cannot be created.
     """
     backend, _comma, policy = kind.partition(", ")
     iptables_backend.choose(backend, folder, monkeypatch)

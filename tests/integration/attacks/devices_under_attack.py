@@ -53,7 +53,10 @@ _TRUSTING = {
 
 
 def state(*, spoofing: bool = False) -> NodeState:
-    """Return the state of node1 of an IPv4 fleet in VXLAN mode, without a firewall."""
+    """Return the state of node1 of an IPv4 fleet in VXLAN mode, without a firewall.
+
+    `spoofing` is the node's calico_workload_source_spoofing.
+    """
     fleet = build(
         pool("vxlan"),
         workloads=[workload("web", "node1"), workload("app", "node1"), workload("far", "node2")],
@@ -90,9 +93,10 @@ class Host:
     # ---- the node's state, and a device for comparison
 
     def apply(self, wanted: NodeState) -> list[str]:
-        """Bring the node to a state, and return the lines of the changes.
+        """Bring the node to a state, and return the lines of the changes; [] if there was nothing to change.
 
-        Raise AssertionError if a plan finds differences afterwards, and ApplyError if the kernel refuses a change.
+        Raise AssertionError if a plan finds differences afterwards, ApplyError if the kernel refuses a change, and
+        ObserveError or KernelError if it cannot be read.
         """
         plan = plan_node(self.kernel, wanted)
         apply_node(self.kernel, plan)
@@ -103,7 +107,7 @@ class Host:
         """Bring the node to a state.
 
         If `how` is "attach", its workloads are attached one by one first, as CNI does; otherwise a run makes them.
-        Raise what `apply` raises.
+        Raise what `apply` raises, and AttachError if a workload cannot be attached.
         """
         if how == "attach":
             self.apply(dataclasses.replace(wanted, workloads=(), routes=(), sysctls=wanted.sysctls[:1]))
@@ -112,9 +116,9 @@ class Host:
         self.apply(wanted)
 
     def control(self) -> str:
-        """Create a device with the kernel's default settings, and return its name.
+        """Create the device ctl0 with the kernel's default settings, set it up, and return its name.
 
-        Its other end is `ctl1` in the namespace `wire`.
+        Its other end is `ctl1` in the namespace `wire`, up as well. Raise KernelError if there is a ctl0 already.
         """
         self.kernel.link_add(NewLink("ctl0", "veth", peer_name="ctl1", peer_netns="wire"))
         self.kernel.link_set("ctl0", up=True)
@@ -139,7 +143,11 @@ class Host:
     # ---- packets
 
     def sends(self, namespace: str, device: str, *frames: bytes) -> None:
-        """Send frames by a device in one of the namespaces, as root there does."""
+        """Send frames by a device in one of the namespaces, as root there does.
+
+        Raise KernelError if there is no such namespace, and OSError if it has no such device or the device refuses a
+        frame.
+        """
         sender = self.inside(namespace)._there(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
         with sender:
             sender.bind((device, 0))
@@ -149,7 +157,7 @@ class Host:
     def listens(self, namespace: t.Optional[str] = None, port: int = PORT) -> socket.socket:
         """Return an IPv4 UDP socket, bound to `port`, of the host or of one of the namespaces.
 
-        Its timeout is 1 second, and `Host.close` closes it.
+        Its timeout is 1 second, and `Host.close` closes it. Raise OSError if the port is taken.
         """
         kernel = self.kernel if namespace is None else self.inside(namespace)
         made = kernel._there(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
@@ -195,7 +203,10 @@ def ethernet(payload: bytes, to: str = HOST_MAC, source: str = "02:00:00:00:00:6
 
 
 def udp(source: str, destination: str, payload: bytes = b"forged", port: int = PORT, options: bytes = b"") -> bytes:
-    """Return an IPv4 packet with a UDP datagram from port 4000, without a UDP checksum, which IPv4 allows."""
+    """Return an IPv4 packet with a UDP datagram from port 4000, without a UDP checksum, which IPv4 allows.
+
+    `options` are the IP header's, a multiple of four bytes.
+    """
     ends = ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
     body = struct.pack("!HHHH", 4000, port, 8 + len(payload), 0) + payload
     return ipv4(ends, socket.IPPROTO_UDP, body, options)

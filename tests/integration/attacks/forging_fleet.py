@@ -112,7 +112,8 @@ class Fleet:
     def play(self, *tasks: t.Mapping[str, t.Any], gather: bool = False, more: t.Sequence[t.Any] = ()) -> str:
         """Run a play with these tasks on both nodes, and then the plays `more`; return stdout and stderr as one line.
 
-        The run need not succeed. Raise subprocess.TimeoutExpired after 300 seconds.
+        Each run of white space is one space. With `gather` the first play gathers facts. The run need not succeed.
+        Raise subprocess.TimeoutExpired after 300 seconds.
         """
         first = {"hosts": "calico_nodes", "gather_facts": gather, "tasks": list(tasks)}
         path = self.folder / "play.yml"

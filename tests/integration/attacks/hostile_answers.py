@@ -210,10 +210,10 @@ def _change(found: t.Any, chance: random.Random) -> None:
 
 
 def lying(answer: t.Mapping[str, t.Any], others: t.Sequence[str], pool: str, chance: random.Random) -> Data:
-    """Return a copy of `answer`, one of node_info with a stored state, with up to three random lies of valid types.
+    """Return a copy of `answer`, one of node_info, with up to three random lies of valid types.
 
-    `others` are CIDRs of other nodes' blocks, all in 10.244.0.0/16, the range of the pool `pool`. No lie
-    follows the one that there is no state.
+    The stored state in `answer` needs a pool, and a BIRD with a peer and a route. `others` are CIDRs of other nodes'
+    blocks, all in 10.244.0.0/16, the range of the pool `pool`. No lie follows the one that there is no state.
     """
     found = t.cast(Data, json.loads(json.dumps(answer)))
     state, ipam = found["state"], found["state"]["ipam"]

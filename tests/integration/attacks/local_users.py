@@ -48,9 +48,10 @@ json.dump(heard, sys.stdout)
 
 @contextlib.contextmanager
 def daemon_with_readers(engine: pathlib.Path, folder: pathlib.Path, **settings: t.Any) -> t.Iterator[Daemon]:
-    """Yield a running agent in sync, whose readers are the members of GROUP; stop it at the end.
+    """Yield a running agent in sync, whose readers are the members of GROUP; kill it at the end.
 
-    All users can enter the folder of its socket, as they can /run/calico.
+    `settings` are further settings of the agent. All users can enter the folder of its socket, as they can /run/calico.
+    Raise AssertionError if it does not answer, or is not in sync, within 30 seconds.
     """
     with daemon_under_test(engine, folder) as daemon:
         daemon.settings(group=GROUP, cooldown=0.0, **settings)
@@ -62,10 +63,11 @@ def daemon_with_readers(engine: pathlib.Path, folder: pathlib.Path, **settings: 
 def start(
     daemon: Daemon, uid: int, groups: t.Sequence[int], source: str, *arguments: str, **more: t.Any
 ) -> subprocess.Popen[bytes]:
-    """Start the Python program `source` as a user on the daemon's host, and return its process with pipes.
+    """Start the Python program `source` as a user on the daemon's host, and return its process.
 
-    Its working directory is the folder of the socket, so that `agent.sock` works even if the user cannot enter the
-    folders above. Its group has the number `uid`, and `more` are arguments of Popen.
+    The process has pipes to stdin and stdout, and `arguments` as sys.argv[1:]. Its working directory is the folder of
+    the socket, so that `agent.sock` works even if the user cannot enter the folders above. Its group has the number
+    `uid`, `groups` are the numbers of its further groups, and `more` are arguments of Popen.
     """
     supplementary = f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups"
     who = ["setpriv", f"--reuid={uid}", f"--regid={uid}", supplementary]
@@ -85,7 +87,8 @@ def say(daemon: Daemon, uid: int, *said: str, groups: t.Sequence[int] = (GID,)) 
 def ask(daemon: Daemon, uid: int, method: str, groups: t.Sequence[int] = (GID,), **params: t.Any) -> dict[str, t.Any]:
     """Send one request as the user `uid`; return the result of the agent's answer, or its error as a dictionary.
 
-    Raise ValueError if the user cannot connect, or the answer is empty.
+    The user is in the group GID unless `groups` has other numbers. Raise ValueError if the user cannot connect, or the
+    answer is empty, and subprocess.TimeoutExpired after 120 seconds.
     """
     (heard,) = say(daemon, uid, json.dumps({"id": 1, "method": method, "params": params}), groups=groups)
     answer = json.loads(heard)

@@ -34,11 +34,14 @@ class Node:
         self.home.mkdir()
 
     def path(self, name: str) -> pathlib.Path:
-        """Return the path of the namespace `name`, which is created if it is missing."""
+        """Return the path of the namespace `name`, which is created if it is missing.
+
+        Raise KernelError if it cannot be created.
+        """
         return pathlib.Path(self.daemon.netns(name))
 
     def link(self, target: t.Union[pathlib.Path, str]) -> str:
-        """Replace the user's symbolic link by one to `target`, and return its path."""
+        """Replace the user's symbolic link, or create it, by one to `target`; return its path."""
         new = self.home / f"new-{secrets.token_hex(4)}"
         new.symlink_to(target)
         new.rename(self.home / "netns")
@@ -55,7 +58,7 @@ class Node:
     def holds(self, name: str) -> tuple[list[str], list[str]]:
         """Return (names of the Ethernet devices, their addresses without link-local IPv6 ones) of a namespace.
 
-        Both are sorted. The namespace is created if it is missing.
+        Both are sorted. The namespace is created if it is missing. Raise KernelError if it cannot be created.
         """
         command = ["nsenter", f"--net={self.path(name)}", "ip", "-json", "address"]
         shown = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
@@ -73,7 +76,8 @@ class Node:
     def repaired(self) -> dict[str, t.Any]:
         """Run two complete checks of the agent, and return the answer to the second one.
 
-        Raise AssertionError unless it has no changes and no problems, and is in sync.
+        Raise AssertionError unless it has no changes and no problems, and is in sync. Raise AgentError if the agent
+        refuses or does not run.
         """
         self.daemon.call("resync")
         counted = self.daemon.call("resync")
@@ -84,7 +88,10 @@ class Node:
         return self.daemon.log.read_text().count(ELSEWHERE)
 
     def released(self, netns: t.Union[pathlib.Path, str], container: str = "c" * 64) -> None:
-        """Run DEL, and raise AssertionError unless it succeeds and no device, record or address is left."""
+        """Run DEL, and raise AssertionError unless it succeeds and no device, record or address is left on the node.
+
+        Wait up to 30 seconds for the end of deletions.
+        """
         assert self.run("DEL", netns, container).nothing
         self.daemon.settled()
         assert (self.daemon.links, self.daemon.records, self.daemon.allocated()) == (set(), set(), {})
@@ -92,7 +99,8 @@ class Node:
     def reset(self) -> None:
         """Start the agent if it has stopped, and remove all workloads, namespaces and files of the user.
 
-        A namespace that cannot be removed stays.
+        A namespace that cannot be removed stays. Raise AssertionError if the agent does not answer, or deletions have
+        not ended, within 30 seconds.
         """
         if self.daemon.process is None or self.daemon.process.poll() is not None:
             self.daemon.start()
@@ -107,7 +115,11 @@ class Node:
 
 @contextlib.contextmanager
 def node_under_attack(folder: pathlib.Path) -> t.Iterator[Node]:
-    """Yield a node with a running agent and pools of both IP versions; remove it at the end."""
+    """Yield a node with a running agent and pools of both IP versions; remove it at the end.
+
+    Its files are in the new folders engine and node of `folder`. Raise AssertionError if the agent does not answer
+    within 30 seconds.
+    """
     engine, home = folder / "engine", folder / "node"
     engine.mkdir()
     home.mkdir()

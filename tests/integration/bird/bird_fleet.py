@@ -100,7 +100,10 @@ def ours(bird: Bird) -> str:
 
 
 def key(block: str) -> bytes:
-    """Return the key of an IPv4 block or address: four bytes of the address, and one of the prefix length."""
+    """Return the key of an IPv4 block or address: four bytes of the address, and one of the prefix length.
+
+    Raise OSError for another address.
+    """
     address, dummy, length = block.partition("/")
     return socket.inet_aton(address) + bytes([int(length or 32)])
 
@@ -154,7 +157,10 @@ def _blackhole(kind: int, block: str) -> bytes:
 
 
 def _quiet_namespace(name: str) -> Namespace:
-    """Return a new namespace without IPv6, since the messages of 200 IPv6 devices would fill the kernel's one queue."""
+    """Return a new namespace without IPv6, since the messages of 200 IPv6 devices would fill the kernel's one queue.
+
+    The caller closes it.
+    """
     space = Namespace(name)
     space.sysctl({f"conf/{which}/disable_ipv6": "1" for which in ("all", "default")}, "ipv6")
     return space
@@ -186,7 +192,8 @@ class Machine:
         """Connect the node to the bridge, and add the blackhole routes of its blocks.
 
         The bridge's port is `p<index>`. `macs` maps all nodes' addresses to their MACs. Neighbour entries of peers are
-        permanent, because all namespaces of a kernel share one table of 1,024 other entries.
+        permanent, because all namespaces of a kernel share one table of 1,024 other entries. Raise KeyError if `macs`
+        lacks an address, and AssertionError if a command fails.
         """
         prefix, mac = self.bird.subnet.partition("/")[2], macs[self.bird.address]
         bridge.ip(
@@ -202,7 +209,10 @@ class Machine:
         self.know(macs)
 
     def know(self, macs: t.Mapping[str, str]) -> None:
-        """Write permanent neighbour entries of all peers; raise KeyError if `macs` lacks a peer's address."""
+        """Write permanent neighbour entries of all peers; raise KeyError if `macs` lacks a peer's address.
+
+        Raise AssertionError if `ip` fails.
+        """
         addresses = [peer.address for peer in self.bird.peers]
         self.space.ip(*(f"neighbor replace {one} lladdr {macs[one]} dev eth0 nud permanent" for one in addresses))
 
@@ -258,9 +268,10 @@ class Machine:
         return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
 
     def processor(self) -> float:
-        """Return the seconds of processor time of the daemon.
+        """Return the seconds of processor time of the daemon's main thread; BIRD 2 has no other one.
 
-        Raise FileNotFoundError if the kernel does not count them, AssertionError if the daemon was never started.
+        Raise FileNotFoundError if the kernel does not count them or the daemon has ended, and AssertionError if it was
+        never started.
         """
         assert self._process
         return int(pathlib.Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]) / 1e9
@@ -373,7 +384,8 @@ class BirdFleet:
     def settle(self) -> None:
         """Wait until all sessions are up, including those without routes.
 
-        Raise AssertionError after 60 seconds for one machine.
+        Raise AssertionError after 60 seconds for one machine, and subprocess.CalledProcessError if a daemon does not
+        answer.
         """
         for machine in self.machines:
             wait_for(f"sessions of {machine.name}", lambda m=machine: len(m.counted()) == len(m.bird.peers), 60)
@@ -383,7 +395,8 @@ class BirdFleet:
 
         Return the names of the reconfigured nodes, and "node: session" for each session of a node that existed before
         if it has restarted. Raise KeyError if `wanted` lacks an existing node, TimeoutError if routes to the new blocks
-        are missing after 30 seconds, and AssertionError if sessions of a machine are down after 60 seconds.
+        are missing after 30 seconds, AssertionError if sessions of a machine are down after 60 seconds, and
+        subprocess.CalledProcessError if a daemon does not answer.
         """
         before = {machine.name: machine.sessions_since() for machine in self.machines}
         added = [name for name in wanted if name not in before]
@@ -462,7 +475,8 @@ def differing(fleet: BirdFleet, simulated: Simulation, seconds: float = 15) -> l
     """Return a line for each machine whose BIRD's counts differ from the simulation's; [] if all agree.
 
     Counts are sessions, routes imported and exported, and announcements received, which may be more than simulated.
-    Wait up to `seconds` for [], since the second reflector may still be sending when every kernel is complete.
+    Wait up to `seconds` for [], since the second reflector may still be sending when every kernel is complete. Raise
+    subprocess.CalledProcessError if a daemon does not answer.
     """
     ends = time.monotonic() + seconds
     while (found := _differing(fleet, simulated)) and time.monotonic() < ends:

@@ -40,6 +40,7 @@ def debian_bird(release: str) -> Build:
 
     It is downloaded and unpacked at the first use. Raise KeyError for another `release`, RuntimeError with the output
     of the failed command if it cannot be downloaded or unpacked, and subprocess.CalledProcessError if it does not run.
+    Raise subprocess.TimeoutExpired if one command takes more than 300 seconds, or `bird --version` more than 20.
     """
     tree = CACHE / release
     unpacked(tree, release.partition("-")[0], BUILDS[release], ["lib*"], _wrap)
@@ -50,7 +51,10 @@ def debian_bird(release: str) -> Build:
 
 
 def _wrap(tree: pathlib.Path) -> None:
-    """Write the wrappers `bird` and `birdc` in `tree`, which run the programs with the unpacked libraries."""
+    """Write the wrappers `bird` and `birdc` in `tree`, which run the programs with the unpacked libraries.
+
+    Raise StopIteration if there is no dynamic loader among the libraries.
+    """
     root = tree / "root"
     libraries = [path for path in (root / "lib", root / "usr" / "lib") for path in path.glob("*-linux-gnu*")]
     loader = next(path for folder in libraries for path in folder.glob("ld-linux*"))

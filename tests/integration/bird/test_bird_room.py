@@ -47,7 +47,7 @@ def test_sessions_are_read(fleet: Fleet, network: Network) -> None:
 
 
 def answers(socket: str) -> bool:
-    """Return whether a BIRD answers at the path `socket`."""
+    """Return whether a BIRD answers at the path `socket` within 10 seconds."""
     try:
         with client.BirdClient(socket):
             return True

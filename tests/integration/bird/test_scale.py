@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cost of a compiled fleet equals the simulation's, and a new node changes only its reflectors.
+"""The cost of a compiled fleet equals the simulation's, and a new node behind reflectors changes only these.
 
 bench/bgp_scale.py has the sizes at which this matters.
 """

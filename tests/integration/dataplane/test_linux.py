@@ -104,7 +104,7 @@ def test_the_way_of_ipv6(kernel):
 
 
 def test_pyroute2_agrees_with_every_dump(kernel):
-    """pyroute2 reads the same links, addresses, routes and neighbours as our own decoder."""
+    """pyroute2 reads the same links, IPv4 addresses and routes, and neighbours of the tunnel, as our own decoder."""
     pyroute2 = pytest.importorskip("pyroute2")
     underlay(kernel)
     settle(kernel, STATE)

@@ -64,7 +64,7 @@ def test_a_listener_hears_who_is_who_he_says(host: Host, wanted: NodeState) -> N
 
 
 def test_a_guest_that_routes_may_send_as_somebody_else(host: Host) -> None:
-    """calico_workload_source_spoofing allows any source but the host's own."""
+    """On a node without a firewall, calico_workload_source_spoofing allows foreign sources, but not the host's own."""
     wanted = state(spoofing=True)
     host.make("attach", wanted)
     here = host.listens()

@@ -22,7 +22,8 @@ BACKENDS = ["iptables-nft", "iptables-legacy"]
 def loaded(state: NodeState, backend: str) -> list[str]:
     """Load the state's sets and tables into a new namespace; return its IPv4 and then its IPv6 rules ("-A ...").
 
-    `backend` is one of BACKENDS. Raise AssertionError if a tool refuses them.
+    `backend` is one of BACKENDS. Raise AssertionError if a tool refuses them. Raise subprocess.TimeoutExpired after 30
+    seconds.
     """
     sets = [
         f"create {ipset.name} {ipset.type}" + (" family inet6" if ipset.name.startswith("cali60") else "")

@@ -51,7 +51,9 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
 def shown(block: str) -> str:
     """Run the commands (`$ ...`) of a console block, and return the block with their present output.
 
-    Raise AssertionError for an unexpected exit status: 1 is expected for a DENY of calicoctl, 0 for all others.
+    Empty lines and those that Ansible prints around an answer are left out. Raise AssertionError for an unexpected exit
+    status: 1 is expected for a DENY of calicoctl, 0 for all others. Raise IndexError for a calicoctl that prints
+    nothing, and subprocess.TimeoutExpired after 100 seconds for one command.
     """
     answers = []
     for line in block.splitlines():

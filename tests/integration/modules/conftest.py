@@ -77,7 +77,7 @@ def _lasting(entry):
 
 
 def _passing(entry):
-    """Return whether an FDB entry is of an IP multicast group (RFC 1112, RFC 2464).
+    """Return whether an entry has the MAC address of an IP multicast group (RFC 1112, RFC 2464), as some of the FDB.
 
     A host joins some groups a moment after its device has a carrier.
     """

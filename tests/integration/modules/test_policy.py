@@ -74,7 +74,7 @@ class Traffic:
     def has_carrier(self, name):
         """Wait until both ends of a new workload's link have a carrier, which takes up to a second.
 
-        Raise AssertionError after 15 seconds.
+        Raise AssertionError after 15 seconds for one end.
         """
         interface = naming.interface_name("default", name)
         for kernel, device in ((self.host.kernel, interface), (self.host.kernel.inside(name), "eth0")):
@@ -85,10 +85,10 @@ class Traffic:
                 ),
             )
 
-    def connects(self, source, target, port=SQL, patience=10):
         """Return whether a TCP connection is answered within `patience` seconds; a refusal of the target is an answer.
 
-        Give MOMENT where none is expected.
+        `source` and `target` are names of workloads. Give MOMENT where no answer is expected. The connection stays open
+        until `close`.
         """
 
         def make():

@@ -41,7 +41,8 @@ def test_it_touches_itself_and_the_reflectors(tmp_path: pathlib.Path) -> None:
         def state(host: str) -> tuple[str, str]:
             """Return bird.cfg with the time of its last change, and BIRD's lines on its sessions, with their times.
 
-            Raise AssertionError unless there are sessions and all are established.
+            Raise AssertionError unless there are sessions and all are established, and subprocess.CalledProcessError if
+            BIRD does not answer.
             """
             root = pathlib.Path(f"/proc/{hosts.spaces[host].pid}/root")
             config = root / "etc/calico/bird.cfg"

@@ -70,7 +70,7 @@ class Hosts:
     def ansible(self, program: str, *words: str, **environment: str) -> str:
         """Run a program of Ansible with -vvv, and return its stdout and then its stderr; it need not succeed.
 
-        Raise subprocess.TimeoutExpired after 300 seconds.
+        `environment` has further variables for it. Raise subprocess.TimeoutExpired after 300 seconds.
         """
         done = subprocess.run(
             [BIN / program, *words, "-i", self.folder / "hosts.yml", "-vvv"],
@@ -96,7 +96,8 @@ class Hosts:
     ) -> tuple[str, dict[str, list[dict[str, t.Any]]]]:
         """Run the tasks; return what Ansible prints, and {host: its results in the order of the tasks}.
 
-        The play goes on after a failed task. Hosts that did not reach the end of the play are absent.
+        `hosts` is the play's pattern of hosts. The play goes on after a failed task. Hosts that did not reach the end
+        of the play are absent. `environment` and the time limit are those of `ansible`.
         """
         named = [{**task, "register": f"result{number}", "ignore_errors": True} for number, task in enumerate(tasks)]
         results = ", ".join(f"result{number}" for number in range(len(tasks)))

@@ -67,9 +67,10 @@ class Sandbox:
         return str(self.folder / node / "lib" / "calico")
 
     def play(self, *options: str) -> tuple[int, str]:
-        """Run remove_node.yml for node2; return its exit status, and its output without line breaks.
+        """Run remove_node.yml for node2; return its exit status, and its output as one line.
 
-        Raise AssertionError if the output has a traceback.
+        Each run of white space is one space. Raise AssertionError if the output has a traceback, and
+        subprocess.TimeoutExpired after 120 seconds.
         """
         hosts = self.folder / "hosts.yml"
         done = play("playbooks/remove_node.yml", hosts, "-e", "node=node2", *options, environment=PIPELINED)

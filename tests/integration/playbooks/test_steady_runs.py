@@ -49,9 +49,10 @@ class Fleet:
         subprocess.run(enter, check=True, capture_output=True)
 
     def site(self, *options: str, failed: bool = False) -> tuple[str, dict[str, int]]:
-        """Run site.yml; return its stdout as one line, and how often each host was asked.
+        """Run site.yml; return its stdout as one line, and {host: how often it was asked}.
 
-        Raise AssertionError if the run fails, or with `failed` if it succeeds.
+        Raise AssertionError if the run fails, or with `failed` if it succeeds, and subprocess.TimeoutExpired after 300
+        seconds.
         """
         environment = {
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),

@@ -66,10 +66,10 @@ class Sandbox:
         return {name: [one.addresses for one in told.endpoints] for name, told in remote.nodes.items()}
 
     def play(self, *options: str, down: bool = False) -> tuple[int, list[str], dict[str, int]]:
-        """Run sync_workloads.yml, with node3 unreachable if `down`.
+        """Write inventory and lockfile anew, and run sync_workloads.yml, with node3 unreachable if `down`.
 
         Return its exit status, the lines of its report, and {host: number of tasks that changed it}. Raise
-        AssertionError if the output has a traceback or no report.
+        AssertionError if the output has a traceback or no report, and subprocess.TimeoutExpired after 120 seconds.
         """
         hosts = dict(self.hosts)
         if down:

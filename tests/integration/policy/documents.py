@@ -46,7 +46,10 @@ def network_set(name: str, *nets: str, **labels: str) -> Document:
 
 
 def host_endpoint(interface: str, *profiles: str, **spec: t.Any) -> Document:
-    """Return a HostEndpoint of the node, labelled `host: <interface>`, or `host: all` if `interface` is "*"."""
+    """Return a HostEndpoint of the node, labelled `host: <interface>`, or `host: all` if `interface` is "*".
+
+    `spec` adds fields, or replaces them.
+    """
     label = "all" if interface == "*" else interface
     fields = {"node": NODE, "interfaceName": interface, "profiles": list(profiles), **spec}
     return document("HostEndpoint", f"host-{label}", fields, labels={"host": label})

@@ -106,7 +106,7 @@ class Node:
     def replace(self, tables: t.Iterable[Tables]) -> None:
         """Replace the loaded tables and the members of their sets; tracked connections stay.
 
-        Raise AssertionError if ipset or iptables refuses them.
+        `tables` is iterated twice, so it must be no iterator. Raise AssertionError if ipset or iptables refuses them.
         """
         sets: list[str] = []
         for one in tables:
@@ -170,7 +170,7 @@ class Node:
         """Return {tag of a packet: interface by which it left, "" if the node received it}.
 
         Packets that an earlier call returned are not repeated. Wait up to `patience` seconds for the tags of `enough`;
-        those that do not arrive are absent.
+        those that do not arrive are absent. Packets that keep arriving prolong the wait.
         """
         found: dict[tuple[int, int], str] = {}
         until = time.monotonic() + patience

@@ -176,7 +176,8 @@ class PolicedNode:
     ) -> None:
         """Remove the policy, and program the rules that the compiler gives a node without policy.
 
-        They check the sources of packets, and hold the rules of `pools` and `devices`. `fleet` is as for `apply`.
+        They check the sources of packets, and hold the rules of `pools` and `devices`. `fleet` is as for `apply`. Raise
+        what `program` raises.
         """
         checks = dataclasses.replace(settings or ChainSettings(), local_blocks=(4, 6))
         self.state = dataclasses.replace(
@@ -213,7 +214,10 @@ class PolicedNode:
             driver.forget()
 
     def written(self) -> t.Optional[int]:
-        """Return the generation of the nftables ruleset, which each write changes; None for the backend legacy."""
+        """Return the generation of the nftables ruleset, which each write changes.
+
+        Return None for the backend legacy, and for a kernel without nf_tables. Raise KernelError if the kernel refuses.
+        """
         return self.node.kernel.ruleset_mark() if self.node.backend == "nft" else None
 
     # --- packets
@@ -235,7 +239,7 @@ class PolicedNode:
 
         "" means that the node received it, None that it was dropped. The values of `flows` are the expected results:
         packets with another one than None are waited for, up to 2 seconds. With `by`, all packets arrive on this
-        interface, whatever their source.
+        interface, whatever their source; with "" the node itself sends them.
         """
         numbers = {flow: self.send(flow, by) for flow in flows}
         self._await(number for flow, number in numbers.items() if flows[flow] is not None)
@@ -269,9 +273,10 @@ class PolicedNode:
     def send(self, flow: Flow, by: t.Optional[str] = None, world: int = 0) -> int:
         """Send a packet of the flow, and return its number, which is in its tag with `world`.
 
-        It arrives on the interface `by`. Without `by` it arrives on the interface of its source; the node itself
-        sends it if the source is one of its own addresses. Numbers go round after 65535. Raise ValueError if the node
-        has no interface `by`.
+        It arrives on the interface `by`, or the node itself sends it if `by` is "". With None it arrives on the
+        interface of its source; the node itself sends it if the source is one of its own addresses. Numbers go round
+        after 65535. Raise ValueError if the node has no interface `by`, and OSError if the kernel refuses a packet of
+        the node for another reason than policy.
         """
         number = next(_numbers) % 65536
         interface = interface_of(flow.source) if by is None else by
@@ -297,7 +302,8 @@ class PolicedNode:
     def logged(self, group: int = PolicySettings.nflog_group) -> t.Iterator[list[str]]:
         """Yield an empty list; at the end of the with block, add the prefixes that this NFLOG group has received.
 
-        Raise AssertionError if another socket has the group.
+        Raise AssertionError if another socket has the group. Raise OSError at the end if packets were lost in a full
+        buffer.
         """
         found: list[str] = []
         with self.node.kernel._there(lambda: nflog.open_socket(group)) as opened:
@@ -320,7 +326,10 @@ class PolicedNode:
             self._arrived.setdefault(mark, interface)
 
     def arrived(self, world: int) -> set[int]:
-        """Return the numbers of the packets with the tag `world` that have arrived, after all that are on their way."""
+        """Return the numbers of all packets with the tag `world` that have arrived so far, after those on their way.
+
+        Send a packet of another world, and wait up to 2 seconds until it has arrived.
+        """
         self._await(())
         return {number for found, number in self._arrived if found == world}
 

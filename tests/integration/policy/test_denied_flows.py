@@ -70,7 +70,8 @@ def state(world: World) -> NodeState:
 def through(node: Node, crossings: Crossings, flows: t.Sequence[Flow], world: int, wait: t.Collection[int]) -> set[int]:
     """Send a packet of each flow with the tag (`world`, index); return the indexes of those that got through.
 
-    Wait up to a second for the packets with the indexes of `wait`.
+    Wait up to a second for the packets with the indexes of `wait`. Packets of earlier calls that arrive only now count
+    as well.
     """
     for index, flow in enumerate(flows):
         comes_in_by = crossings.of(flow).comes_in_by

@@ -43,10 +43,11 @@ def test_at_least_ten_thousand_flows(node: Node) -> None:
 
 
 def _compare(node: Node, world: World, rng: random.Random, number: int) -> tuple[list[str], int, int]:
-    """Load a world's policy, and send about 140 random flows.
+    """Load a world's policy, and send at most 140 random flows.
 
     Return (differences between the kernel and the evaluator, number of flows sent, number of flows that the evaluator
-    allows). `number` is in the tags of the packets.
+    allows). `number` is in the tags of the packets, which are waited for up to a second. Raise AssertionError if the
+    policy cannot be loaded.
     """
     crossings = Crossings(world, SETTINGS)
     policy = node_policy(world.policy_set, world.endpoints, NODE)

@@ -127,7 +127,10 @@ def test_38_policy_before_dnat_sees_the_port_of_before(policed: PolicedNode, int
         )
 
     def seen(source: str) -> t.Optional[str]:
-        """Send a new packet to the host's port 32010; return the interface by which it leaves, None if it does not."""
+        """Send a new packet to the host's port 32010; return the interface by which it leaves.
+
+        Return "" if the host receives it, and None if it is dropped.
+        """
         flow = udp(source, HOST, 32010)
         policed.node.forget_connections()
         return policed.see({flow: None})[flow]

@@ -81,9 +81,9 @@ while True:
 
 
 def container_root(folder: pathlib.Path) -> pathlib.Path:
-    """Create a root folder for containers, with busybox and a page for httpd, and return its path.
+    """Create the root folder `folder`/root for containers, with busybox and a page for httpd, and return its path.
 
-    Raise FileNotFoundError if the machine has no /bin/busybox.
+    Raise FileNotFoundError if the machine has no /bin/busybox, and FileExistsError if the folder exists.
     """
     root = folder / "root"
     for name in ("bin", "dev", "etc", "proc", "run", "sys", "tmp"):
@@ -96,7 +96,12 @@ def container_root(folder: pathlib.Path) -> pathlib.Path:
 
 
 class PodmanNode:
-    """A node with podman, the address 10.10.1.<index> and the block 10.244.<index>.0/26."""
+    """A node with podman, the address 10.10.1.<index> and the block 10.244.<index>.0/26.
+
+    A new one is booted, without a cable and without a running agent; AssertionError is raised if that takes more than
+    30 seconds. `folder` holds its files. `engine` is the path that `install_engine` returns, `root` that of
+    `container_root`.
+    """
 
     def __init__(self, folder: pathlib.Path, engine: pathlib.Path, root: pathlib.Path, index: int) -> None:
         self.index = index
@@ -132,7 +137,8 @@ class PodmanNode:
         """Cut the node's power and switch it on again.
 
         Only files that a node has on its disk are left. The node has no cable then, and no agent runs. Raise
-        AssertionError if it is not up again within 30 seconds.
+        AssertionError if it is not up again within 30 seconds. Raise subprocess.TimeoutExpired if its processes run on
+        for 30 seconds.
         """
         self.close()
         for name in ("run", "runroot", "podman"):
@@ -159,7 +165,10 @@ class PodmanNode:
         (self.folder / "net.d" / f"{name}.conflist").write_text(json.dumps(conflist))
 
     def desire(self, others: t.Sequence[PodmanNode]) -> None:
-        """Set the node's state, with static routes to the others' blocks as in a fleet without BGP."""
+        """Store the node's state, with static routes to the others' blocks as in a fleet without BGP.
+
+        An agent reads it when it starts. Raise OSError if it cannot be written.
+        """
         state = NodeState(
             node=f"node{self.index}",
             address=f"{self.address}/24",
@@ -209,7 +218,10 @@ class PodmanNode:
         return True
 
     def kill_agent(self) -> None:
-        """Kill the agent with SIGKILL, and wait for its end; raise AssertionError if it does not run."""
+        """Kill the agent with SIGKILL, and wait for its end; raise AssertionError if it does not run.
+
+        Raise subprocess.TimeoutExpired if it has not ended after 30 seconds.
+        """
         assert self._agent is not None
         self.run("kill", "-9", (self.folder / "run" / "pid").read_text().strip())
         self._agent.wait(PATIENCE)
@@ -246,7 +258,11 @@ class PodmanNode:
         return self.run("podman", *arguments, check=check).strip()
 
     def start_container(self, name: str, *options: str, network: str = "pods") -> str:
-        """Start a container that sleeps for 1,000 seconds, and return its address; raise AssertionError on failure."""
+        """Start a container that sleeps for 1,000 seconds, and return its address; raise AssertionError on failure.
+
+        `options` are further ones of `podman run`, and the address is that in `network`. Raise
+        subprocess.TimeoutExpired if one command of podman takes more than 60 seconds.
+        """
         command = ("run", "-d", "--name", name, "--cap-add", "NET_RAW", "--network", network, *options)
         self.podman(*command, "--rootfs", f"{self.root}:O", "/bin/sleep", "1000")
         return self.address_of(name, network)
@@ -267,7 +283,10 @@ class PodmanNode:
         }
 
     def close(self) -> None:
-        """Kill the node's process 1, and with it all its processes and namespaces."""
+        """Kill the node's process 1, and with it all its processes and namespaces; wait for their end.
+
+        Raise subprocess.TimeoutExpired after 30 seconds.
+        """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self._holder.wait(PATIENCE)

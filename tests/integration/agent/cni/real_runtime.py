@@ -91,7 +91,7 @@ class RealRuntime(Runtime):
     """A runtime that calls a real agent through the shim.
 
     `spoiled` is True if a test has changed the agent's files or state behind its back, so that `reset` has to restore
-    them.
+    them. The shim is installed in `folder`; `carrier` is as for Shim.
     """
 
     repairs = True
@@ -143,8 +143,10 @@ class RealRuntime(Runtime):
     def reset(self) -> None:
         """Delete all workloads and containers.
 
-        If the node is `spoiled`, restart the agent with its first state and an empty journal. Raise AssertionError if
-        it does not answer within 30 seconds. Containers that cannot be removed stay.
+        If the node is `spoiled`, restart the agent with its first state and an empty journal. Links of the workloads
+        may still exist afterwards, and containers that cannot be removed stay. Raise AgentError if the agent refuses or
+        does not run. With a spoiled node, raise AssertionError if deletions are under way after 30 seconds, or the new
+        agent does not answer within 30 seconds.
         """
         if self.spoiled:
             for workload in self.daemon.call("workload.list")["workloads"]:

@@ -206,7 +206,7 @@ def test_portmap_and_bandwidth_after_it(node: PodmanNode, nodes: tuple[PodmanNod
 
 
 def test_a_plugin_before_it(node: PodmanNode) -> None:
-    """The result of an earlier plugin is passed on, and podman shows both."""
+    """A container is attached and detached behind an earlier plugin of the chain, which has a result of its own."""
     script = node.folder / "bin" / "before"
     script.write_text(
         """#!/bin/sh

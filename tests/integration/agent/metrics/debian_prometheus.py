@@ -15,8 +15,9 @@ RELEASE = "bookworm"
 
 @functools.cache
 def debian_prometheus() -> pathlib.Path:
-    """Return the folder with both programs, downloaded at the first use.
+    """Return the folder with the programs `prometheus` and `promtool`, downloaded at the first use.
 
-    Raise RuntimeError with the output of the failed command if it cannot be downloaded or unpacked.
+    Raise RuntimeError with the output of the failed command if they cannot be downloaded or unpacked, and
+    subprocess.TimeoutExpired if one command takes more than 300 seconds.
     """
     return unpacked(ROOT / ".build" / "prometheus" / RELEASE, RELEASE, "prometheus") / "usr" / "bin"

@@ -72,7 +72,10 @@ class Watched(t.NamedTuple):
     log: pathlib.Path  # Prometheus writes it
 
     def get(self, *urls: str) -> list[tuple[int, str]]:
-        """Return (status, body) of each URL; (0, reason) if the connection fails."""
+        """Return (status, body) of each URL, asked in the host's namespace; (0, reason) if the connection fails.
+
+        Each wait for a server is limited to 10 seconds. Raise subprocess.TimeoutExpired after 60 seconds for all.
+        """
         command = [*self.inside, sys.executable, "-I", "-c", ASK]
         done = subprocess.run(command, input=json.dumps(urls), capture_output=True, text=True, check=True, timeout=60)
         return [(status, body) for status, body in json.loads(done.stdout)]

@@ -55,7 +55,10 @@ def policed(*documents: Document, base: NodeState = BASE) -> NodeState:
 
 
 def web(*ports: int, name: str = "web") -> Document:
-    """Return the policy `name`: only workloads labelled `app: client` reach `app: web`, by UDP at these ports alone."""
+    """Return the GlobalNetworkPolicy `name`, which lets workloads labelled `app: client` reach `app: web` by UDP.
+
+    They reach it at `ports` only, and no other source reaches it.
+    """
     rule = {
         "action": "Allow",
         "protocol": "UDP",
@@ -78,7 +81,9 @@ class Datagrams:
 
     None is answered, so that connection tracking never takes one for part of an established connection. `address` is
     that of the workload `target`; without it the agent is asked, and AgentError is raised if it has no such workload.
-    Both namespaces have to exist. `sent` has the times of sending, in seconds of the monotonic clock.
+    Raise KernelError if a namespace is missing, and OSError if another socket of the target has the UDP port. At its
+    end the context waits 0.1 seconds, and up to 2 more for the last datagram if any has arrived; then it closes the
+    sockets. `sent` has the times of sending, in seconds of the monotonic clock.
     """
 
     def __init__(self, daemon: Daemon, source: str, target: str, port: int, address: str = "") -> None:
@@ -130,14 +135,17 @@ class Datagrams:
                 return
 
     def arrived(self) -> list[float]:
-        """Return the times at which the datagrams that have arrived so far were sent, in the order of arrival."""
+        """Return the times at which the datagrams that have arrived so far were sent, in the order of arrival.
+
+        Each call returns the same list, with the new times appended.
+        """
         self._drain()
         return self._arrived
 
     def lost(self) -> list[float]:
         """Return the sorted times at which the lost datagrams were sent; call it after the context has ended.
 
-        Raise AssertionError if none was sent.
+        Raise AssertionError if none was sent, also by `passes` or `send`.
         """
         assert self.sent
         return sorted(set(self.sent) - set(self._arrived))
@@ -155,7 +163,10 @@ _T = t.TypeVar("_T")
 
 
 def inside(daemon: Daemon, name: str, make: t.Callable[[], _T]) -> _T:
-    """Run `make` in the network namespace `name`, and return its result; raise KernelError if there is none."""
+    """Run `make` in the network namespace `name`, and return its result; raise KernelError if there is none.
+
+    Exceptions of `make` are passed on.
+    """
     return daemon.kernel.inside(name)._there(make)
 
 
@@ -170,7 +181,8 @@ def _receiver(port: int) -> socket.socket:
 def closed_for(daemon: Daemon, source: str, target: str, port: int) -> bool:
     """Send a datagram to a UDP port of `target`; return whether it fails to arrive within 0.1 seconds.
 
-    Raise AgentError if the agent has no workload `target`.
+    Raise AgentError if the agent has no workload `target`, KernelError if a namespace is missing, and OSError if a
+    socket of the target has the port.
     """
     return not open_for(daemon, source, target, port, patience=_ARRIVING)
 
@@ -180,7 +192,8 @@ def open_for(
 ) -> bool:
     """Send a datagram to a UDP port of `target`; return whether it arrives within `patience` seconds.
 
-    Without `address`, raise AgentError if the agent has no workload `target`.
+    Without `address`, raise AgentError if the agent has no workload `target`. Raise KernelError if a namespace is
+    missing, and OSError if a socket of the target has the port.
     """
     datagrams = Datagrams(daemon, source, target, port, address)
     try:
@@ -192,8 +205,9 @@ def open_for(
 def ours(kernel: Kernel) -> list[str]:
     """Return the collection's rules, and then its sets, as the kernel's programs save them.
 
-    Rules of both IP versions begin with program and table, and keep their order; sets are sorted. "behind others" marks
-    a rule after another program's rule in its chain, unless it accepts.
+    Rules of both IP versions begin with program and table, and keep their order; sets are sorted, and their hash seeds
+    removed. "behind others" marks a rule after another program's rule in its chain, unless it accepts. Nothing is
+    returned of a program that fails.
     """
     found: list[str] = []
     for program in ("iptables", "ip6tables"):

@@ -65,7 +65,7 @@ def test_calicoctl_shows_what_is_dropped(stopped_daemon: Daemon, capsys: pytest.
 class Talk:
     """An established TCP connection from the workload client to the workload web.
 
-    Raise OSError if it is not established within 5 seconds.
+    Raise OSError if it is not established within 5 seconds, and AgentError if the agent has no workload web.
     """
 
     def __init__(self, daemon: Daemon, port: int) -> None:
@@ -78,7 +78,7 @@ class Talk:
             one.settimeout(0.5)
 
     def goes_on(self) -> bool:
-        """Return whether data passes both ways, within half a second each."""
+        """Return whether data passes both ways, within half a second each; False also for a closed connection."""
         try:
             self.client.sendall(b"question")
             if self.server.recv(64) != b"question":
@@ -89,7 +89,10 @@ class Talk:
             return False
 
     def hears(self, words: bytes) -> bool:
-        """Return whether the client receives exactly these bytes next, within half a second."""
+        """Return whether the client receives exactly these bytes next, within half a second.
+
+        Return False also for a closed connection.
+        """
         try:
             return self.client.recv(64) == words
         except OSError:

@@ -60,7 +60,7 @@ def _flood(sender: socket.socket, address: str, ports: int, turns: int) -> int:
 def _all_are_read(daemon: Daemon, sender: socket.socket, address: str) -> None:
     """Wait until the agent has read all packets sent so far: only then does a packet of another flow get an entry.
 
-    Raise AssertionError after 30 seconds.
+    Send such packets, to the port CLOSED + 1, until one has an entry. Raise AssertionError after 30 seconds.
     """
     daemon.until(lambda: _heard_at(daemon, sender, address, CLOSED + 1), "the flood is over")
 

@@ -34,7 +34,10 @@ def db(*ports: int) -> Document:
 
 
 def with_bad_db(*documents: Document) -> NodeState:
-    """Return a state in which iptables refuses the first rule of `db`: its protocol is 300, which no release writes."""
+    """Return a state in which iptables refuses the first rule of `db`: its protocol is 300, which no release writes.
+
+    `documents` are its policy; without a policy `db` among them nothing is refused. The node has a tunnel device.
+    """
     state = policed(*documents, base=TUNNELLED)
     assert state.policy is not None
     policy_set = state.policy.policy_set

@@ -90,7 +90,7 @@ def datagrams(port: int = 0) -> socket.socket:
 def asks(sender: socket.socket, address: str, receiver: socket.socket, patience: float = 2.0) -> bool:
     """Send a datagram to the port OPEN of `address`; return whether `receiver` has one within `patience` seconds.
 
-    The datagram is not read: it stays in the receiver's queue.
+    The datagram is not read: it stays in the receiver's queue, and one that is there already counts as well.
     """
     sender.sendto(b"question", (address, OPEN))
     return bool(select.select([receiver], [], [], patience)[0])

@@ -78,7 +78,7 @@ class Writer:
 def at_once(*work: t.Callable[[threading.Event], None]) -> t.Iterator[threading.Event]:
     """Run each work in a thread, with an event that is set at the end of the with block; yield the event.
 
-    The block ends when all threads have.
+    The block ends when all threads have. An exception of a work ends only its thread.
     """
     end = threading.Event()
     threads = [threading.Thread(target=one, args=(end,)) for one in work]

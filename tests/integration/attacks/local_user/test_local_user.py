@@ -167,7 +167,10 @@ def test_slow_clients_do_not_blind_metrics(daemon: Daemon, said: str, again: boo
 
 
 def scraped(daemon: Daemon, address: str) -> int:
-    """Return the size in bytes of the metrics page, read by a user in no group; 0 if the connection is refused."""
+    """Return the size in bytes of the metrics page, read by a user in no group; 0 if the connection is refused.
+
+    Raise ValueError if it cannot be read otherwise, as when the server is silent for 4 seconds.
+    """
     output, _ = start(daemon, STRANGER, (), SCRAPE, address, str(PORT)).communicate(timeout=60)
     return int(output)
 

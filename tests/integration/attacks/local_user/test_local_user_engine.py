@@ -41,7 +41,10 @@ def install_both(folder: pathlib.Path) -> pathlib.Path:
 
 
 def start(root: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    """Run `start apply` as the boot unit does, with the paths of this test; return the finished process."""
+    """Run `start apply` as the boot unit does, with the paths of this test; return the finished process.
+
+    Raise subprocess.TimeoutExpired after 60 seconds.
+    """
     code = (
         f"import sys; sys.path.insert(0, {str(SOURCE / 'node' / 'engine')!r}); import engine_start; "
         f"sys.exit(engine_start.main(['apply'], {str(root)!r}, {str(root / 'alarm.json')!r}))"

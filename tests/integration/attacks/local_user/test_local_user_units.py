@@ -77,7 +77,10 @@ class BootingHost:
         )
 
     def store(self, *documents: Document, settings: PolicySettings = FAILSAFES) -> Stored:
-        """Store a state with this policy on the disk, and return it. The kernel then has no policy."""
+        """Store a state with this policy on the disk, and return it. The kernel then has no policy.
+
+        Raise what `PolicedNode.apply` raises.
+        """
         self.policed.apply(*documents, settings=settings)
         stored = Stored(self.policed.state, complete=True)
         self.policed.without_policy()
@@ -96,7 +99,8 @@ class BootingHost:
     def complete(self) -> None:
         """Write the stored firewall as calico-node-state.service does, for the addresses that interfaces have now.
 
-        Raise AssertionError if no state is stored, and ApplyError if the kernel refuses a change.
+        Raise AssertionError if no state is stored, ApplyError if the kernel refuses a change, and ObserveError or
+        KernelError if it cannot be read.
         """
         stored = Store(self.machine.store).load()
         assert stored is not None

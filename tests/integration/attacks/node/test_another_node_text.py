@@ -51,7 +51,10 @@ class Node:
         self.file = file
 
     def bring(self, state: NodeState) -> list[str]:
-        """Bring the kernel's IP sets and rules to those of `state`; return a sentence for each part that is refused."""
+        """Bring the kernel's IP sets and rules to those of `state`; return a sentence for each part that is refused.
+
+        Raise ObserveError if ipset or iptables cannot be read.
+        """
         said = []
         for driver, wanted in ((ipset, state.ipsets), (iptables, state.iptables)):
             changes = driver.diff(wanted, driver.observe(self.kernel, wanted))
@@ -296,7 +299,10 @@ _STATEMENT = re.compile(r"^(?:protocol|filter|function|include|define|template)\
 
 
 def _parse(folder: pathlib.Path, text: str) -> str:
-    """Write the configuration `text` into `folder`; return BIRD's complaint about it, "" if it is valid."""
+    """Write the configuration `text` into `folder`; return BIRD's complaint about it, "" if it is valid.
+
+    Raise FileNotFoundError if BIRD is not installed, and subprocess.TimeoutExpired after 20 seconds.
+    """
     config = folder / "bird.cfg"
     config.write_text(text)
     done = subprocess.run(["bird", "-p", "-c", str(config)], capture_output=True, text=True, timeout=20, check=False)

@@ -106,7 +106,7 @@ def held(
 def attach(daemon: Daemon, name: str) -> None:
     """Attach a workload through the shim, as a container runtime does, and detach it again.
 
-    Raise AssertionError if one of both fails.
+    Wait until no deletion is under way. Raise AssertionError if an execution fails, or after a wait of 30 seconds.
     """
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket)
     variables = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": name, "CNI_NETNS": daemon.netns(name), "CNI_IFNAME": "eth0"}
@@ -267,7 +267,7 @@ def test_all_of_it_at_once(daemon: Daemon) -> None:
 
     Gain: No container starts any more, and the attack fills the journal.
     Precedent: CWE-400.
-    Result: Root attaches, other members get answers, memory and journal do not grow, and the agent works as before.
+    Result: Root attaches, other members get answers, memory and journal hardly grow, and the agent works as before.
     """
     daemon.in_sync()
     before, log = daemon.memory(), daemon.log.stat().st_size

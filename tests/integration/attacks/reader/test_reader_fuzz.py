@@ -77,7 +77,10 @@ PIECES = (
 
 
 def line(chance: random.Random) -> bytes:
-    """Return a request, most often with odd values or damage, or noise; never an empty line, nor a valid `watch`."""
+    """Return a request, most often with odd values or damage, or noise; never an empty line, nor a valid `watch`.
+
+    It has no line break at its end.
+    """
     method = chance.choice([*QUICK, *QUICK, *QUICK, *CHANGING, "workload.check", "", "x" * 3000, "__class__"])
     params = json.loads(json.dumps(READING.get(method, {})))
     for _ in range(chance.randrange(3)):
@@ -120,7 +123,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
 def written(daemon: Daemon) -> dict[str, t.Any]:
     """Return the agent's files, links, routes, log and status, without the time of its last resync.
 
-    That time changes even if no request arrives.
+    That time changes even if no request arrives. Wait until the agent is in sync; raise AssertionError after 30
+    seconds.
     """
     daemon.in_sync()
     folders = [daemon.folder / "lib", daemon.folder / "run" / "workloads"]

@@ -123,19 +123,28 @@ class Sessions:
         self._stack.close()
 
     def masquerade(self) -> None:
-        """Program the tables of natOutgoing on node1, as the compiler makes them; raise ApplyError if refused."""
+        """Program the tables of natOutgoing on node1, as the compiler makes them; raise ApplyError if refused.
+
+        Raise ObserveError if iptables cannot be read.
+        """
         kernel = self._kernel(self.node1.space)
         tables = (*firewall.tables(POOLS, (), (FLEET_PORT,)),)
         state = NodeState("node1", f"{self.node1.address}/24", iptables=tables)
         apply_node(kernel, plan_node(kernel, state, ("iptables",)))
 
     def bfd(self, name: str) -> set[str]:
-        """Return the addresses to which a node's BIRD has a BFD session in state Up."""
+        """Return the addresses to which a node's BIRD has a BFD session in state Up.
+
+        Raise AssertionError if BIRD does not answer.
+        """
         shown = self.daemons[name].birdc("show", "bfd", "sessions")
         return set(re.findall(r"^([0-9a-f]+[.:]\S+) +\S+ +Up ", shown, re.MULTILINE))
 
     def restarted(self) -> list[str]:
-        """Return what has changed since `start`: sessions that were down, and nodes with a BFD session that is down."""
+        """Return nodes whose BFD sessions differ from those at `start`, and "daemon: session" for BGP sessions that do.
+
+        These BGP sessions are down, or have been established again. Raise AssertionError if a BIRD does not answer.
+        """
         down = [node.name for node in self.network.nodes if self.bfd(node.name) != self._bfd[node.name]]
         return down + [
             f"{name}: {session}"

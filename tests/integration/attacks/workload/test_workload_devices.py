@@ -162,7 +162,7 @@ def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeSt
 
     Gain: A full neighbour table, and no new neighbour for the host and its workloads.
     Precedent: CWE-770.
-    Result: The host keeps only the workload's own entry.
+    Result: The host keeps the workload's own entry and at most two others.
     """
     host.make(how, wanted)
     web = endpoint(wanted, "web")
@@ -281,7 +281,10 @@ def until_it_carries(host: Host, listener: socket.socket, sender: VethEndpoint) 
 
 
 def neighbour_advertisement(target: str) -> bytes:
-    """Return an Ethernet frame with an unsolicited neighbour advertisement to all nodes, with the MAC address."""
+    """Return an Ethernet frame with an unsolicited neighbour advertisement of `target` to all nodes.
+
+    The MAC address that it advertises is 02:00:00:00:00:66, which is its sender's.
+    """
     body = struct.pack("!I", 0x20000000) + ipaddress.ip_address(target).packed + b"\2\1" + b"\2\0\0\0\0\x66"
     packet = forged.icmpv6(target, "ff02::1", forged.NEIGHBOR_ADVERTISEMENT, body)
     return ethernet(packet, "33:33:00:00:00:01", kind=0x86DD)

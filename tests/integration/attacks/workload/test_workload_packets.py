@@ -296,7 +296,10 @@ def entries(attacked: AttackedNode, interface: str) -> int:
 
 
 def flood(attacked: AttackedNode, by: str) -> float:
-    """Send 10,000 packets that make the host add neighbours, each from another address; return the seconds taken."""
+    """Send 10,000 packets that make the host add neighbours, each from another address; return the seconds taken.
+
+    `by` is the interface. Raise AssertionError if a packet of another workload does not leave the host afterwards.
+    """
     began = time.monotonic()
     kinds = itertools.cycle(MAKING_ENTRIES)
     for number in range(FLOOD):
@@ -308,7 +311,10 @@ def flood(attacked: AttackedNode, by: str) -> float:
 
 
 def advertised(frames: socket.socket, target: str) -> bool:
-    """Read all frames that have arrived; return whether one is the host's neighbour advertisement for `target`."""
+    """Read frames until one is the host's neighbour advertisement for `target`; return whether there is one.
+
+    Return False after 0.1 seconds without a frame.
+    """
     wanted = socket.inet_pton(socket.AF_INET6, target)
     return any(frame[20] == forged.ICMPV6 and frame[54] == 136 and frame[62:78] == wanted for frame in _left(frames))
 

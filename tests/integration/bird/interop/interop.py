@@ -118,7 +118,8 @@ class Interop:
     def established(self, seconds: float = 25) -> None:
         """Wait until the two sessions of each node are up.
 
-        Raise AssertionError with the reason if one is not up within `seconds`.
+        Raise AssertionError with the reason if one is not up within `seconds`, or a node is to have another number of
+        sessions. Raise NotAnswering if a node's BIRD does not answer.
         """
         for node in (self.one, self.three):
             bird = self.fleet[node.name].bird
@@ -143,7 +144,7 @@ class Interop:
     def wait_until_said(self, node: Node, name: str, words: str) -> None:
         """Wait until the reason why the session `name` is down contains `words`.
 
-        Raise AssertionError after 25 seconds.
+        Raise AssertionError after 25 seconds. Raise NotAnswering if the node's BIRD does not answer.
         """
         try:
             wait_for(words, lambda: words in self.why(node, name), 25)
@@ -153,7 +154,8 @@ class Interop:
     def refused_is_said(self, words: str) -> str:
         """Wait until `words` are in the reasons why the first node's sessions of both IP versions are down.
 
-        Return the whole reason of the IPv4 session. Raise AssertionError after 25 seconds for one session.
+        Return the whole reason of the IPv4 session. Raise AssertionError after 25 seconds for one session. Raise
+        NotAnswering if the node's BIRD does not answer.
         """
         names = [f"Node_{addresses[1].replace('.', '_').replace(':', '_')}" for addresses in (GATEWAYS, GATEWAYS6)]
         for name in names:

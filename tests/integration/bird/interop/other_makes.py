@@ -39,7 +39,10 @@ def _complete(tree: pathlib.Path) -> None:
 
 
 class Frr:
-    """FRR's zebra, bfdd and bgpd in one namespace; the configuration is bgpd's."""
+    """FRR's zebra, bfdd and bgpd in one namespace; the configuration is bgpd's.
+
+    The constructor downloads them at the first use, and raises what `unpacked` raises.
+    """
 
     DAEMONS = ("zebra", "bfdd", "bgpd")
 
@@ -82,12 +85,15 @@ class Frr:
             raise AssertionError(f"{daemon}: {command} json: {answers[-1]!r} is no JSON") from None
 
     def route(self, prefix: str) -> list[dict[str, t.Any]]:
-        """Return bgpd's paths to a prefix; [] if it has none."""
+        """Return bgpd's paths to a prefix; [] if it has none. Raise what `ask` raises."""
         family = "ipv6" if ":" in prefix else "ipv4"
         return t.cast("list[dict[str, t.Any]]", self.ask("bgpd", f"show bgp {family} {prefix}").get("paths", []))
 
     def communities(self, prefix: str) -> list[str]:
-        """Return the communities, then the large communities, of the first path to a prefix; [] without a path."""
+        """Return the communities, then the large communities, of the first path to a prefix; [] without a path.
+
+        Raise what `ask` raises.
+        """
         paths = self.route(prefix)
         kinds = ("community", "largeCommunity")
         return [text for kind in kinds for text in paths[0].get(kind, {}).get("list", ())] if paths else []
@@ -118,7 +124,10 @@ def answer_of_vty(connection: socket.socket, command: str) -> str:
 
 
 class GoBgp:
-    """gobgpd with a configuration of its own, in TOML."""
+    """gobgpd with a configuration of its own, in TOML.
+
+    The constructor downloads it at the first use, and raises what `unpacked` raises.
+    """
 
     def __init__(self, space: Namespace, folder: pathlib.Path) -> None:
         root = unpacked(CACHE / "gobgpd", RELEASE, "gobgpd", ["lib*"])
@@ -141,7 +150,10 @@ class GoBgp:
         return done.stdout if done.returncode == 0 else ""
 
     def route(self, prefix: str) -> list[dict[str, t.Any]]:
-        """Return the paths to a prefix, as `gobgp` prints them in JSON; [] if there are none or it fails."""
+        """Return the paths to a prefix, as `gobgp` prints them in JSON; [] if there are none or it fails.
+
+        Raise subprocess.TimeoutExpired after 20 seconds.
+        """
         family = "ipv6" if ":" in prefix else "ipv4"
         said = self.command("global", "rib", prefix, "-a", family, "-j", check=False)
         return [path for paths in json.loads(said or "{}").values() for path in paths]

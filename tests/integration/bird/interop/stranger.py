@@ -11,7 +11,10 @@ from tests.integration.bird.network import Node
 
 
 def neighbor(name: str, address: str, as_number: int, own_as: int, options: str = "") -> str:
-    """Return BIRD's text of a session with `address`, for routes of its IP version."""
+    """Return BIRD's text of a session with `address`, for routes of its IP version.
+
+    `as_number` is the AS number of that end, `own_as` that of this BIRD, and `options` is added to the session.
+    """
     family = 6 if ":" in address else 4
     return (
         f"protocol bgp {name} {{ local as {own_as}; neighbor {address} as {as_number}; {options}"

@@ -46,7 +46,8 @@ def configuration(
 ) -> str:
     """Return the text of bgpd's configuration, with node1 and node3 as neighbors by both IP versions.
 
-    `options` follow each `neighbor ADDRESS`, `policy` does so inside its address family. `also` is the end of the text.
+    `own_as` is bgpd's AS number, `as_of_rack` has the nodes'. `options` follow each `neighbor ADDRESS`, `policy` does
+    so inside its address family. `also` is the end of the text.
     """
     lines = [f"router bgp {own_as}", " bgp router-id 10.10.1.1", " no bgp default ipv4-unicast"]
     lines += [" no bgp ebgp-requires-policy", " bgp graceful-restart"]

@@ -45,7 +45,7 @@ def configuration(
 ) -> str:
     """Return GoBGP's configuration in TOML, with node1 and node3 as neighbors by both IP versions.
 
-    `more` is added to each neighbor.
+    `own_as` is GoBGP's AS number, `as_of_rack` has the nodes'. `more` is added to each neighbor.
     """
     parts = [f'[global.config]\nas = {own_as}\nrouter-id = "10.10.1.1"\n']
     for node in (network.nodes[0], network.nodes[2]):

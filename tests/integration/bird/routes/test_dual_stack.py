@@ -70,7 +70,8 @@ class Host:
     def bring_to(self, state: NodeState) -> None:
         """Apply a state as the module node does: additions first, then BIRD, then removals.
 
-        Raise ApplyError if the kernel refuses a change, and AssertionError if BIRD does not start or reconfigure.
+        Raise ApplyError if the kernel refuses a change, ObserveError or KernelError if it cannot be read, and
+        AssertionError if the state has no BIRD, or BIRD does not start or reconfigure.
         """
         apply_node(self.kernel, plan_node(self.kernel, state), lambda: self._tell_bird(state))
         self.state = state
@@ -169,7 +170,7 @@ class Racks:
     def bring_to(self, wanted: t.Mapping[str, NodeState]) -> None:
         """Apply the states node after node, and wait until all are complete.
 
-        Raise AssertionError if a node is not complete within 15 seconds.
+        Raise AssertionError if a node is not complete within 15 seconds. Raise what `Host.bring_to` raises.
         """
         for name, state in wanted.items():
             self.hosts[name].bring_to(state)
@@ -181,7 +182,7 @@ class Racks:
     def switch(self, target: Fleet) -> None:
         """Change all nodes to `target` through the phases; each begins when all nodes have completed the one before.
 
-        Raise what `bring_to` raises.
+        The nodes need a state from `bring_to`. Raise what `bring_to` raises.
         """
         goals = states(target)
         for phase in PHASES:

@@ -59,11 +59,11 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 def receive(address: str) -> dict[str, int]:
-    """Count the datagrams that arrive at `address` until standard input has a line or ends.
+    """Print "listening", and count the datagrams that arrive at `address` until standard input has a line or ends.
 
     Datagrams that follow within 0.3 seconds of each other are counted as well. Return {source address: number of
     distinct datagrams}, with the number that the socket's full buffer has dropped as "dropped". A namespace may have
-    one receiver of each IP version.
+    one receiver of each IP version. Raise OSError if the namespace does not have the address, or its port is taken.
     """
     family = _family(address)
     sock = socket.socket(family, socket.SOCK_DGRAM)
@@ -97,7 +97,9 @@ class Streams:
     `pairs` are (source namespace, source address, [destination address]), `receivers` {address: namespace}. `rate` is
     the number of datagrams a second to each destination, `size` that of each packet in bytes. After the context, `sent`
     is the number of all datagrams sent, and `lost` has the numbers of lost ones by "source -> destination"; pairs
-    without a loss are absent. Entering the context raises AssertionError if a sender or receiver does not begin.
+    without a loss are absent. `dropped` is the number of those lost in full receive buffers. Entering the context
+    raises AssertionError if a sender or receiver does not begin; leaving it raises subprocess.TimeoutExpired if one
+    does not end within 20 seconds.
     """
 
     def __init__(

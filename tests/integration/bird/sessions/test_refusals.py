@@ -35,7 +35,11 @@ def router(
     router_id: str = ROUTER,
     hop: str = "direct",
 ) -> str:
-    """Return the text of the router's configuration, with one session to the node."""
+    """Return the text of the router's configuration, with one session to the node.
+
+    It runs from `address` in AS `as_number`. `neighbor` is the node's address and AS number, `hop` is `direct` or
+    `multihop`, and `options` is added to the session.
+    """
     return (
         f"router id {router_id};\nlog stderr all;\nprotocol device {{}}\nprotocol bfd {{}}\n"
         f"protocol bgp node {{ local {address} as {as_number}; neighbor {neighbor}; {hop}; connect delay time 1; "

@@ -82,7 +82,7 @@ def session(number: int, field: str, value: t.Any) -> BirdPeer:
 def restarted(daemon: Daemon, bird: Bird) -> set[str]:
     """Reconfigure the daemon with `bird`; return the names of the sessions that restart, from BIRD's own log.
 
-    Raise AssertionError if BIRD refuses it.
+    Raise AssertionError if BIRD refuses it, or is not done within 15 seconds.
     """
     said = daemon.log.stat().st_size
     daemon.configure(bird)
@@ -163,7 +163,11 @@ def reflected(nodes: t.Sequence[Node], *pools: t.Any, cluster: str = "10.10.0.1"
 
 
 def by_bgp(fleet: Fleet, nodes: t.Sequence[Node]) -> None:
-    """Wait until all sessions are up, and no backup route is in use any more; raise AssertionError otherwise."""
+    """Wait until all sessions are up, and no backup route is in use any more.
+
+    Raise AssertionError for a node whose sessions are down after 20 seconds, or that uses a backup route after 15 more,
+    and NotAnswering if its BIRD does not answer.
+    """
     fleet.wait_established()
     for node in nodes:
         wait_for(f"{node.name}: all by BGP", lambda n=node: not backup_routes.in_use(fleet[n.name].socket))

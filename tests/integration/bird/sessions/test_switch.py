@@ -128,7 +128,11 @@ def limited(nodes: t.Sequence[Node], device: str, mtu: t.Optional[int]) -> dict[
 
 
 def tell(fleet: Fleet, birds: t.Mapping[str, Bird]) -> None:
-    """Reconfigure the daemons as the node module does; raise ConfigurationRefused if one cannot read its text."""
+    """Reconfigure the daemons as the node module does, one after the other.
+
+    Raise ConfigurationRefused if one cannot read its text, and another BirdError if one does not answer or finish
+    within 60 seconds; those before it have their new configuration then.
+    """
     for name, bird in birds.items():
         daemon = fleet[name]
         configuration.apply(render(bird), str(daemon.config), daemon.socket, daemon.build.bird)
