@@ -52,8 +52,8 @@ def check_device_name(name: str, field: str = "device name") -> str:
     """Return `name` unchanged if it can be the name of a network device.
 
     Raise NamingError for `field` if the name is empty, longer than 15 bytes of UTF-8, "." or "..", or contains ASCII
-    white space, "/", ":" or a zero byte (dev_valid_name in net/core/dev.c). The byte 0xA0, as in the letter a with a grave accent, which the
-    kernel takes for white space too, is not refused here.
+    white space, "/", ":" or a zero byte (dev_valid_name in net/core/dev.c). A name with the byte 0xA0 in its UTF-8 form
+    is returned, although the kernel takes that byte for white space.
     """
     if not _DEVICE_NAME.fullmatch(name) or len(name.encode("utf-8", "surrogatepass")) > DEVICE_NAME_LIMIT:
         raise NamingError(

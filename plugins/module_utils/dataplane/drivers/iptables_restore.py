@@ -291,7 +291,8 @@ def _set_aside(writes: dict[int, Write], line: _Line, place: TablePlace, words: 
     """Remove the write of `line` from `writes`, or reduce a new chain to the rules before that line.
 
     Return the reason. `words` is what was said about the line. `given` is False if iptables-restore did not get the
-    line. Raise _NothingWritten if the table must not be written without that write.
+    line. Raise _NothingWritten if the table must not be written without that write, and TypeError for a HookWrite that
+    iptables-restore got.
     """
     write = writes[line.write]
     words = words.rstrip(".")

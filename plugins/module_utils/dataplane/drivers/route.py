@@ -48,7 +48,7 @@ def protocol_name(number: int) -> str:
 def text(attributes: RouteAttributes) -> str:
     """Return the attributes as `ip route` words them: `via 10.10.1.12 dev tunl0 onlink mtu 1480`.
 
-    Protocol and scope are left out.
+    Protocol, scope, the type unicast, the main table and the default metric are left out.
     """
     words = [] if attributes.type == "unicast" else [attributes.type]
     if attributes.gateway:
