@@ -55,7 +55,10 @@ class Driver(t.Protocol[Desired, Observed]):
         """
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Make all of these changes, also after one of them has failed. Raise ApplyError with all that failed."""
+        """Make all of these changes, also after one of them has failed. Raise ApplyError with all that failed.
+
+        Raise KernelError if the kernel does not answer, or if its namespace cannot be entered.
+        """
 
 
 AnyDriver = Driver[t.Any, t.Any]

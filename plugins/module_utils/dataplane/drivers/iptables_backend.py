@@ -68,7 +68,10 @@ class Observed:
 
 
 def default(kernel: Kernel) -> str:
-    """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed or fails."""
+    """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed or fails.
+
+    Raise KernelError if the kernel's namespace cannot be entered.
+    """
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return ""
@@ -173,7 +176,10 @@ class Backends(t.NamedTuple):
 
 
 def backends(kernel: Kernel) -> t.Optional[Backends]:
-    """Return the state of both backends, or None if iptables is not installed or fails."""
+    """Return the state of both backends, or None if iptables is not installed or fails.
+
+    Raise KernelError if the kernel's namespace cannot be entered.
+    """
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return None

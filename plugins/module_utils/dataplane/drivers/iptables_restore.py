@@ -109,7 +109,8 @@ def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> Res
     """Write one table in one transaction, and set aside the writes that are refused, if possible.
 
     All writes are to `place`. If a write is set aside, the others are still made. No error is raised for a refusal: the
-    result has all reasons.
+    result has all reasons. Each run of the program may take 120 seconds. Raise KernelError if the kernel's namespace
+    cannot be entered.
     """
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}

@@ -445,9 +445,9 @@ class Kernel(t.Protocol):
     # ---- programs and namespaces
 
     def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:
-        """Run a program in this kernel's network namespace, without a shell.
+        """Run a program in this kernel's network namespace, without a shell, and return its exit status and output.
 
-        Wait up to `timeout` seconds for its end. A program that is missing or cannot be started is no exception, nor is
+        `stdin` is its input. Wait up to `timeout` seconds for its end. A program that is missing or cannot be started is no exception, nor is
         an exceeded time; see `Completed`. Raise KernelError if the namespace cannot be entered.
         """
 
