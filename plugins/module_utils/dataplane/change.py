@@ -89,9 +89,9 @@ class ApplyError(Exception):
 
 
 class SetAside(ApplyError):
-    """Single chains that the kernel refused: each is as it was before, is left out, or lacks the refused rules.
+    """Single chains that the kernel refused: each is as it was before, is left out, or ends before the refused rule.
 
-    A new chain that lacks rules drops the packets that reach its end, except in table nat. All other objects are in
+    A new chain that ends there drops the packets that reach its end, except in table nat. All other objects are in
     place. Later changes may still be made.
     """
 

@@ -81,8 +81,8 @@ def default(kernel: Kernel) -> str:
 def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
     """Return the tables of both IP versions and both backends.
 
-    Raise ObserveError if a desired table cannot be read, or has rules that iptables cannot read. Raise KernelError if
-    the kernel cannot be read.
+    What cannot be read and is not desired is left out. Raise ObserveError if a desired table cannot be read, or has
+    rules that iptables cannot read. Raise KernelError if the kernel cannot be read.
     """
     families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
     desired = [table for table in desired if table.family in families]

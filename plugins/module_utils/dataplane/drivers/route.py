@@ -119,9 +119,10 @@ def attributes_of(route: Route) -> RouteAttributes:
 
 
 def observe(kernel: Kernel, desired: t.Sequence[Route]) -> dict[Key, RouteAttributes]:
-    """Return our routes, and routes of others that occupy the place of a missing desired one.
+    """Return our routes in the main, the probe and all desired tables, and routes of others in place of missing ones.
 
-    The keys are (table, destination, metric). Raise KernelError if the kernel cannot be read.
+    The keys are (table, destination, metric). A route of others is returned only at the key of a missing desired one.
+    Raise KernelError if the kernel cannot be read.
     """
     tables = {TABLE_MAIN, TABLE_PROBE}
     tables.update({route.table for route in desired})

@@ -235,7 +235,10 @@ class Channel:
         raise port.KernelError(errno.EIO, operation, "")
 
     def _answers(self, kind: int, flags: int, body: bytes, operation: str) -> t.Iterator[Message]:
-        """Send one message and yield the answers until it is acknowledged. Raise KernelError if it is refused."""
+        """Send one message and yield the answers until it is acknowledged.
+
+        Raise KernelError if it is refused, or if the kernel does not answer for 20 seconds.
+        """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._send(_HEADER.pack(16 + len(body), kind, flags | NLM_F_REQUEST, sequence, 0) + body, operation)
         while True:
