@@ -118,7 +118,7 @@ class InterfaceAddress(t.NamedTuple):
     """An address of an interface.
 
     An IPv6 address is added without duplicate address detection (RFC 4862), so that it can be used at once. An address
-    that is not `permanent` has a lifetime: a router advertisement or DHCP brought it. It cannot be added.
+    that is not `permanent` has a lifetime: a router advertisement or DHCP brought it. Such an address is never added.
     """
 
     device: str
@@ -447,8 +447,8 @@ class Kernel(t.Protocol):
     def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:
         """Run a program in this kernel's network namespace, without a shell, and return its exit status and output.
 
-        `stdin` is its input. Wait up to `timeout` seconds for its end. A program that is missing or cannot be started is no exception, nor is
-        an exceeded time; see `Completed`. Raise KernelError if the namespace cannot be entered.
+        `stdin` is its input. Wait up to `timeout` seconds for its end. A program that is missing or cannot be started
+        is no exception, nor is an exceeded time; see `Completed`. Raise KernelError if the namespace cannot be entered.
         """
 
     def netns_list(self) -> list[str]:
