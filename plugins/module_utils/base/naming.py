@@ -50,10 +50,11 @@ class NamingError(ValueError):
 
 
 def check_device_name(name: str, field: str = "device name") -> str:
-    """Return `name` unchanged if the kernel accepts it as the name of a network device.
+    """Return `name` unchanged if it can be the name of a network device.
 
-    Raise NamingError for `field` if it does not: the name is empty, longer than 15 bytes, "." or "..", or contains
-    white space, "/", ":" or a zero byte (dev_valid_name in net/core/dev.c).
+    Raise NamingError for `field` if the name is empty, longer than 15 bytes of UTF-8, "." or "..", or contains ASCII
+    white space, "/", ":" or a zero byte (dev_valid_name in net/core/dev.c). A name with the byte 0xA0 in its UTF-8 form
+    is returned, although the kernel takes that byte for white space.
     """
     if not _DEVICE_NAME.fullmatch(name) or len(name.encode("utf-8", "surrogatepass")) > DEVICE_NAME_LIMIT:
         raise NamingError(
@@ -71,7 +72,7 @@ def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) ->
     """Return the name of the host side of a workload's veth pair.
 
     It is `prefix` and the first 11 hex digits of the SHA-1 of "namespace.name". Raise NamingError if the prefix is
-    longer than 4 bytes or contains white space, "/", ":" or a zero byte.
+    longer than 4 bytes of UTF-8 or contains ASCII white space, "/", ":" or a zero byte.
     """
     digits = hashlib.sha1(f"{namespace}.{name}".encode(), usedforsecurity=False).hexdigest()[:11]
     if len(prefix) + len(digits) > DEVICE_NAME_LIMIT:
@@ -110,8 +111,8 @@ def vtep_link_local(node: str) -> str:
 def link_local(mac: str) -> str:
     """Return the IPv6 link-local address that the kernel forms from a MAC address such as "66:0a:...".
 
-    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise IndexError if `mac` is empty, and ValueError if it is
-    any other text than six pairs of hex digits.
+    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise IndexError if `mac` has no digits, and ValueError if
+    it is any other text than six pairs of hex digits.
     """
     octets = bytes.fromhex(mac.replace(":", ""))
     identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))

@@ -22,7 +22,8 @@ LIMIT = 64 << 20
 def pack(data: t.Any) -> str:
     """Return `data` as compressed JSON in base64.
 
-    Raise TypeError if JSON cannot represent a value in it, ValueError if a value contains itself.
+    Raise TypeError if JSON cannot represent a value in it, ValueError if a value contains itself, and RecursionError if
+    it is nested too deeply for Python's stack.
     """
     return pack_text(json.dumps(data))
 

@@ -57,7 +57,7 @@ def check(text: str, path: str = PATH, program: str = PROGRAM, secrets: t.Iterab
 
     Only temporary files are written; `path` occurs in errors only. Raises ConfigurationRefused if BIRD cannot read the
     text or a file that it includes, BirdError if `program` cannot be run or takes more than 60 seconds, NotEncodable
-    for an invalid name, or OSError.
+    for an invalid name, UnicodeDecodeError if an included file with an error is not UTF-8, or OSError.
     """
     with tempfile.TemporaryDirectory(prefix="calico-bird-") as folder:
         candidate = os.path.join(folder, "bird.cfg")
@@ -76,12 +76,14 @@ def apply(
 ) -> Outcome:
     """Write `text` to bird.cfg and `passwords` to the file beside it, reload the running BIRD, and return the outcome.
 
-    `passwords` None leaves the passwords as they are. Files that are equal already are not written, but BIRD reloads
-    them if it has not read them yet. No BIRD at the socket is no error: its unit reads the files when it starts. Raises
-    ConfigurationRefused if BIRD cannot read a file (the old files are in force then), ReloadNotFinished if a reload
-    takes more than `seconds` (the new files stay), another BirdError if `program` cannot be run or takes more than 60
-    seconds, or if the BIRD at the socket does not answer or refuses a command. Also NotEncodable for a password that
-    cannot be written, or OSError.
+    `passwords` None leaves the passwords as they are. Files that are equal already are not written, unless others may
+    read the given passwords, but BIRD reloads them if it has not read them yet. No BIRD at the socket is no error: its
+    unit reads the files when it starts. Raises ConfigurationRefused if BIRD cannot read a file (the old files are in
+    force then), ReloadNotFinished if a reload takes more than `seconds` (the new files stay), another BirdError if
+    `program` cannot be run or takes more than 60 seconds, or if the BIRD at the socket does not answer or refuses a
+    command (files that were written stay). Also NotEncodable for a password that cannot be written, ValueError if
+    BIRD's greeting has no version number, UnicodeDecodeError if an included file with an error is not UTF-8, or
+    OSError.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords
@@ -116,8 +118,8 @@ def apply(
 def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
     """Replace the file at `path` atomically by one with `text` if BIRD can read it, else leave it.
 
-    Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run or takes more than 60
-    seconds, or OSError.
+    A missing folder is made. Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run
+    or takes more than 60 seconds, UnicodeDecodeError if an included file with an error is not UTF-8, or OSError.
     """
     with _candidate(text, path, program) as candidate:
         os.replace(candidate, path)
@@ -161,7 +163,8 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
 
     `kernel_sync` says why. If the run is stopped here, BIRD forwards by `text` and the old file stays, so that the next
     run repeats this. Does nothing if no BIRD or a BIRD 2 runs. Raises ConfigurationRefused, CommandRefused,
-    ReloadNotFinished if it takes more than `seconds`, NotAnswering, BirdError if `program` cannot be run, or OSError.
+    ReloadNotFinished if it takes more than `seconds`, NotAnswering, BirdError if `program` cannot be run or takes more
+    than 60 seconds, ValueError for a greeting without a version number, or OSError.
     """
     try:
         with BirdClient(socket) as client:
@@ -180,8 +183,8 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
 def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
     """Yield the path of a new file with `text` beside `path`; remove it at the end unless the caller has moved it.
 
-    Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run or takes more than 60
-    seconds, or OSError.
+    A missing folder is made. Raises ConfigurationRefused if BIRD cannot read the file, BirdError if `program` cannot be
+    run or takes more than 60 seconds, UnicodeDecodeError if an included file with an error is not UTF-8, or OSError.
     """
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, mode=0o755, exist_ok=True)
@@ -248,7 +251,8 @@ def _parse(candidate: str, text: str, path: str, program: str) -> None:
 def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRefused:
     """Return, not raise, the error for BIRD's output `said`, with the real file's path in place of the candidate's.
 
-    It is a SnippetRefused if BIRD names another file than `candidate` and the passwords beside it.
+    It is a SnippetRefused if BIRD names another file than `candidate` and the passwords beside it. Raises OSError or
+    UnicodeDecodeError if that other file cannot be read; a missing one is no error.
     BIRD writes `bird: FILE:3:1 syntax error...`, BIRD 3 a time and <FATAL> before the file. It stops at the first
     error, so the last such line is the error and lines before it are warnings.
     """

@@ -201,7 +201,8 @@ def checked(bird: _Row) -> _Row:
     """Return `bird`, a Bird as NodeState.to_dict has it, unchanged if every value is of its field's kind.
 
     Raises NotEncodable for a value that is not, and for a field that the class of KINDS does not have, also in the
-    values inside of `bird`. A field that is None or absent is accepted, and any empty value in place of a list.
+    values inside of `bird`. A field that is None or absent is accepted, and any empty value in place of a list or of
+    `bfd`.
     """
     _check_rows(bird_state.Bird, [bird], "bird")
     return bird

@@ -35,9 +35,9 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
 
     Exceptions of `bird` are passed on. Raise ApplyError with the changes that failed. After a failed addition the
     others are still made, but `bird` is not called and nothing is removed. After one of a guarding driver (IP sets,
-    iptables) no later stage is begun either. The error is a SetAside if only additions of single objects were refused,
-    which block traffic or are as before. Raise MissingLibrary before any change is made if pyroute2 is needed and
-    missing. Raise ObserveError or KernelError if the kernel cannot be read.
+    iptables) no later stage is begun either, unless only single chains were refused; the error is then a SetAside, if
+    no other addition fails. Raise MissingLibrary before any change is made if pyroute2 is needed and missing. Raise
+    ObserveError or KernelError if the kernel cannot be read.
     """
     _apply(kernel, plan.parts, plan, bird)
 

@@ -124,8 +124,8 @@ class CachedTables:
     def diff(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
         """Return the changes of `iptables.diff`, without those of chains whose same rules were refused before.
 
-        A refused chain that is missing is returned nevertheless. Comparing is fast for chains whose rules are the same
-        tuple objects as in the last call.
+        A refused chain that is missing is returned nevertheless. All other refusals are forgotten. Comparing is fast
+        for chains whose rules are the same tuple objects as in the last call.
         """
         desired = tuple(desired)
         tables, equal = self._equal
@@ -383,8 +383,8 @@ def _sets_after(
 def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipset.Observed:
     """Return the result of `ipset.wanted`.
 
-    Members that the set was desired with before are not validated again. Raise NotEncodable for a name or type that no
-    set can have.
+    `known` is the set as it was desired before, with that result; its members are not validated again. Raise
+    NotEncodable as `ipset.wanted` does.
     """
     if known is None or known[0].type != one.type:
         return ipset.wanted(one)

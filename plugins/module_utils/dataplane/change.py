@@ -89,9 +89,10 @@ class ApplyError(Exception):
 
 
 class SetAside(ApplyError):
-    """Objects that the kernel refused, which block traffic or are as they were before.
+    """Single chains that the kernel refused: each is as it was before, is left out, or ends before the refused rule.
 
-    All others are in place. Later changes may still be made.
+    A new chain that ends there drops the packets that reach its end, except in table nat. All other objects are in
+    place. Later changes may still be made.
     """
 
 

@@ -55,7 +55,10 @@ class Driver(t.Protocol[Desired, Observed]):
         """
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Make all of these changes, also after one of them has failed. Raise ApplyError with all that failed."""
+        """Make all of these changes, also after one of them has failed. Raise ApplyError with all that failed.
+
+        Raise KernelError if the kernel does not answer, or if its namespace cannot be entered.
+        """
 
 
 AnyDriver = Driver[t.Any, t.Any]
@@ -85,7 +88,8 @@ class DriverStep(t.Generic[Desired, Observed]):
     #: Drivers whose additions must all be made before the agent adds an object of this driver.
     guarded_by: tuple[str, ...] = ()
     #: Whether this driver's objects protect all others, as firewall rules do. They depend on nothing of the underlay,
-    #: so that they can be written before it exists. If one of their changes fails, no later stage is applied.
+    #: so that they can be written before it exists. If one of their changes fails, no later stage is applied, except
+    #: after a SetAside.
     guard: bool = False
     #: Kinds of this driver's changes that need pyroute2.
     by_library: tuple[str, ...] = ()
@@ -94,7 +98,7 @@ class DriverStep(t.Generic[Desired, Observed]):
     device: t.Callable[[Change], str] = lambda change: ""
     #: Whether the device that must exist before an addition must also be up.
     device_up: bool = False
-    #: Devices that are new once these changes are made.
+    #: Devices that exist and are up once these changes are made; all new ones are among them.
     made: t.Callable[[t.Sequence[Change]], t.Collection[str]] = lambda changes: ()
     #: Devices that these changes delete and create again: objects on them or through them are gone afterwards.
     recreated: t.Callable[[t.Sequence[Change]], t.Collection[str]] = lambda changes: ()

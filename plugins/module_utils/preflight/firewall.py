@@ -27,10 +27,11 @@ _NFT_FAMILIES = {"ipv4": ("ip", "inet"), "ipv6": ("ip6", "inet")}
 def observe(files: Files, run: t.Callable[..., t.Any]) -> dict[str, t.Any]:
     """Return facts about the packet filters, for `judge`. Legacy tables are dumped only if there are any.
 
-    For IPv4: `rules`: {"legacy", "nft": number of rules}; `chains_of`: a list of "docker" and "ufw", if they have
-    chains; `calico_rules`: {table: number of rules of a real Calico}. For both: `forward_drop`: {"ipv4", "ipv6":
-    descriptions of the chains that drop forwarded packets by default}. `run` starts a program: its parameters are a
-    list of arguments, and `timeout` in seconds. A program that fails counts as without rules.
+    For IPv4: `rules`: {"nft" and, if there are legacy tables, "legacy": number of rules}; `chains_of`: a list of
+    "docker" and "ufw", if they have chains; `calico_rules`: {table: number of rules of a real Calico}. For both:
+    `forward_drop`: {"ipv4", "ipv6": descriptions of the chains that drop forwarded packets by default}. `run` starts a
+    program, as Kernel.run does: its parameters are a list of arguments, and `timeout` in seconds. A program that fails
+    counts as without rules.
     """
     facts: dict[str, t.Any] = {"rules": {}, "chains_of": [], "calico_rules": {}, "forward_drop": {}}
     native = list(_native_drops(run))

@@ -56,8 +56,8 @@ def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
 def candidate(run: t.Callable[..., t.Any], name: str = "bird2") -> t.Optional[str]:
     """Return the version of the package `name` that apt would install.
 
-    None if there is no apt, no such package, or no fetched package lists. `run` starts a program: its parameters are a
-    list of arguments, and `timeout` in seconds.
+    None if there is no apt, no such package, or no fetched package lists. `run` starts a program, as Kernel.run does:
+    its parameters are a list of arguments, and `timeout` in seconds.
     """
     # Without its caches, apt-cache writes nothing: check mode requires that.
     off = ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]

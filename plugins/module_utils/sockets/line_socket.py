@@ -66,7 +66,7 @@ class LineSocket:
     def closed_by_peer(self) -> bool:
         """Return whether the other side has closed the connection and nothing is left to read from the kernel.
 
-        An error of the connection counts as closed.
+        An error of the connection counts as closed. It does not wait. Raise AssertionError without a connection.
         """
         connection = self._open()
         connection.setblocking(False)
@@ -78,7 +78,11 @@ class LineSocket:
             return True
 
     def send(self, data: bytes, end: float) -> None:
-        """Send all of `data`. Raise socket.timeout if that takes until `end`, and another OSError if it fails."""
+        """Send all of `data`.
+
+        Raise socket.timeout if that takes until `end`, a time of time.monotonic(), another OSError if it fails, and
+        AssertionError without a connection.
+        """
         connection = self._open()
         connection.settimeout(_left(end))
         connection.sendall(data)
@@ -86,8 +90,9 @@ class LineSocket:
     def line(self, end: t.Optional[float]) -> bytes:
         """Return the next line without its newline, waiting until `end`, or without limit if `end` is None.
 
-        Raise Hangup if the other side closes the connection before the end of the line, LineTooLong if the line has
-        more than `limit` bytes, socket.timeout after `end`, and another OSError if the connection fails.
+        `end` is a time of time.monotonic(). Raise Hangup if the other side closes the connection before the end of the
+        line, LineTooLong if the line has more than `limit` bytes, socket.timeout after `end`, another OSError if the
+        connection fails, and AssertionError without a connection.
         """
         connection = self._open()
         seen = 0

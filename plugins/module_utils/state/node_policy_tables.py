@@ -60,8 +60,8 @@ class NodePolicyTables:
 
         `interfaces` are the host's own interfaces with their addresses; they matter to HostEndpoints that are known by
         address alone (`needs_interfaces`). `others` are endpoints that the inventory does not contain. Return `state`
-        itself if it has no policy. Raise SelectorError if a selector is not valid, and ValueError if the mark mask has
-        fewer than five bits.
+        itself if it has no policy. Raise SelectorError if a selector is not valid, after which this object must not be
+        used any more, and ValueError if the mark mask has fewer than five bits.
         """
         if state.policy is None:
             return state

@@ -85,8 +85,8 @@ class PolicyState:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> PolicyState:
         """Return the state in `data`.
 
-        Raise ValueError if a field is unknown or missing, if a value has another type than its field, or if
-        `model.policy_set` refuses the policies.
+        Raise ValueError if `data` is no mapping, if a field is unknown or missing, if a value has another type than its
+        field, or if `model.policy_set` refuses the policies. Selectors are not parsed.
         """
         if not isinstance(data, (dict, t.Mapping)):
             raise ValueError(f"PolicyState is made of {type(data).__name__}")

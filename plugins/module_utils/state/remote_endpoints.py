@@ -120,8 +120,9 @@ class RemoteEndpoints:
         """Return the reports that the node with this state accepts, and the endpoints that it does not.
 
         It is the last check. No address of a node or of this node's blocks may belong to another node's workload. A
-        report of an older release, which has no blocks, must have addresses in a pool and in no block of a third node;
-        a node without a state accepts none of it.
+        report of an older release, which has no blocks, must have addresses in a pool and in no block of a third node.
+        A node without a state accepts all of a report with blocks, unchecked, and none of another. If everything is
+        accepted, the result is this object.
         """
         check = _Check(state)
         found, left_out = {}, []

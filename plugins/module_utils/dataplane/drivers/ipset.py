@@ -80,7 +80,8 @@ def wanted(ipset: IpSet, known: frozenset[str] = frozenset()) -> Observed:
     """Return the content that the set will have once it is written, with the texts that cannot be members in `refused`.
 
     A set of networks cannot contain 0.0.0.0/0 or ::/0, so it gets both halves. `known` are members that this set was
-    wanted with before; they are not checked again. Raise NotEncodable for a name or type that no set can have.
+    wanted with before; they are not checked again. Raise NotEncodable for a name that no set of ours can have, and for
+    a type whose members have no form in ipset_encoding.py.
     """
     ipset_encoding.name(ipset.name)
     found = ipset_encoding.members(ipset_encoding.type_of(ipset.type), is_ipv6(ipset.name), ipset.members, known)
@@ -102,7 +103,7 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
     """Return our sets by name.
 
     The result is {} if the program ipset is not installed, or if `ipset save` fails and no set is desired. Raise
-    ObserveError if it fails and sets are desired.
+    ObserveError if it fails and sets are desired, and KernelError if it cannot be run in the kernel's namespace.
     """
     done = kernel.run(["ipset", "save"])
     if done.code != 0:

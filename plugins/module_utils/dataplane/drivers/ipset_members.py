@@ -74,7 +74,10 @@ def _port(text: str) -> bytes:
 
 
 def of_lines(lines: t.Sequence[str]) -> t.Optional[list[tuple[str, str, str]]]:
-    """Return (action, set, member) for each line of `ipset restore`, or None if one of them is another command."""
+    """Return (action, set, member) for each line of `ipset restore`.
+
+    The result is None if one of them is another command than `add` and `del`, or has options.
+    """
     words = [line.split() for line in lines]
     if any(len(found) != 3 or found[0] not in _COMMANDS for found in words):
         return None

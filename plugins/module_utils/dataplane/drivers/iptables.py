@@ -58,7 +58,8 @@ def _subject(place: TablePlace, chain: str) -> str:
 def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digests = hashes) -> list[Change]:
     """Return the changes that lead to the desired tables; [] if there are none.
 
-    `digests` computes the hashes of a chain's rules, or returns cached ones.
+    `digests` computes the hashes of a chain's rules, or returns cached ones. Desired tables of an IP version that the
+    kernel lacks are ignored.
     """
     changes: list[Change] = []
     wanted = {

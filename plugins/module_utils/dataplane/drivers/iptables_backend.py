@@ -68,7 +68,10 @@ class Observed:
 
 
 def default(kernel: Kernel) -> str:
-    """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed or fails."""
+    """Return the backend that the host's `iptables` writes, nft or legacy; "" if it is not installed or fails.
+
+    Raise KernelError if the kernel's namespace cannot be entered.
+    """
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return ""
@@ -78,8 +81,8 @@ def default(kernel: Kernel) -> str:
 def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
     """Return the tables of both IP versions and both backends.
 
-    Raise ObserveError if a desired table cannot be read, or has rules that iptables cannot read. Raise KernelError if
-    the kernel cannot be read.
+    What cannot be read and is not desired is left out. Raise ObserveError if a desired table cannot be read, or has
+    rules that iptables cannot read. Raise KernelError if the kernel cannot be read.
     """
     families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
     desired = [table for table in desired if table.family in families]
@@ -173,7 +176,10 @@ class Backends(t.NamedTuple):
 
 
 def backends(kernel: Kernel) -> t.Optional[Backends]:
-    """Return the state of both backends, or None if iptables is not installed or fails."""
+    """Return the state of both backends, or None if iptables is not installed or fails.
+
+    Raise KernelError if the kernel's namespace cannot be entered.
+    """
     done = kernel.run(["iptables", "-V"])
     if done.code != 0:
         return None

@@ -109,7 +109,8 @@ def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> Res
     """Write one table in one transaction, and set aside the writes that are refused, if possible.
 
     All writes are to `place`. If a write is set aside, the others are still made. No error is raised for a refusal: the
-    result has all reasons.
+    result has all reasons. Each run of the program may take 120 seconds. Raise KernelError if the kernel's namespace
+    cannot be entered.
     """
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}
@@ -291,7 +292,8 @@ def _set_aside(writes: dict[int, Write], line: _Line, place: TablePlace, words: 
     """Remove the write of `line` from `writes`, or reduce a new chain to the rules before that line.
 
     Return the reason. `words` is what was said about the line. `given` is False if iptables-restore did not get the
-    line. Raise _NothingWritten if the table must not be written without that write.
+    line. Raise _NothingWritten if the table must not be written without that write, and TypeError for a HookWrite that
+    iptables-restore got.
     """
     write = writes[line.write]
     words = words.rstrip(".")

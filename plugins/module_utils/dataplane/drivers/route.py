@@ -48,7 +48,7 @@ def protocol_name(number: int) -> str:
 def text(attributes: RouteAttributes) -> str:
     """Return the attributes as `ip route` words them: `via 10.10.1.12 dev tunl0 onlink mtu 1480`.
 
-    Protocol and scope are left out.
+    Protocol, scope, the type unicast, the main table and the default metric are left out.
     """
     words = [] if attributes.type == "unicast" else [attributes.type]
     if attributes.gateway:
@@ -119,9 +119,10 @@ def attributes_of(route: Route) -> RouteAttributes:
 
 
 def observe(kernel: Kernel, desired: t.Sequence[Route]) -> dict[Key, RouteAttributes]:
-    """Return our routes, and routes of others that occupy the place of a missing desired one.
+    """Return our routes in the main, the probe and all desired tables, and routes of others in place of missing ones.
 
-    The keys are (table, destination, metric). Raise KernelError if the kernel cannot be read.
+    The keys are (table, destination, metric). A route of others is returned only at the key of a missing desired one.
+    Raise KernelError if the kernel cannot be read.
     """
     tables = {TABLE_MAIN, TABLE_PROBE}
     tables.update({route.table for route in desired})

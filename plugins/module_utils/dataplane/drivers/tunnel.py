@@ -6,11 +6,11 @@
 Each has the node's own tunnel address. Our mark is the device's alias, `calico: tunnel <addresses>`: it names the
 addresses that are ours, and is written before the first of them is added. Addresses of others are never touched.
 
-`tunl0` is the fallback device of the kernel's ipip module and cannot be deleted: it counts as absent if it is down and
-without our address. An address stays while sockets use it, because the host's own connections through the tunnel have
-it as their source. A new address is added before the old one is removed. `vxlan-v6.calico` has IPv6 addresses only; its
-link-local one, which the kernel derives from the MAC, is ignored. The device accepts nothing that is advertised through
-the tunnel (hardening.py).
+`tunl0` is the fallback device of the kernel's ipip module and cannot be deleted: it is set down instead, and counts as
+absent once it lacks our mark. An address stays while sockets use it, because the host's own connections through the
+tunnel have it as their source. A new address is added before the old one is removed. `vxlan-v6.calico` has IPv6
+addresses only; its link-local one, which the kernel derives from the MAC, is ignored. The device accepts nothing that
+is advertised through the tunnel (hardening.py).
 """
 
 from __future__ import annotations

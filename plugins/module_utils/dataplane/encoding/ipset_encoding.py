@@ -84,7 +84,10 @@ def name(value: str) -> str:
 
 
 def type_of(value: str) -> str:
-    """Return `value`, the type of a set, unchanged. Raise NotEncodable if no set can have this type."""
+    """Return `value`, the type of a set, unchanged.
+
+    Raise NotEncodable if it has not the form of one, such as `hash:net,iface`. That the kernel has it is not checked.
+    """
     if value not in _FORMS and not _TYPE.fullmatch(value):
         raise NotEncodable(PROTOCOL, "a set's type", value, f"Allowed is one of {', '.join(_FORMS)}")
     return value
@@ -93,6 +96,7 @@ def type_of(value: str) -> str:
 def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[str] = frozenset()) -> Members:
     """Return which of `values` can be members of a set of type `kind`, in canonical form, and which cannot.
 
+    The canonical form has no host bits, and two halves in place of all addresses (/0). `ipv6` is the set's IP version.
     `known` are canonical members of the same set that this function returned before: these are not checked again. Raise
     NotEncodable if members of this type have no form here.
     """
@@ -120,7 +124,7 @@ def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[s
 
 
 def refusal(kind: str, ipv6: bool, value: str) -> NotEncodable:
-    """Return the NotEncodable for a value that cannot be a member of a set of type `kind`.
+    """Return, not raise, the NotEncodable for a value that cannot be a member of a set of type `kind`.
 
     Raise KeyError if members of this type have no form here.
     """

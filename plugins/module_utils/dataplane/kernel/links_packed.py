@@ -68,7 +68,8 @@ _ONE_QUEUE = attribute(_IFLA_NUM_TX_QUEUES, _U32.pack(1)) + attribute(_IFLA_NUM_
 def veth_add(link: port.NewLink, netns: t.Optional[int] = None) -> Packed:
     """Return the message that makes a veth pair.
 
-    Its other end is created in the namespace of the file descriptor `netns`, or in the socket's own for None.
+    Its other end is created in the namespace of the file descriptor `netns`, or in the socket's own for None. Raise
+    ValueError if a MAC is not hexadecimal.
     """
     ends = _text(_IFLA_IFNAME, link.name) + _ONE_QUEUE
     peer = _text(_IFLA_IFNAME, link.peer_name) + _ONE_QUEUE
@@ -90,7 +91,7 @@ def veth_add(link: port.NewLink, netns: t.Optional[int] = None) -> Packed:
 def link_change(change: port.LinkChange) -> Packed:
     """Return the message that changes a device, which the kernel finds by its name.
 
-    The kernel applies alias, MAC and MTU before it sets the device up.
+    The kernel applies alias, MAC and MTU before it sets the device up. Raise ValueError if the MAC is not hexadecimal.
     """
     flags, mask = (_IFF_UP if change.up else 0, _IFF_UP) if change.up is not None else (0, 0)
     body = _ifinfo(0, flags, mask) + _text(_IFLA_IFNAME, change.name)

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Marks: cheap values of tables that are read often and rarely change.
 
-Equal marks mean that nothing has changed. No program is run for them. Layouts: linux/netfilter/nfnetlink.h,
-linux/netfilter/nf_tables.h, linux/netfilter/ipset/ip_set.h, linux/netfilter_ipv4/ip_tables.h.
+Equal marks mean that nothing has changed, with the exception that `legacy_tables` states. No program is run for them.
+Layouts: linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h, linux/netfilter/ipset/ip_set.h,
+linux/netfilter_ipv4/ip_tables.h.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class InterfaceAddress(t.NamedTuple):
     """An address of an interface.
 
     An IPv6 address is added without duplicate address detection (RFC 4862), so that it can be used at once. An address
-    that is not `permanent` has a lifetime: a router advertisement or DHCP brought it. It cannot be added.
+    that is not `permanent` has a lifetime: a router advertisement or DHCP brought it. Such an address is never added.
     """
 
     device: str
@@ -302,7 +302,8 @@ class Kernel(t.Protocol):
     def route_to(self, address: str) -> t.Optional[RouteAttributes]:
         """Return the route by which a packet of this host to `address` leaves, or None if it cannot leave.
 
-        Only type, device and gateway of the result are set. Raise KernelError if the kernel refuses for another reason.
+        Only type, device and gateway of the result are set. Raise KernelError if the kernel refuses for another reason,
+        and OSError if `address` is not an address.
         """
 
     def neighbors(self, device: str) -> list[NeighborEntry]:
@@ -334,13 +335,13 @@ class Kernel(t.Protocol):
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
         """Delete the tracked connections from and to these addresses. Return their number, 0 if nothing is tracked.
 
-        Raise KernelError if the kernel refuses.
+        Raise KernelError if the kernel refuses, and OSError if a text is not an address.
         """
 
     def connections(self) -> t.Iterator[Connection]:
         """Yield each connection in the kernel's table of tracked connections (conntrack) that has not ended.
 
-        Yield nothing if the kernel tracks no connections.
+        Yield nothing if the kernel tracks no connections. Connections in a conntrack zone are left out.
 
         Raise KernelError if the kernel refuses.
         """
@@ -363,7 +364,7 @@ class Kernel(t.Protocol):
     def legacy_mark(self) -> t.Hashable:
         """Return the mark of the tables of iptables-legacy, made of their sizes.
 
-        A rule that replaces another one of its size does not change it. Raise OSError if a table cannot be read.
+        A rule that replaces another one of its size does not change it. Raise KernelError if a table cannot be read.
         """
 
     def ipset_mark(self, name: str) -> int: ...
@@ -416,7 +417,8 @@ class Kernel(t.Protocol):
     def write(self, writes: t.Sequence[Write]) -> None:
         """Make all of these writes in order, in one system call if possible.
 
-        Raise KernelError with the first refusal. Writes behind a refused one may have been made nevertheless.
+        Raise KernelError with the first refusal. Writes behind a refused one may have been made nevertheless, and those
+        before it may be missing if it names a device that does not exist.
         """
 
     def route_batch(self, operations: t.Sequence[RouteOperation]) -> list[RouteFailure]:
@@ -443,10 +445,10 @@ class Kernel(t.Protocol):
     # ---- programs and namespaces
 
     def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:
-        """Run a program in this kernel's network namespace, without a shell.
+        """Run a program in this kernel's network namespace, without a shell, and return its exit status and output.
 
-        Wait up to `timeout` seconds for its end. A program that is missing or cannot be started is no exception, nor is
-        an exceeded time; see `Completed`. Raise KernelError if the namespace cannot be entered.
+        `stdin` is its input. Wait up to `timeout` seconds for its end. A program that is missing or cannot be started
+        is no exception, nor is an exceeded time; see `Completed`. Raise KernelError if the namespace cannot be entered.
         """
 
     def netns_list(self) -> list[str]:

@@ -75,7 +75,10 @@ def af_of(address: str) -> int:
 
 
 def packed_address(address: str) -> bytes:
-    """Return an address as 4 or 16 bytes in network order. Raise OSError if it is none."""
+    """Return an address as 4 or 16 bytes in network order. Raise OSError if it is none.
+
+    Of IPv4, the short forms of inet_aton(3), such as 10.1 for 10.0.0.1, are accepted too.
+    """
     return (
         socket.inet_pton(socket.AF_INET6, address) if addresses.family_of(address) == 6 else socket.inet_aton(address)
     )
@@ -93,10 +96,10 @@ def attribute(kind: int, data: bytes) -> bytes:
 
 
 def attributes(data: bytes, start: int) -> dict[int, bytes]:
-    """Return a mapping from type to payload of the attributes in `data` from `start` on.
+    """Return a mapping from type, without its flags, to payload of the attributes in `data` from offset `start` on.
 
-    The last of several attributes of a type counts. An attribute with an invalid length ends the reading without an
-    error.
+    The last of several attributes of a type counts. A length below 4 ends the reading without an error, and a payload
+    is cut off at the end of `data`.
     """
     found: dict[int, bytes] = {}
     end = len(data)
@@ -232,7 +235,10 @@ class Channel:
         raise port.KernelError(errno.EIO, operation, "")
 
     def _answers(self, kind: int, flags: int, body: bytes, operation: str) -> t.Iterator[Message]:
-        """Send one message and yield the answers until it is acknowledged. Raise KernelError if it is refused."""
+        """Send one message and yield the answers until it is acknowledged.
+
+        Raise KernelError if it is refused, or if the kernel does not answer for 20 seconds.
+        """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._send(_HEADER.pack(16 + len(body), kind, flags | NLM_F_REQUEST, sequence, 0) + body, operation)
         while True:
@@ -250,8 +256,8 @@ class Channel:
     def dump(self, kind: int, body: bytes, operation: str) -> list[bytes]:
         """Return the messages of a dump, headers included, that no change of the tables interrupted.
 
-        An interrupted dump is repeated, up to 10 times in all. Raise KernelError if the kernel refuses, if it does not
-        answer for 20 seconds, or if the tables changed during all of them.
+        A dump that was interrupted or lost messages (ENOBUFS) is repeated, up to 10 times in all. Raise KernelError if
+        the kernel refuses, if it does not answer for 20 seconds, or if none of the 10 was whole.
         """
         for attempt in range(10):
             try:
