@@ -48,7 +48,10 @@ _SAYS = {
 
 @functools.cache
 def engine_digest() -> str:
-    """Return the digest of the engine that has this controller's code."""
+    """Return the digest of the engine that has this controller's code: 16 hex digits, computed once per process.
+
+    Raise OSError if a file of the engine cannot be read.
+    """
     return bundle.bundle_digest(SOURCE)
 
 
@@ -249,7 +252,10 @@ class EngineCall:
 
 
 def command(interpreter: str, name: str, root: str = engine_start.ROOT) -> str:
-    """Return the command that starts a module. It contains no argument of the module."""
+    """Return the command that starts the module `name` in the engine below the folder `root` of the node, for a shell.
+
+    It contains no argument of the module. `interpreter` is the path of the node's Python, and is not quoted.
+    """
     words = ["-I", "-B", os.path.join(root, engine_start.START), engine_start.MODULE, engine_digest(), name]
     return f"{interpreter} {' '.join(map(shlex.quote, words))}"
 

@@ -145,7 +145,8 @@ def _configuration(
 ) -> resources.BGPConfiguration:
     """Return a BGPConfiguration of these three fields. Raise FleetError if one is invalid.
 
-    `variable`, of host `owner` ("" for all), is the one that the advertisements are written in.
+    Without advertisements it has one for 0.0.0.0/0 that adds no community. `variable`, of host `owner` ("" for all), is
+    the one that the advertisements are written in.
     """
     fields = {"communities": communities, "prefixAdvertisements": advertisements, "ignoredInterfaces": ignored}
     if not advertisements:

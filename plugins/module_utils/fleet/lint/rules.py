@@ -76,7 +76,10 @@ IGNORE = "calico_lint_ignore"
 
 
 def named(names: t.Any) -> frozenset[str]:
-    """Return `names`, the value of calico_lint_ignore, as a set. Raise FleetError if one is not the name of a rule."""
+    """Return `names`, the value of calico_lint_ignore, as a set; it is empty for None.
+
+    Raise FleetError if one is not the name of a rule.
+    """
     known = {rule.name for rule in RULES}
     for index, name in enumerate(names or ()):
         if name not in known:
