@@ -56,7 +56,11 @@ def engine_digest() -> str:
 
 
 def prepare(action: str) -> None:
-    """Read what calls of the module `action` need, before Ansible forks for each host."""
+    """Read what calls of the module `action` need, before Ansible forks for each host.
+
+    Without it, each process would read it. For an action that is no module of the engine, only the variables' names are
+    read. Raise OSError if a file cannot be read.
+    """
     controller_variables.prepare()
     if action in registry.FOLDERS:
         registry.load(action)
@@ -113,7 +117,10 @@ def validated(spec: ModuleSpec, module: str, args: t.Mapping[str, t.Any]) -> Val
 
 
 def scrubbed(answer: Data, secrets: t.AbstractSet[str]) -> Data:
-    """Return an answer without the values in `secrets`, as AnsibleModule does it: True, False and None stay."""
+    """Return an answer without the values in `secrets`, as AnsibleModule does it: True, False and None stay.
+
+    The result is `answer` itself if there are no secrets, otherwise a new dict.
+    """
     if not secrets:
         return answer
     kept = {key: value for key, value in answer.items() if value is None or isinstance(value, bool)}

@@ -55,7 +55,11 @@ class GuardedAction(ActionBase):
 
     @abc.abstractmethod
     def act(self, result: Data, task_vars: Data) -> Data:
-        """Return `result`, with the keys of the task's answer added."""
+        """Return `result`, with the keys of the task's answer added.
+
+        `task_vars` are the task's variables, in which `hostvars` has no facts. An exception fails the task; its message
+        is escaped.
+        """
 
     def _execute_module(self, module_name: t.Optional[str] = None, **options: t.Any) -> Data:
         """Run a module on the node and return the keys of its answer that `module_answer.passed_on` keeps.

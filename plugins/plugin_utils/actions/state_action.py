@@ -30,7 +30,10 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def external_sessions(state: t.Mapping[str, t.Any]) -> int:
-        """Return the number of sessions with routers outside the fleet in a NodeState, which is given as plain data."""
+        """Return the number of sessions with routers outside the fleet in a NodeState, which is given as plain data.
+
+        It is 0 for a state without BGP.
+        """
         return sum(1 for peer in (state.get("bird") or {}).get("peers", ()) if not peer.get("node"))
 
     @staticmethod

@@ -47,7 +47,7 @@ def usable(result: t.Optional[t.Mapping[str, t.Any]]) -> bool:
 
 
 def reason(result: t.Optional[t.Mapping[str, t.Any]]) -> str:
-    """Return in words why a host's result is not usable."""
+    """Return in words, on one line, why a host's result is not usable; None is a host without a result."""
     if result is None:
         return "unreachable, or failed earlier in this run (its error stands above)"
     if result.get("unreachable"):

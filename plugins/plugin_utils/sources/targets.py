@@ -68,7 +68,7 @@ class Targets:
     def phase(self, node: str, current: t.Optional[NodeState], phase: Phase) -> NodeState:
         """Return the node's state in a phase on the way from `current` to its target.
 
-        Raise KeyError if it has no target.
+        `current` is None for a node without a state. Raise KeyError if it has no target.
         """
         return transition.phase_state(current, self.state(node), phase, self.hold)
 
@@ -100,7 +100,8 @@ def load(folder: str) -> Targets:
 def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
     """Return the policy of the node's state as it is sent, as plain data.
 
-    It is None if no fleet with policy was saved in the folder, or if the node has no policy.
+    It is None if no fleet with policy was saved in the folder, or if the node has no policy. Raise OSError if the file
+    cannot be read.
     """
     try:
         with open(os.path.join(folder, _POLICY), "rb") as stream:

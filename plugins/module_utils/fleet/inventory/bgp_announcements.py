@@ -60,7 +60,7 @@ class Announcements:
     ignored_interfaces: tuple[str, ...] = ()
 
     def of(self, node: str) -> NodeAnnouncements:
-        """Return the settings of one node; those without communities and folder if none are known for it."""
+        """Return the settings of one node; an empty NodeAnnouncements if none are known for it."""
         return self.nodes.get(node, _NOTHING)
 
     def functions(self, peers: t.Iterable[BirdPeer]) -> tuple[FilterFunction, ...]:
