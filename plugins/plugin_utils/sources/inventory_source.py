@@ -184,7 +184,8 @@ def _port(values: t.Iterable[t.Any]) -> t.Optional[int]:
 def plain(value: t.Any) -> t.Any:
     """Return a copy of the value in JSON's types, without Ansible's tags and lazy containers.
 
-    Tuples become lists. Keys, and values of other types, such as dates, become texts.
+    Tuples become lists. Keys, and values of other types, such as dates, become texts. Raise TypeError for a key of
+    another type than text, number, boolean or None, and ValueError for a value that contains itself.
     """
     return json.loads(json.dumps(value, default=str))
 
