@@ -143,7 +143,10 @@ def _devices(fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Po
 def _packet_filter(
     fleet: Fleet, node: FleetNode, ipam: NodeIpam, pools: t.Sequence[Pool], devices: t.Sequence[TunnelDevice]
 ) -> tuple[tuple[IpSet, ...], tuple[IptablesTable, ...]]:
-    """Return the IP sets and iptables tables that a node has without policy, both () if it is not a workload node."""
+    """Return a node's IP sets and iptables tables without policy, both () if it is not a workload node.
+
+    With policy, the node compiles its own tables, which replace those of the same name and IP version.
+    """
     if not node.workload_node:
         return (), ()
     settings = fleet.settings

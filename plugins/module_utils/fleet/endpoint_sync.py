@@ -53,7 +53,7 @@ def teller(host: str, answer: Answer, blocks: t.Iterable[str]) -> tuple[Teller, 
     """Return the usable part of a host's answer, and the parts that are left out.
 
     The answer must be one that `refusal` accepts. `blocks` (CIDRs) are the host's blocks in the lockfile, including
-    spare blocks. Raise ValueError if one of them is not a block's CIDR.
+    spare blocks. Raise ValueError if one of them is not a CIDR, or has host bits.
     """
     own = OwnBlocks(blocks)
     endpoints, left_out = read_endpoints(host, answer["endpoints"], own)
@@ -82,7 +82,8 @@ def parts(tellers: t.Mapping[str, Teller], nodes: t.Collection[str], when: str) 
 
     The arguments are `nodes`, the sorted names of all nodes, and `told`, a mapping from the name of each other node
     that answered to {collected, blocks, endpoints}. `endpoints` is left out if the receiving node has the same ones
-    already. `when` is the time at which the answers were requested. Nothing is sent about nodes that did not answer.
+    already. `when`, sent as `collected`, is the time at which the answers were requested (ISO 8601, UTC). Nothing is
+    sent about nodes that did not answer.
     """
     same = {name: {"collected": when, "blocks": list(one.blocks)} for name, one in tellers.items()}
     fresh = {name: {**same[name], "endpoints": to_plain(one.endpoints)} for name, one in tellers.items()}

@@ -145,9 +145,9 @@ class Fleet:
         return frozenset(grant.cidr for grant in grants if grant.pool not in hidden)
 
     def pool_of_address(self, address: str) -> str:
-        """Return the name of the pool that contains the IPv4 or IPv6 address.
+        """Return the name of the pool that contains the IPv4 or IPv6 address, which must be valid.
 
-        Raise KeyError if none does, ValueError if `address` is not an address.
+        Raise KeyError if none does.
         """
         wanted = number(address)
         version = family_of(address)

@@ -54,7 +54,7 @@ class Impact:
     divert: bool = False
 
     def without(self, other: Impact) -> Impact:
-        """Return this impact without the sessions and routes of `other`."""
+        """Return this impact without the sessions and routes of `other`; all other fields stay."""
         resets, withdrawn = frozenset(other.resets), frozenset(other.withdrawn)
         return dataclasses.replace(
             self,
@@ -158,9 +158,10 @@ def of_run(
     """Return the impact of a run on sessions and routes, with an empty `hosts`.
 
     `before` has the stored states and `after` the new data for BIRD of the nodes in this run, by node name. None stands
-    for a node without a state or without BGP. `announced` has the CIDRs of the blocks that the fleet will advertise,
-    `staying` the names of all nodes that remain. `passwords` maps node names to the names of the passwords whose values
-    change. The nodes in `alone` end an earlier change by themselves: their backup routes are no reason for phases.
+    for a node without a state or without BGP. Of a node that only `before` has, the routes count and the sessions do
+    not. `announced` has the CIDRs of the blocks that the fleet will advertise, `staying` the names of all nodes that
+    remain. `passwords` maps node names to the names of the passwords whose values change; None means no change. The
+    nodes in `alone` end an earlier change by themselves: their backup routes are no reason for phases.
     """
     resets: dict[tuple[tuple[str, str], int], Reset] = {}
     hold = divert = False
@@ -191,7 +192,8 @@ def told_alone(
     """Return the part of the impact `found` that the state of only one node tells of, by node.
 
     Both ends tell of a session of two nodes. The node of a block and all nodes with a route to it tell of the block.
-    The other arguments are those from which `of_run` made `found`. Nodes that alone tell of nothing are missing.
+    Nodes that `after` lacks do not count. The other arguments are those from which `of_run` made `found`. Nodes that
+    alone tell of nothing are missing.
     """
     withdrawn = frozenset(found.withdrawn)
     tellers: dict[t.Any, list[str]] = {}
@@ -226,7 +228,7 @@ def _resets(
 
 
 def changing(before: t.Mapping[str, t.Optional[NodeState]], after: t.Mapping[str, NodeState]) -> tuple[str, ...]:
-    """Return the names of the nodes in both mappings whose state changes, for `Impact.hosts`.
+    """Return the names of the nodes in both mappings whose state changes, in the order of `before`, for `Impact.hosts`.
 
     A node without a state counts as changed. Not compared are the policy, the plan's name and generation, the list of
     nodes and the routes that BIRD learns. This is the most expensive part of an impact, so `of_run` leaves it out.

@@ -647,9 +647,9 @@ _WORDS = {
 def check(name: str, value: t.Any, where: str = "") -> t.Any:
     """Return `value` for variable `name`, converted from text if an int or bool variable has a text that fits.
 
-    A text fits if it is a whole number of at most 20 digits, or true, false, yes or no in any mixture of cases.
-    `where` is the node for node variables, for the error. Raise FleetError if the type, the range, the choice or an
-    entry of a list of texts is wrong, KeyError if there is no such variable.
+    A text fits if it is a whole number of at most 20 digits, with or without spaces around it, or true, false, yes or
+    no in any mixture of cases. `where` is the node for node variables, for the error. Raise FleetError if the type, the
+    range, the choice or an entry of a list of texts is wrong, KeyError if there is no such variable.
     """
     variable = BY_NAME[name]
     label = f"{name} of {where}" if where else name

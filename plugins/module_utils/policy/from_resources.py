@@ -123,7 +123,7 @@ def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
 
 
 def profile(resource: Profile) -> model.PolicyProfile:
-    """Return a Profile resource as a value."""
+    """Return a Profile resource as a value. Unsupported fields are not checked here."""
     return model.PolicyProfile(
         name=resource.name,
         labels=tuple(sorted(resource.labelsToApply.items())),

@@ -31,7 +31,8 @@ _ANYWHERE = f"has({NAME_LABEL}) || !has({NAME_LABEL})"
 def policy(value: model.Policy) -> Resource:
     """Return a policy as a resource: of a staged kind if it is staged, and without the name's prefix "staged:".
 
-    Raise ResourceError if it is not valid as a resource.
+    Raise ResourceError if it is not valid as a resource, SelectorError if a selector cannot be parsed, and KeyError for
+    an unknown name of a protocol.
     """
     namespace, name = _split(value.name, value.kind == "NetworkPolicy")
     own = _without(value.selector, namespace)
@@ -57,7 +58,11 @@ def tier(value: model.PolicyTier) -> Resource:
 
 
 def profile(value: model.PolicyProfile) -> Resource:
-    """Return a profile as a Profile resource. Raise ResourceError if it is not valid as one."""
+    """Return a profile as a Profile resource.
+
+    Raise ResourceError if it is not valid as one, SelectorError if a selector cannot be parsed, and KeyError for an
+    unknown name of a protocol.
+    """
     spec = {
         "labelsToApply": dict(value.labels),
         "ingress": [_rule(rule, "") for rule in value.ingress],
@@ -97,7 +102,10 @@ def own_labels(labels: t.Iterable[tuple[str, str]], namespace: str) -> dict[str,
 
 
 def ports(values: t.Iterable[model.DefinedPort]) -> list[Data]:
-    """Return ports as a list of mappings with "name", "protocol" ("TCP") and "port", the form of endpoint resources."""
+    """Return ports as a list of mappings with "name", "protocol" ("TCP") and "port", the form of endpoint resources.
+
+    Raise KeyError for an unknown name of a protocol.
+    """
     return [{"name": one.name, "protocol": _PROTOCOLS[one.protocol], "port": one.port} for one in values]
 
 

@@ -24,7 +24,10 @@ _POLLS: dict[str, int] = {}
 
 
 def is_waited_for(task: t.Any) -> bool:
-    """Return whether `task` has a ``poll`` above 0, or had one before a retry; keep Ansible from polling afterwards."""
+    """Return whether `task` has a ``poll`` above 0, or had one before a retry.
+
+    Set its ``poll`` to 0, which keeps Ansible from polling afterwards, and record the value for `wait`.
+    """
     if task.poll > 0:
         _POLLS[str(task._uuid)] = int(task.poll)
         task.poll = 0
@@ -34,10 +37,11 @@ def is_waited_for(task: t.Any) -> bool:
 def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) -> Data:
     """Wait for the job that `action` has `started`, and return its answer.
 
-    Return a failure, which says the reason, if `started` has no job id, or if the job has not ended when the task's
-    time is over or a poll is skipped or fails on the node. The job's files on the node are removed once it has
-    finished, if the node can be reached then. Raise AnsibleError if the node cannot be reached at the last poll. Raise
-    KeyError if `is_waited_for` was not True for the task.
+    It sleeps the task's ``poll`` seconds before each poll, for about its ``async`` seconds in all. Return a failure,
+    which says the reason, if `started` has no job id, or if the job has not ended when that time is over or a poll is
+    skipped or fails on the node. The job's files on the node are removed once it has finished, if the node can be
+    reached then. Raise AnsibleError if the node cannot be reached at the last poll. Raise KeyError if `is_waited_for`
+    was not True for the task.
     """
     job, task = started.get("ansible_job_id"), action._task
     if job is None:

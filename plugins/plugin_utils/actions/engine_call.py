@@ -48,12 +48,19 @@ _SAYS = {
 
 @functools.cache
 def engine_digest() -> str:
-    """Return the digest of the engine that has this controller's code."""
+    """Return the digest of the engine that has this controller's code: 16 hex digits, computed once per process.
+
+    Raise OSError if a file of the engine cannot be read.
+    """
     return bundle.bundle_digest(SOURCE)
 
 
 def prepare(action: str) -> None:
-    """Read what calls of the module `action` need, before Ansible forks for each host."""
+    """Read what calls of the module `action` need, before Ansible forks for each host.
+
+    Without it, each process would read it. For an action that is no module of the engine, only the variables' names are
+    read. Raise OSError if a file cannot be read.
+    """
     controller_variables.prepare()
     if action in registry.FOLDERS:
         registry.load(action)
@@ -110,7 +117,10 @@ def validated(spec: ModuleSpec, module: str, args: t.Mapping[str, t.Any]) -> Val
 
 
 def scrubbed(answer: Data, secrets: t.AbstractSet[str]) -> Data:
-    """Return an answer without the values in `secrets`, as AnsibleModule does it: True, False and None stay."""
+    """Return an answer without the values in `secrets`, as AnsibleModule does it: True, False and None stay.
+
+    The result is `answer` itself if there are no secrets, otherwise a new dict.
+    """
     if not secrets:
         return answer
     kept = {key: value for key, value in answer.items() if value is None or isinstance(value, bool)}
@@ -120,7 +130,8 @@ def scrubbed(answer: Data, secrets: t.AbstractSet[str]) -> Data:
 class Output(t.NamedTuple):
     """What a command printed.
 
-    `started` says whether the module ran. `text` is its answer. Without one it is "", and `rest` is what was printed.
+    `started` says whether the module ran. `text` is its answer. Without one it is "", and `rest` is what was printed
+    after the start of the module.
     """
 
     started: bool
@@ -249,7 +260,10 @@ class EngineCall:
 
 
 def command(interpreter: str, name: str, root: str = engine_start.ROOT) -> str:
-    """Return the command that starts a module. It contains no argument of the module."""
+    """Return the command that starts the module `name` in the engine below the folder `root` of the node, for a shell.
+
+    It contains no argument of the module. `interpreter` is the path of the node's Python, and is not quoted.
+    """
     words = ["-I", "-B", os.path.join(root, engine_start.START), engine_start.MODULE, engine_digest(), name]
     return f"{interpreter} {' '.join(map(shlex.quote, words))}"
 

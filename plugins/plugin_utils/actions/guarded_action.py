@@ -55,13 +55,19 @@ class GuardedAction(ActionBase):
 
     @abc.abstractmethod
     def act(self, result: Data, task_vars: Data) -> Data:
-        """Return `result`, with the keys of the task's answer added."""
+        """Return `result`, with the keys of the task's answer added.
+
+        `task_vars` are the task's variables, in which `hostvars` has no facts. An exception fails the task; its message
+        is escaped.
+        """
 
     def _execute_module(self, module_name: t.Optional[str] = None, **options: t.Any) -> Data:
         """Run a module on the node and return the keys of its answer that `module_answer.passed_on` keeps.
 
-        The module is started by the engine that the node has installed, or by Ansible's archive; see engine_call. The
-        answer of one of Ansible's own modules is returned unchanged.
+        The module is started by the engine that the node has installed, or by Ansible's archive; see engine_call.
+        `options` are those of ActionBase._execute_module. The answer of one of Ansible's own modules is returned
+        unchanged. Raise AnsibleConnectionFailure if the host cannot be reached, KeyError for another module that
+        module_answer.DOCUMENTED does not have.
         """
         name = module_name or str(self._task.action)
         # A helper of ActionBase needs the answer of Ansible's own module whole, and no action returns such an answer.

@@ -89,7 +89,7 @@ def passed_on(
 ) -> dict[str, t.Any]:
     """Return the part of `answer` that an action of `module` (a name without the collection's) passes on.
 
-    It has the keys in OF_ANSIBLE, with texts as a terminal can show them, and those in DOCUMENTED, unchanged.
+    It has the keys in OF_ANSIBLE and those in DOCUMENTED, with unchanged values; GuardedAction.run escapes their texts.
     `discovered` is the name of the fact by which Ansible remembers the `interpreter` that it discovered on the node for
     this very answer, None if it discovered none. Raise KeyError for a module that DOCUMENTED does not have.
     """

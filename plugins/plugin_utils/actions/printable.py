@@ -23,7 +23,8 @@ _IN_JSON = re.compile(r"[^\t\n\x20-\x7e]")
 def shown(value: t.Any) -> t.Any:
     """Return `value` with every text in it escaped by terminal_text.text, also in keys and in Ansible's summaries.
 
-    Control characters are replaced by visible text there. Tuples become lists.
+    Control characters are replaced by visible text there. Tuples become lists, except in fields of summaries. Values of
+    other types are returned as they are.
     """
     if isinstance(value, str):
         text = terminal_text.text(value)
@@ -51,7 +52,8 @@ def _summary(value: t.Any) -> t.Any:
 def error(raised: Exception) -> Exception:
     """Return the exception to raise in the place of `raised`: itself, or one whose message is escaped.
 
-    Messages of connections and of failed commands repeat what the node printed.
+    The latter is an AnsibleConnectionFailure if `raised` is one, otherwise an AnsibleError. Messages of connections and
+    of failed commands repeat what the node printed.
     """
     text = raised.message if isinstance(raised, AnsibleError) else str(raised)
     escaped = terminal_text.text(text)

@@ -30,7 +30,10 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def external_sessions(state: t.Mapping[str, t.Any]) -> int:
-        """Return the number of sessions with routers outside the fleet in a NodeState, which is given as plain data."""
+        """Return the number of sessions with routers outside the fleet in a NodeState, which is given as plain data.
+
+        It is 0 for a state without BGP.
+        """
         return sum(1 for peer in (state.get("bird") or {}).get("peers", ()) if not peer.get("node"))
 
     @staticmethod
@@ -53,10 +56,12 @@ class StateAction(GuardedAction):
         pool: t.Optional[str] = None,
         mode: t.Optional[str] = None,
     ) -> NodeState:
-        """Return the state of this host in `phase`. The other arguments are those of host_states.
+        """Return the state of this host in `phase`, and keep the targets in `targets`.
 
-        Raise FleetError if the host is refused, is not in the fleet, or has a state that cannot be read. Also raise it
-        if asking the host or compiling fails. Raise OSError if the folder `fleet` cannot be read.
+        The other arguments are those of host_states. Raise FleetError if the host is refused, is not in the fleet, or
+        has a state that cannot be read. Also raise it if asking the host or compiling fails. Raise
+        AnsibleConnectionFailure if the host has to be asked and cannot be reached, OSError if the folder `fleet` cannot
+        be read.
         """
         return self.host_states(task_vars, fleet, observed, lambda dummy: (phase,), pool, mode)[0][1]
 
@@ -73,9 +78,10 @@ class StateAction(GuardedAction):
 
         `fleet` is the folder that the fleet action made, None in an ad-hoc run: then the first host of the task
         compiles the fleet for all of them, with `mode` as the encapsulation of `pool` if they are given. `observed` is
-        the variable with this host's node_info result, None to ask the host. Raise FleetError if the host is refused,
-        is not in the fleet, or has a state that cannot be read. Also raise it if asking the host or compiling fails.
-        Raise OSError if the folder cannot be read.
+        the variable with this host's node_info result, None to ask the host. The targets are kept in `targets`. Raise
+        FleetError if the host is refused, is not in the fleet, or has a state that cannot be read. Also raise it if
+        asking the host or compiling fails. Raise AnsibleConnectionFailure if the host has to be asked and cannot be
+        reached, OSError if the folder cannot be read.
         """
         host = task_vars["inventory_hostname"]
         answer = task_vars.get(observed) if observed else self.ask_node(task_vars)
@@ -99,7 +105,8 @@ class StateAction(GuardedAction):
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Return this host's answer to node_info, and keep it in `answered`.
 
-        Raise FleetError if the module fails or calico_bgp_secrets is invalid.
+        Raise FleetError if the module fails or calico_bgp_secrets is invalid, AnsibleConnectionFailure if the host
+        cannot be reached.
         """
         answer = self._execute_module(
             module_name="baremetal.host_routing.node_info",

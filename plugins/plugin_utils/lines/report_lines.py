@@ -13,7 +13,10 @@ Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
 
 def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
-    """Return one line for each host that could not be planned, one per phase, and one or two for the fleet."""
+    """Return one line for each host that could not be planned, one per phase, and one or two for the fleet.
+
+    `plans` are the results of the module `node` by host.
+    """
     usable = {host: answer for host, answer in plans.items() if run_results.usable(answer)}
     changing = [host for host, answer in usable.items() if answer.get("changed")]
     resets = sum(answer.get("sessions_reset", 0) for answer in usable.values())

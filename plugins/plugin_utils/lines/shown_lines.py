@@ -12,11 +12,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base import
 
 
 def show(lines: t.Iterable[str], color: t.Optional[str] = None) -> None:
-    """Print each of `lines` as one line, in `color` if it is given."""
+    """Print each of `lines` as one line, in `color` if it is given, with control characters as visible text."""
     for line in lines:
         Display().display(terminal_text.line(line), color=color)
 
 
 def warn(text: str) -> None:
-    """Print a warning that belongs to no task's result."""
+    """Print a warning that belongs to no task's result, with control characters as visible text."""
     Display().warning(terminal_text.text(text))

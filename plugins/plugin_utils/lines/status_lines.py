@@ -34,7 +34,10 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
 
 
 def text(hosts: t.Sequence[str], results: Results) -> list[str]:
-    """Return the table, a line for each problem, one for each warning, and one for the fleet."""
+    """Return the table, a line for each problem, one for each warning, and one for the fleet.
+
+    `results` are those of node_status_info by host; a host without one is shown as unreachable.
+    """
     nodes = {host: known(results.get(host)) for host in hosts}
     wrong = problems(hosts, results)
     rows = [_row(host, node, results.get(host)) for host, node in nodes.items()]
@@ -47,7 +50,8 @@ def text(hosts: t.Sequence[str], results: Results) -> list[str]:
 def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
     """Return sentences about what is wrong, an empty list for nothing.
 
-    A session between two nodes that both see down is named once.
+    `results` are those of node_status_info by host. A host without a usable one is a problem. A session between two
+    nodes that both see down is named once.
     """
     found: list[str] = []
     seen: set[frozenset[str]] = set()

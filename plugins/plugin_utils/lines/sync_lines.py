@@ -15,7 +15,7 @@ Results = t.Mapping[str, t.Mapping[str, t.Any]]
 
 
 def answered(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
-    """Return whether the host's answer to remote_endpoints_info can be used."""
+    """Return whether the host's answer to remote_endpoints_info can be used; False for None."""
     return answer is not None and run_results.usable(answer) and not endpoint_sync.refusal(host, answer)
 
 

@@ -20,11 +20,12 @@ def of_hosts(
 ) -> dict[str, t.Mapping[str, t.Any]]:
     """Return a mapping from host to the result registered as `name`, without the hosts that have none.
 
-    `reader` says what a result must be; one that it cannot read becomes the result of a failed task. With None the
-    results are returned as they are, for callers that read them by themselves.
+    A value that is no mapping counts as none. `reader` says what a result must be; one that it cannot read becomes the
+    result of a failed task. With None the results are returned as they are, for callers that read them by themselves.
 
     Templates in results are not evaluated: they are data, and searching the answers of a whole fleet for templates
-    takes longer than everything else that is done with them.
+    takes longer than everything else that is done with them. Only a variable `name` that is itself a template is
+    evaluated.
     """
     hostvars = task_vars["hostvars"]
     raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
@@ -46,7 +47,7 @@ def usable(result: t.Optional[t.Mapping[str, t.Any]]) -> bool:
 
 
 def reason(result: t.Optional[t.Mapping[str, t.Any]]) -> str:
-    """Return in words why a host's result is not usable."""
+    """Return in words, on one line, why a host's result is not usable; None is a host without a result."""
     if result is None:
         return "unreachable, or failed earlier in this run (its error stands above)"
     if result.get("unreachable"):

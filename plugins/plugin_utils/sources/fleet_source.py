@@ -514,14 +514,18 @@ def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.
 
 
 def needs_phases(current: t.Optional[NodeState], target: NodeState) -> bool:
-    """Return whether the node needs the phases of a change to get from its `current` state to `target`."""
+    """Return whether the node needs the phases of a change to get from its `current` state to `target`.
+
+    It is False if `current` is None, for a node without a state.
+    """
     return transition.needed(current, target.pools, target.underlay_mtu)
 
 
 def mode_overrides(inventory: Inventory, pool: t.Optional[str], mode: t.Optional[str]) -> dict[str, str]:
     """Return the encapsulation that the parameters `pool` and `mode` choose, by pool; {} if both are None.
 
-    Raise FleetError if the pool or the mode does not exist, or if the pool cannot have that mode.
+    Raise FleetError if only one of them is given, if the pool or the mode does not exist, or if the pool cannot have
+    that mode: IPIP for IPv6, or without BGP another one than VXLAN.
     """
     if pool is None and mode is None:
         return {}

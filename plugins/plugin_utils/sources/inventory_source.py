@@ -61,7 +61,8 @@ def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
 def outside(task_vars: t.Mapping[str, t.Any]) -> t.Iterator[Host]:
     """Yield the hosts of the inventory that are in neither group, but have variables of a node.
 
-    Raise FleetError if a variable is a template that cannot be evaluated, or is too large.
+    Raise FleetError if a variable is a template that cannot be evaluated, or is too large. Facts with the name of a
+    fleet variable are left out, with a warning on the screen.
     """
     groups = _groups(task_vars)
     members = groups.get(NODES_GROUP, set()) | groups.get(REFLECTORS_GROUP, set())
@@ -195,7 +196,8 @@ def _port(values: t.Iterable[t.Any]) -> t.Optional[int]:
 def plain(value: t.Any) -> t.Any:
     """Return a copy of the value in JSON's types, without Ansible's tags and lazy containers.
 
-    Tuples become lists, and values of other types, such as dates, become texts.
+    Tuples become lists. Keys, and values of other types, such as dates, become texts. Raise TypeError for a key of
+    another type than text, number, boolean or None, and ValueError for a value that contains itself.
     """
     return json.loads(json.dumps(value, default=str))
 
@@ -216,7 +218,8 @@ def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
 def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
     """Return the origin (file:line) of a pool's entry in calico_ip_pools, "" if it is not known.
 
-    Raise FleetError if a variable of a host is a template that cannot be evaluated, or is too large.
+    Raise FleetError if a variable of a host is a template that cannot be evaluated, or is too large. Warnings are those
+    of `hosts`.
     """
     for host in hosts(task_vars):
         pools = host.variables.get("calico_ip_pools")

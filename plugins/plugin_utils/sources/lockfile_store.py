@@ -22,6 +22,7 @@ NAME = ".calico.lock.yml"
 def path_for(chosen: t.Optional[str], task_vars: t.Mapping[str, t.Any]) -> str:
     """Return `chosen` (calico_lockfile) as an absolute path, or .calico.lock.yml in the inventory's folder.
 
+    `chosen` is relative to that folder, or without one to the current folder; "~" is the home of the controller's user.
     Raise FleetError if nothing is chosen and the inventory has no folder.
     """
     folder = task_vars.get("inventory_dir")
@@ -87,9 +88,10 @@ def remember(path: str, encapsulations: t.Mapping[str, str]) -> bool:
 
 
 def write(path: str, plan: AllocationPlan) -> None:
-    """Replace the file as a whole, synced to disk, or leave the old one. Raise FleetError if it cannot be written.
+    """Replace the file as a whole, synced to disk, with mode 0644, or leave the old one.
 
-    If only the folder cannot be synced, the new file is in place; the FleetError says so.
+    Raise FleetError if it cannot be written. If only the folder cannot be synced, the new file is in place; the
+    FleetError says so.
     """
     folder = os.path.dirname(path)
     temporary, replaced = "", False

@@ -30,9 +30,10 @@ _NO_INVENTORY = ("group_vars", "host_vars")
 def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
     """Return the documents of the files that the variable names, in their order; [] if it is not set.
 
-    `names` are paths, folders or patterns, relative to the inventory's folder. Each file is read once. A pattern may
-    match nothing. Raise FleetError if an entry is not a text, a path does not exist, a folder has no file *.yml, *.yaml
-    or *.json, or a file cannot be read, cannot be parsed, or lies where Ansible takes it for an inventory.
+    `names` are paths, folders or patterns, relative to the inventory's folder, or to the current one if it has none.
+    Each file is read once. A pattern may match nothing. Raise FleetError if an entry is not a text, a path does not
+    exist, a folder has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed, or lies where
+    Ansible takes it for an inventory.
     """
     folder = task_vars.get("inventory_dir") or os.getcwd()
     sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]

@@ -121,8 +121,8 @@ def check_newcomers(
 ) -> None:
     """Raise FleetError if only new hosts were asked and they would use other modes than the rest of the fleet.
 
-    The lockfile tells which modes the others use. `overrides` are the pools whose mode the command line chose.
-    `origins` has the file and line of pools, by name.
+    The lockfile's plan `previous` tells which modes the others use; nothing is checked if it is None. `overrides` are
+    the pools whose mode the command line chose. `origins` has the file and line of pools, by name.
     """
     if previous is None or any(state is not None for state in observed.values()):
         return
@@ -147,6 +147,9 @@ def check_newcomers(
 
 
 def some(names: t.Sequence[str]) -> str:
-    """Return up to three names and the number of the others: `node1, node2, node3 and 4 more`."""
+    """Return up to three names and the number of the others: `node1, node2, node3 and 4 more`.
+
+    Of two or three names, the last one follows "and". The result is "" for no names.
+    """
     shown = list(names[:3]) + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -68,16 +68,16 @@ class Targets:
     def phase(self, node: str, current: t.Optional[NodeState], phase: Phase) -> NodeState:
         """Return the node's state in a phase on the way from `current` to its target.
 
-        Raise KeyError if it has no target.
+        `current` is None for a node without a state. Raise KeyError if it has no target.
         """
         return transition.phase_state(current, self.state(node), phase, self.hold)
 
 
 def save(targets: Targets) -> str:
-    """Store the targets and return the path of their folder.
+    """Store the targets in a new folder on the controller and return its path.
 
     It has mode 0700 and is removed when ansible-playbook ends. Policy is large and the same for all nodes, so it is
-    stored separately: the states of `load` have only its settings.
+    stored separately: the states of `load` have only its settings. Raise OSError if it cannot be written.
     """
     folder = tempfile.mkdtemp(prefix="host_routing-", dir=constants.DEFAULT_LOCAL_TMP)
     if targets.fleet is not None and targets.fleet.policy is not None:
@@ -100,7 +100,8 @@ def load(folder: str) -> Targets:
 def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
     """Return the policy of the node's state as it is sent, as plain data.
 
-    It is None if no fleet with policy was saved in the folder, or if the node has no policy.
+    It is None if no fleet with policy was saved in the folder, or if the node has no policy. Raise OSError if the file
+    cannot be read.
     """
     try:
         with open(os.path.join(folder, _POLICY), "rb") as stream:

@@ -20,7 +20,7 @@ def with_topology(hosts: t.Sequence[Host], topology: str) -> list[Host]:
     """Return the hosts with this topology: inventory (unchanged), mesh or reflectors.
 
     In a mesh no node reflects, and hosts that are reflectors only become nodes without workloads. With reflectors there
-    is no mesh. Raise FleetError if the inventory has no reflectors for the latter.
+    is no mesh. The given hosts are not changed. Raise FleetError if the inventory has no reflectors for the latter.
     """
     if topology == "inventory":
         return list(hosts)

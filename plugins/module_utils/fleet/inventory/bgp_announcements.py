@@ -60,7 +60,7 @@ class Announcements:
     ignored_interfaces: tuple[str, ...] = ()
 
     def of(self, node: str) -> NodeAnnouncements:
-        """Return the settings of one node; those without communities and folder if none are known for it."""
+        """Return the settings of one node; an empty NodeAnnouncements if none are known for it."""
         return self.nodes.get(node, _NOTHING)
 
     def functions(self, peers: t.Iterable[BirdPeer]) -> tuple[FilterFunction, ...]:
@@ -145,7 +145,8 @@ def _configuration(
 ) -> resources.BGPConfiguration:
     """Return a BGPConfiguration of these three fields. Raise FleetError if one is invalid.
 
-    `variable`, of host `owner` ("" for all), is the one that the advertisements are written in.
+    Without advertisements it has one for 0.0.0.0/0 that adds no community. `variable`, of host `owner` ("" for all), is
+    the one that the advertisements are written in.
     """
     fields = {"communities": communities, "prefixAdvertisements": advertisements, "ignoredInterfaces": ignored}
     if not advertisements:

@@ -69,7 +69,10 @@ class FleetBGP:
         return self.unasked.bfd is not None or any(given.extensions.bfd for given in self.peers)
 
     def content(self) -> dict[str, t.Any]:
-        """Return all settings as plain data, for the hash that names the plan; passwords by name, without values."""
+        """Return the settings as plain data, for the hash that names the plan; passwords by name, without values.
+
+        Left out are the speakers' addresses, subnets and labels, which are those of the nodes.
+        """
         return {
             "speakers": [
                 [
@@ -104,7 +107,8 @@ def read(
     """Return the BGP settings in the variables of `hosts`, also if BGP is disabled.
 
     `get` returns the value of a fleet variable, or raises FleetError. `nodes` are by name and `hosts` has each of them.
-    Raise FleetError for an invalid value or a contradiction between values.
+    Raise FleetError for an invalid value or a contradiction between values. The fleet's hold and keepalive times, and
+    equal router ids, are a contradiction only if BGP is enabled.
     """
     secrets = bgp_secrets.read(get(bgp_secrets.VARIABLE))
     _check_cluster_id(get("calico_rr_cluster_id"), "calico_rr_cluster_id")

@@ -34,7 +34,9 @@ class PeerEntry(t.NamedTuple):
 def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterator[PeerEntry]:
     """Yield the entries of the fleet's list, then of the groups' lists, then of the nodes' lists.
 
-    `get` returns the value of a fleet variable. Raise FleetError if a variable is not a list or names an unknown group.
+    An entry that several hosts have at the same place of the same list is yielded once, with all of them. `get` returns
+    the value of a fleet variable, or raises FleetError. Raise FleetError if a variable is not a list or names an
+    unknown group.
     """
     for index, content in enumerate(get(FLEET)):
         yield PeerEntry(content, f"{FLEET}[{index}]")

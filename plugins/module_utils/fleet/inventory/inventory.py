@@ -60,8 +60,8 @@ class Inventory:
 def read(hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> Inventory:
     """Return the checked content of all variables, with defaults.
 
-    `documents` are policy resources from files. Raise FleetError for the first invalid value, with its file and line if
-    they are known.
+    `documents` are policy resources from files. Raise FleetError for the first invalid or contradictory value or
+    misspelt or renamed variable, with its file and line if they are known, and if group calico_nodes has no hosts.
     """
     try:
         return _read(hosts, documents)

@@ -43,8 +43,8 @@ class FleetPolicy:
     def settings_of(self, node: str) -> PolicySettings:
         """Return the settings of one node: those of the fleet, its audit mode, and its SSH port as a failsafe port.
 
-        No port is added if the list of inbound failsafe ports is empty, or if it has the port already. A port that it
-        has for one network stays closed to others. The SSH port of an unknown node is 22.
+        No port is added if the list of inbound failsafe ports is empty, or has that TCP port already; a port that it
+        has for one network stays closed to others. The SSH port of an unknown node is 22, and it has no audit mode.
         """
         ports = self.settings.failsafe_inbound
         ssh = Failsafe("tcp", self.ssh_ports.get(node, _SSH_PORT))
@@ -124,9 +124,11 @@ class _Collected:
         self.host_endpoints: list[tuple[Source, Endpoint]] = []
 
     def add(self, source: Source) -> None:
-        """Add the resource of `source`. Raise FleetError if it is invalid, unsupported or has a name that is taken.
+        """Add the resource of `source`; a staged deletion is checked, but not added.
 
-        Also raise it for a HostEndpoint whose node is not in group calico_nodes, or whose interface has one already.
+        Raise FleetError if it is invalid, unsupported or has the name of another one of its kind and namespace. Also
+        raise it for a Profile with the name of the one that allows everything, and for a HostEndpoint whose node is not
+        in group calico_nodes, or whose interface has one already.
         """
         resource = source.resource()
         self._check_unique(source, resource)

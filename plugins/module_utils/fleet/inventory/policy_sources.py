@@ -88,7 +88,8 @@ class Source(t.NamedTuple):
     def resource(self) -> resources.Resource:
         """Return the parsed resource. Raise FleetError if it is not a valid policy resource.
 
-        A HostEndpoint in the list of a node or group gets its node. If it is flat, it gets a name unless it has one.
+        A HostEndpoint in the list of a node or group gets its node; one that names another node is invalid. If it is
+        flat, it gets a name unless it has one.
         """
         self._check_kind()
         try:
@@ -119,7 +120,8 @@ class Source(t.NamedTuple):
     def _with_node(self) -> t.Mapping[str, t.Any]:
         """Return the entry of a HostEndpoint with its node, and with a name if it is flat and has none.
 
-        Raise FleetError if it names another node.
+        An entry whose spec is no mapping is returned unchanged, for the parser to refuse. Raise FleetError if it names
+        another node.
         """
         spec = self.entry if self.is_flat else self.entry.get("spec")
         if not isinstance(spec, t.Mapping):

@@ -74,8 +74,8 @@ def read(
 ) -> t.Iterator[InventoryWorkload]:
     """Yield the workloads of the fleet's list, then those of the nodes' lists.
 
-    `profiles` has the names of all existing profiles. Raise FleetError for an invalid entry, and for a name or an
-    address that two workloads have.
+    `get` returns the value of a fleet variable, or raises FleetError. `nodes` are by name, `profiles` has the names of
+    all existing profiles. Raise FleetError for an invalid entry, and for a name or an address that two workloads have.
     """
     entries: list[tuple[str, t.Any, t.Optional[str]]] = [
         (f"calico_workloads[{i}]", entry, None) for i, entry in enumerate(get("calico_workloads"))

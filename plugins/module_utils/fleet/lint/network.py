@@ -106,7 +106,8 @@ class LintedFleet:
     def back(self, node: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
         """Return the other end of the session `peer` of `node`: the session that `peer.node` has with `node`.
 
-        It is None if there is none. It is looked up in `ends`, so sessions of the mesh are not found.
+        It is None if there is none. It is looked up in `ends`, so sessions of the mesh are not found. Raise KeyError if
+        `node` is no BGP speaker and `peer` has no source address.
         """
         return self.ends.get((peer.node, peer.source_address or self.speakers[node].end(peer.family)))
 

@@ -17,7 +17,10 @@ _OWN = ("calico_node_address", "calico_node_address_ipv6", "calico_node_labels",
 
 
 def in_no_group(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a host that has variables of a node, but is neither in group calico_nodes nor in calico_rr."""
+    """Report a host that has variables of a node, but is neither in group calico_nodes nor in calico_rr.
+
+    These variables are the node's addresses, labels and workloads; the issue names the first one that is set.
+    """
     for host in network.outside:
         variable = next((name for name in _OWN if name in host.variables), None)
         if variable is not None:
@@ -100,7 +103,10 @@ def _prefix(node: FleetNode, family: int) -> int:
 
 
 def no_common_family(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a fleet with nodes that have only IPv4 and others that have only IPv6, which cannot reach each other."""
+    """Report a fleet with nodes that have only IPv4 and others that have only IPv6, which cannot reach each other.
+
+    Nodes are those in group calico_nodes. It makes one issue for all of them.
+    """
     alone: dict[int, list[str]] = {4: [], 6: []}
     for node in network.workload_nodes:
         if not (node.address and node.address6):

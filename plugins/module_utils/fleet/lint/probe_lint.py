@@ -33,8 +33,9 @@ _ECHOES = (_Echo(4, "ICMP", 8, "0.0.0.0/0"), _Echo(6, "ICMPv6", 128, "::/0"))  #
 def findings(fleet: Fleet) -> list[PolicyFinding]:
     """Return a finding for each HostEndpoint, direction and protocol that denies a probe.
 
-    Each node with a HostEndpoint is checked with one other node as its peer, in both directions. Nodes in audit mode
-    have no findings. The list is empty without policy. The work is linear in the number of nodes with HostEndpoints.
+    Each node with a HostEndpoint is checked with one other node as its peer, in both directions. A node without a
+    tunnel of an IP version, or with the only one, is not checked for it. Nodes in audit mode have no findings. The list
+    is empty without policy. The work is linear in the number of nodes with HostEndpoints.
     """
     if fleet.policy is None:
         return []

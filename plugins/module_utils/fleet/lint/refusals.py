@@ -77,8 +77,8 @@ class _Rest:
     def take_out(self, path: str) -> bool:
         """Take out the value that an error names by `path`; return False if the hosts do not have it.
 
-        The value is an entry of a list or a whole variable. If a host's address is invalid, the host itself is taken
-        out, unless it is the only one.
+        The value is an entry of a list or a whole variable. If the last pool is taken out, a stand-in takes its place.
+        If a host's address is invalid, the host itself is taken out, unless it is the only one.
         """
         variable, dummy, owner = path.partition(" of ")
         entry = _ENTRY.match(variable)

@@ -76,7 +76,7 @@ IGNORE = "calico_lint_ignore"
 
 
 def named(names: t.Optional[t.Sequence[str]]) -> frozenset[str]:
-    """Return `names`, the checked value of calico_lint_ignore or None, as a set.
+    """Return `names`, the checked value of calico_lint_ignore or None, as a set; it is empty for None.
 
     Raise FleetError if one is not the name of a rule.
     """

@@ -37,7 +37,10 @@ def missing(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a BGPPeer whose nodeSelector or peerSelector matches no node."""
+    """Report a BGPPeer whose nodeSelector or peerSelector matches no node.
+
+    A BGPPeer without nodeSelector is reported, too, if it applies to no node. There is no issue if BGP is disabled.
+    """
     for given, local, remote in network.meant:
         peer = given.peer
         if not local:
@@ -56,7 +59,11 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a peerIP in the nodes' subnet, with their AS number, that no node has: it may be mistyped or outdated."""
+    """Report a peerIP in the nodes' subnet, with their AS number, that no node has: it may be mistyped or outdated.
+
+    Compared is the AS number of the nodes that the BGPPeer applies to, or its localASNumber. There is no issue if BGP
+    is disabled.
+    """
     subnets = {subnet for one in network.speakers.values() for subnet in (one.subnet, one.subnet6)}
     owned = {address for one in network.speakers.values() for dummy, address, number in one.ends}
     for given, local, dummy in network.meant:
@@ -101,7 +108,8 @@ def _as_other(network: LintedFleet, given: PeerDefinition, speaker: Speaker) -> 
 def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
     """Report sessions that only one of two nodes has, so that the other node refuses them.
 
-    It makes one issue for all of them.
+    It makes one issue for all of them. A session of two nodes that are both in the mesh is left out: the mesh has the
+    other end.
     """
     found = [pair for pair in network.pairs if pair.there is None]
     if found:

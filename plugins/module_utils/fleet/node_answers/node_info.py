@@ -180,8 +180,9 @@ class Journal(t.NamedTuple):
 def journal(host: str, result: t.Any) -> tuple[Journal, tuple[LeftOut, ...]]:
     """Return the journal in a `node_info` result, and the parts of it that are left out as invalid.
 
-    The journal is empty if the result has none. A list in it that is none or too long is left out as a whole; otherwise
-    the texts that are no address or no CIDR are. It does not raise an error.
+    The journal is empty if the result has none. A list in it that is none or too long is left out as a whole; of a
+    table, the keys count. Otherwise the entries that are no text, no address or no CIDR are left out. It does not raise
+    an error.
     """
     data = result.get("ipam") if isinstance(result, t.Mapping) else None
     if data is None:

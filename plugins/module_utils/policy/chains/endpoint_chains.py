@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Chains of endpoints: the order of policies and profiles, and the default if none of them decides.
 
-Each chain first clears the marks. It ends with the packet dropped or marked as accepted, and the calling chain tests
-that mark. The chain jumps to the policies of a tier until one of them accepts or passes the packet.
+Each chain clears the marks before it asks any policy. It jumps to the policies of a tier until one of them accepts or
+passes the packet. The calling chain tests whether the packet is marked as accepted. The chains of workloads, of packets
+of the host and of forwarded packets drop each packet that is not. Those before DNAT and before connection tracking
+leave undecided packets to them.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
     FORWARD   incoming host endpoint, source workload, destination workload, outgoing host endpoint
     OUTPUT    workloads of this node, which the host may always reach; encapsulated packets; host endpoints
 
-Established connections are accepted before any lookup of an endpoint.
+Packets of established connections are accepted before the lookup of a workload, and at the beginning of the chain of a
+host endpoint.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ At one host (Felix, rules/static.go), the first decisions are those of untracked
 endpoint by which the packet comes in. If the host is the destination, that endpoint's normal policy follows. If the
 host forwards the packet, these follow: the endpoint's applyOnForward policy, the egress policy of a source workload,
 the ingress policy of a destination workload, and applyOnForward policy of the host endpoint by which the packet leaves.
-A packet that untracked or preDNAT policy allows skips other policies for the host, but not those of workloads.
+A packet that untracked or preDNAT policy allows skips the other policies of that host endpoint, but not those of
+workloads and of the host endpoint by which it leaves.
 
 The host also decides without policy: a host may always reach its own workloads, failsafe ports are open, other nodes
 may send encapsulated packets and workloads may not. A default action follows the policy of a workload that sends to its
@@ -232,7 +233,7 @@ class _Asked:
     def _before_routing(
         self, host: PathHost, untracked: t.Optional[Endpoint], pre_dnat: t.Optional[Endpoint], flow: Flow
     ) -> bool:
-        """Return whether untracked or preDNAT policy lets the flow pass, so that later policy for the host is skipped.
+        """Return whether untracked or preDNAT policy lets the flow pass: later policy of that endpoint is skipped then.
 
         `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. Raise _Denied on a denial.
         """

@@ -41,7 +41,10 @@ def namespaced_labels(own: t.Mapping[str, str], namespace: str, service_account:
 
 
 def labels_by_profile(profiles: t.Iterable[PolicyProfile]) -> dict[str, Labels]:
-    """Return a mapping from profile name to the labels that endpoints inherit from it."""
+    """Return a mapping from profile name to the labels that endpoints inherit from it.
+
+    Of several profiles with one name, the last counts.
+    """
     return {profile.name: dict(profile.labels) for profile in profiles}
 
 

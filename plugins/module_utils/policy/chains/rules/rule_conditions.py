@@ -43,7 +43,10 @@ class _Never(Exception):
 
 
 def conditions(rule: PolicyRule, family: int) -> t.Optional[Conditions]:
-    """Return the conditions of a rule for IP version `family`, 4 or 6, or None if no such packet can match."""
+    """Return the conditions of a rule for IP version `family`, 4 or 6, or None if no such packet can match.
+
+    Raise KeyError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
+    """
     if rule.ip_version not in (None, family):
         return None
     try:
