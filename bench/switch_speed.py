@@ -27,7 +27,7 @@ from tests.lab import Lab  # noqa: E402
 
 INVENTORY = "inventories/lab"
 POOL = "default-ipv4-ippool"
-#: The seconds for which a switch counts lost probes, its default of `calico_node_soak_seconds`, and no more of the task.
+#: The seconds for which a switch counts lost probes, the default of `calico_node_soak_seconds`: only these come off.
 SOAK = 10.0
 
 

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
     """Return whether a host has found all sessions and routes after a phase in which its BIRD read nothing new.
 
-    If BIRD reads another configuration on one host, sessions or routes of another host may change after that one looked.
+    If BIRD reads another configuration on one host, another host's sessions or routes may change after it has looked.
     """
     if answer is None or not run_results.usable(answer):
         return False
@@ -28,9 +28,9 @@ def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
 class ActionModule(GuardedAction):
     """The action phase_gate, which checks the results of all hosts in a phase and prints a line about them.
 
-    The result has `ok`, `line`, `problems` and `settled`; a problem does not fail the task. With the phase `return` it always
-    fails, and says why the change was not made. After `retire`, and after `return` if all hosts could be put back, it
-    records the pools' modes in the lockfile, except in check mode.
+    The result has `ok`, `line`, `problems` and `settled`; a problem does not fail the task. With the phase `return` it
+    always fails, and says why the change was not made. After `retire`, and after `return` if all hosts could be put
+    back, it records the pools' modes in the lockfile, except in check mode.
     """
 
     _requires_connection = False

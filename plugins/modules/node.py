@@ -162,8 +162,8 @@ options:
     default: 0
   absent_nodes:
     description:
-      - For O(settle) and O(look), nodes that do not take part in the run. Sessions with them and their routes may be missing.
-        Filled in by the action.
+      - For O(settle) and O(look), nodes that do not take part in the run. Sessions with them and their routes may be
+        missing. Filled in by the action.
     type: list
     elements: str
     default: []

@@ -97,7 +97,7 @@ def test_the_return_does_not_get_the_parameters_of_the_change(name):
 
 
 def test_no_phase_asks_a_host_twice():
-    """Between two gates each host is called once, beside the new hosts' first phase and the proof, which needs all links."""
+    """Between two gates each host is called once, but for new hosts and the proof, which needs all hosts' links."""
     block, *_rest = load("change.yml")
     calls, found = [], []
     for module, _parameters in modules(block["block"]):

@@ -17,7 +17,7 @@ import time
 #: The node's store, and the file in it about the change that waits; see unconfirmed.py.
 FOLDER, NAME = "/var/lib/calico", "unconfirmed.json"
 #: The most seconds of this wait, and the most of it as a share of the time to confirm.
-SECONDS, SHARE = 5.0, 0.25
+SECONDS, SHARE = 15.0, 0.25
 
 _STEP = 0.1
 
@@ -25,8 +25,8 @@ _STEP = 0.1
 def is_over(change: str, folder: str = FOLDER) -> bool:
     """Return True as soon as `change` does not wait any more, False if it still waits after the first seconds.
 
-    These are 5 seconds, or a quarter of the time to confirm if that is less. `folder` is the node's store. Return False
-    at once if its file about the change cannot be read.
+    These are 15 seconds, or a quarter of the time to confirm if that is less. `folder` is the node's store. Return
+    False at once if its file about the change cannot be read.
     """
     began = time.monotonic()
     path = os.path.join(folder, NAME)
