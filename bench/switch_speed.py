@@ -27,8 +27,8 @@ from tests.lab import Lab  # noqa: E402
 
 INVENTORY = "inventories/lab"
 POOL = "default-ipv4-ippool"
-#: The task of a switch that waits for `calico_node_soak_seconds`.
-SOAK = "Soak, counting what is lost"
+#: The seconds for which a switch counts lost probes, the default of `calico_node_soak_seconds`: only these come off.
+SOAK = 10.0
 
 
 def longest(folder: Path) -> dict[str, float]:
@@ -56,9 +56,7 @@ def measure(lab: Lab, rounds: int) -> None:
                 arguments = ("-e", f"pool={POOL}", "-e", f"mode={mode}")
                 seconds = play("playbooks/switch_pool_mode.yml", INVENTORY, timed, *arguments)
                 by_task = longest(Path(folder))
-                if SOAK not in by_task:
-                    sys.exit(f"no task of the switch is called {SOAK!r}")
-                took.append(seconds - by_task[SOAK])
+                took.append(seconds - SOAK)
                 for name, value in by_task.items():
                     each[name].append(value)
     print(f"a switch of four hosts without its soak, median of {len(took)}: {statistics.median(took):.1f} s")

@@ -65,6 +65,8 @@ class ActionModule(StateAction):
                 return result
             if boolean(args.get("settle", False)) and not self._task.check_mode:
                 args.update(self._to_settle(state, int(args.get("sample") or 0), task_vars))
+            if boolean(args.get("look", False)):
+                args["absent_nodes"] = convergence.absent(state, task_vars.get("ansible_play_hosts", ()))
             policy = targets.load_policy(own["fleet"], task_vars["inventory_hostname"]) if own["fleet"] else None
             args["state"] = self._content(state, policy)
             try:

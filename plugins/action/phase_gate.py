@@ -14,12 +14,23 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lockfile_store, targets
 
 
+def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
+    """Return whether a host has found all sessions and routes after a phase in which its BIRD read nothing new.
+
+    If BIRD reads another configuration on one host, another host's sessions or routes may change after it has looked.
+    """
+    if answer is None or not run_results.usable(answer):
+        return False
+    found = answer.get("settled") or {}
+    return bool(found.get("converged")) and all(change["kind"] != "bird" for change in answer.get("changes", ()))
+
+
 class ActionModule(GuardedAction):
     """The action phase_gate, which checks the results of all hosts in a phase and prints a line about them.
 
-    The result has `ok`, `line` and `problems`; a problem does not fail the task. With the phase `return` it always
-    fails, and says why the change was not made. After `retire`, and after `return` if all hosts could be put back, it
-    records the pools' modes in the lockfile, except in check mode.
+    The result has `ok`, `line`, `problems` and `settled`; a problem does not fail the task. With the phase `return` it
+    always fails, and says why the change was not made. After `retire`, and after `return` if all hosts could be put
+    back, it records the pools' modes in the lockfile, except in check mode.
     """
 
     _requires_connection = False
@@ -55,7 +66,8 @@ class ActionModule(GuardedAction):
             return result
         line, problems = phase_lines.phase(args["phase"], hosts, results, fleet, args["max_lost_probes"])
         shown_lines.show([line], color=None if not problems else "red")
-        result.update(ok=not problems, line=line, problems=problems)
+        settled = all(_settled(results.get(host)) for host in hosts)
+        result.update(ok=not problems, line=line, problems=problems, settled=settled)
         return result
 
     def _remember(self, fleet: targets.Targets, result: dict[str, t.Any]) -> None:

@@ -13,6 +13,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.sta
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 _PROOF_COUNT = 3
+#: The least and the most milliseconds between two of them. In between it is one for each path: 1,000 probes a second.
+_PROOF_INTERVAL = (50, 200)
 #: The most rounds of _PROOF_COUNT probes by which a path is proven: one round without a loss suffices. The first rounds
 #: may have to resolve neighbours' addresses.
 _PROOF_ATTEMPTS = 3
@@ -51,7 +53,8 @@ class ActionModule(StateAction):
             paths = probing.paths(state, targets.load(fleet).ipams(), sample, proof=bool(proof))
             args["targets"] = [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
             if proof:
-                args.update(mark=PROBE_MARK, count=_PROOF_COUNT, attempts=_PROOF_ATTEMPTS)
+                interval = min(_PROOF_INTERVAL[1], max(_PROOF_INTERVAL[0], len(paths)))
+                args.update(mark=PROBE_MARK, count=_PROOF_COUNT, attempts=_PROOF_ATTEMPTS, interval=interval)
             if args.get("watch") == "start":
                 args["limit"] = watch_limit(int(args.get("limit", 0)), task_vars)
             if not paths:

@@ -150,6 +150,11 @@ options:
       - Look for RV(settled) on a host that needed no change, outside of check mode.
     type: bool
     default: false
+  look:
+    description:
+      - Look for RV(settled) once after the change, outside of check mode. Nothing is probed then.
+    type: bool
+    default: false
   sample:
     description:
       - For O(settle), the largest number of paths to probe; V(0) probes all.
@@ -157,8 +162,8 @@ options:
     default: 0
   absent_nodes:
     description:
-      - For O(settle), nodes that do not take part in the run. Sessions with them and their routes may be missing.
-        Filled in by the action.
+      - For O(settle) and O(look), nodes that do not take part in the run. Sessions with them and their routes may be
+        missing. Filled in by the action.
     type: list
     elements: str
     default: []
@@ -264,7 +269,7 @@ settled:
   description:
     - What M(baremetal.host_routing.convergence_info) found in one look and, if nothing is missing,
       M(baremetal.host_routing.probe) after it.
-  returned: with O(settle), on a host that needed no change
+  returned: with O(look), and with O(settle) on a host that needed no change
   type: dict
   contains:
     converged: {description: Whether nothing is missing., type: bool}

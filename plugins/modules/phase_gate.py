@@ -78,6 +78,12 @@ line:
   description: What was printed.
   returned: success
   type: str
+settled:
+  description:
+    - Whether all hosts looked at their sessions and routes after the phase, found all of them, and have a BIRD that
+      read no other configuration in it.
+  returned: success
+  type: bool
 problems:
   description: One entry for each host or path that failed.
   returned: success

@@ -53,10 +53,11 @@ def check_device_name(name: str, field: str = "device name") -> str:
     """Return `name` unchanged if it can be the name of a network device.
 
     Raise NamingError for `field` if the name is empty, longer than 15 bytes of UTF-8, "." or "..", or contains ASCII
-    white space, "/", ":" or a zero byte (dev_valid_name in net/core/dev.c). A name with the byte 0xA0 in its UTF-8 form
-    is returned, although the kernel takes that byte for white space.
+    white space, "/", ":" or a zero byte, or has the byte 0xA0 in its UTF-8 form, which the kernel takes for white
+    space (dev_valid_name in net/core/dev.c).
     """
-    if not _DEVICE_NAME.fullmatch(name) or len(name.encode("utf-8", "surrogatepass")) > DEVICE_NAME_LIMIT:
+    encoded = name.encode("utf-8", "surrogatepass")
+    if not _DEVICE_NAME.fullmatch(name) or len(encoded) > DEVICE_NAME_LIMIT or b"\xa0" in encoded:
         raise NamingError(
             field,
             name,

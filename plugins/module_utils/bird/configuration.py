@@ -57,7 +57,7 @@ def check(text: str, path: str = PATH, program: str = PROGRAM, secrets: t.Iterab
 
     Only temporary files are written; `path` occurs in errors only. Raises ConfigurationRefused if BIRD cannot read the
     text or a file that it includes, BirdError if `program` cannot be run or takes more than 60 seconds, NotEncodable
-    for an invalid name, UnicodeDecodeError if an included file with an error is not UTF-8, or OSError.
+    for an invalid name, or OSError.
     """
     with tempfile.TemporaryDirectory(prefix="calico-bird-") as folder:
         candidate = os.path.join(folder, "bird.cfg")
@@ -82,8 +82,7 @@ def apply(
     force then), ReloadNotFinished if a reload takes more than `seconds` (the new files stay), another BirdError if
     `program` cannot be run or takes more than 60 seconds, or if the BIRD at the socket does not answer or refuses a
     command (files that were written stay). Also NotEncodable for a password that cannot be written, ValueError if
-    BIRD's greeting has no version number, UnicodeDecodeError if an included file with an error is not UTF-8, or
-    OSError.
+    BIRD's greeting has no version number, or OSError.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords
@@ -119,7 +118,7 @@ def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
     """Replace the file at `path` atomically by one with `text` if BIRD can read it, else leave it.
 
     A missing folder is made. Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run
-    or takes more than 60 seconds, UnicodeDecodeError if an included file with an error is not UTF-8, or OSError.
+    or takes more than 60 seconds, or OSError.
     """
     with _candidate(text, path, program) as candidate:
         os.replace(candidate, path)
@@ -184,7 +183,7 @@ def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
     """Yield the path of a new file with `text` beside `path`; remove it at the end unless the caller has moved it.
 
     A missing folder is made. Raises ConfigurationRefused if BIRD cannot read the file, BirdError if `program` cannot be
-    run or takes more than 60 seconds, UnicodeDecodeError if an included file with an error is not UTF-8, or OSError.
+    run or takes more than 60 seconds, or OSError.
     """
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, mode=0o755, exist_ok=True)
@@ -251,8 +250,8 @@ def _parse(candidate: str, text: str, path: str, program: str) -> None:
 def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRefused:
     """Return, not raise, the error for BIRD's output `said`, with the real file's path in place of the candidate's.
 
-    It is a SnippetRefused if BIRD names another file than `candidate` and the passwords beside it. Raises OSError or
-    UnicodeDecodeError if that other file cannot be read; a missing one is no error.
+    It is a SnippetRefused if BIRD names another file than `candidate` and the passwords beside it. Raises OSError if
+    that other file cannot be read; a missing one is no error.
     BIRD writes `bird: FILE:3:1 syntax error...`, BIRD 3 a time and <FATAL> before the file. It stops at the first
     error, so the last such line is the error and lines before it are warnings.
     """

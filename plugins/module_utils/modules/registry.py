@@ -12,7 +12,7 @@ from .module_call import ModuleCall, ModuleSpec
 
 _NODES = (
     "bgp_session_info convergence_info drain node node_confirm node_info node_status_info probe remote_endpoints "
-    "remote_endpoints_info teardown workload workload_info"
+    "remote_endpoints_info soak teardown workload workload_info"
 )
 _OBJECTS = (
     "interface_sysctl interface_sysctl_info iptables_table iptables_table_info route route_info tunnel_device "

@@ -15,7 +15,7 @@ from ..dataplane.kernel.linux import LinuxKernel
 from ..dataplane.kernel.port import Kernel
 from . import units
 from .change import detached_process, ssh_session
-from .engine import bundle, engine_start
+from .engine import engine_start
 from .ipam import local_ipam
 from .store import endpoints, lock, store, unconfirmed
 
@@ -66,7 +66,7 @@ class Machine:
     root: str = "/"
     store: str = store.FOLDER
     lock: str = lock.PATH
-    engine: str = bundle.ROOT
+    engine: str = engine_start.ROOT
     engine_alarm: str = engine_start.ALARM
     bird_config: str = configuration.PATH
     bird_socket: str = client.SOCKET

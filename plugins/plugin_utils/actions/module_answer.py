@@ -73,6 +73,7 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
         "remote_endpoints_info": "digest endpoints known node",
         "route": "plan",
         "route_info": "routes",
+        "soak": "converged lost missing routes sent sessions targets watch",
         "teardown": "kept plan",
         "tunnel_device": "plan",
         "tunnel_device_info": "devices",

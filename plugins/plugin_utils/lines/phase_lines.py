@@ -35,14 +35,14 @@ def phase(
     done = f"{len(hosts) - len(problems)}/{len(hosts)}"
     texts: dict[str, str] = {
         Phase.PREPARE: "receive paths of both modes in place, packets held at the smaller MTU",
-        Phase.FLIP: "routes replaced and checked in the kernel",
+        Phase.FLIP: "routes replaced",
         Phase.RETIRE: "the old mode is gone",
     }
     if targets.hold:
         texts = {
             Phase.PREPARE: "backup routes in place, sessions as they were",
             Phase.DIVERT: "all traffic goes into tunnels, sessions as they were",
-            Phase.FLIP: "sessions changed, all routes there by BGP again and checked in the kernel",
+            Phase.FLIP: "sessions changed",
             Phase.RETIRE: "backup routes are gone",
         }
     text = texts.get(name, "") + (_kept(results) if name == Phase.RETIRE else "")

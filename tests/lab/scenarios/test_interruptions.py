@@ -25,7 +25,7 @@ TASKS = (
     "Change the MTU of the links",
     "Probe every path of the new mode",
     "Flip the routes",
-    "Soak, counting what is lost",
+    "Check the routes in the kernel, then soak",
     "Retire the old mode",
 )
 

@@ -20,7 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors
 CHECKER = """#!/bin/sh
 for file in "$3" $(sed -n 's/^include "\\(.*\\)";$/\\1/p' "$3"); do
   test -e "$file" || continue
-  line=$(grep -n nonsense "$file" | cut -d: -f1)
+  line=$(grep -an nonsense "$file" | cut -d: -f1)
   test -z "$line" || { echo "bird: $file:$line:1 syntax error, unexpected CF_SYM_UNDEFINED" >&2; exit 1; }
 done
 """
@@ -120,6 +120,15 @@ def test_one_that_bird_cannot_read_is_named_and_changes_nothing(
         assert str(caught.value) == said
     assert configuration.current(config) == before
     assert "configure" not in bird.asked
+
+
+def test_a_snippet_that_is_not_utf_8_is_named(bird, config: str, checker: str, folder: pathlib.Path) -> None:
+    """What is not UTF-8 in the refused line is shown as U+FFFD."""
+    snippet = folder / "mine.conf"
+    snippet.write_bytes(b"# mine\nnonsense \xe4;\n")
+    with pytest.raises(SnippetRefused) as caught:
+        configuration.check(configuration.current(config), config, checker)
+    assert f"It stands in {snippet}, line 2 (`nonsense \ufffd;`)." in str(caught.value)
 
 
 def test_what_is_ours_is_told_as_ours(config: str, checker: str) -> None:

@@ -72,7 +72,12 @@ class PolicyCompilers:
                 gc.unfreeze()  # so that the objects of compilers that are dropped can be collected
                 guard = NodePolicyTables()
             self._keep(state.policy, guard)
-            guarded = guard.with_policy(everybody, interfaces, others)
+            try:
+                guarded = guard.with_policy(everybody, interfaces, others)
+            except BaseException:
+                # A compiler that stopped halfway must not be used again.
+                self._kept = [kept for kept in self._kept if kept[1] is not guard]
+                raise
             if new:
                 gc.freeze()  # A compiler may hold 100,000s of objects: collections would visit them in vain.
             whole = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded

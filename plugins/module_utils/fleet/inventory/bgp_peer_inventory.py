@@ -180,7 +180,7 @@ class Peers:
 def _check_reach(given: PeerDefinition) -> None:
     """Raise FleetError if an address of a session is one that BIRD cannot use without the name of an interface.
 
-    These are IPv6 link-local addresses. Multicast and unspecified addresses are refused, too.
+    These are IPv6 link-local addresses. Unspecified addresses and IPv4 multicast are refused, too.
     """
     peer = given.peer
     named = (
@@ -192,7 +192,8 @@ def _check_reach(given: PeerDefinition) -> None:
         ip = ipaddress.ip_address(address) if address else None
         if ip is None:
             continue
-        if ip.is_multicast or ip.is_unspecified:
+        # Calico and BIRD take peers from ff00::/8, and configurations in use have them.
+        if (ip.version == 4 and ip.is_multicast) or ip.is_unspecified:
             raise FleetError(
                 within(given.where, field), value, "is not an address of one host.", "Write the address of one router."
             )

@@ -76,7 +76,7 @@ PLAN = table(
 
 
 def any_phase(value: t.Any) -> t.Any:
-    """Return the known fields of a phase's result as a dict, whether it is of `node`, `convergence_info` or `probe`.
+    """Return the known fields of a phase's result as a dict, whether it is of `node`, `probe` or `soak`.
 
     Raise Unreadable if one of them is invalid.
     """

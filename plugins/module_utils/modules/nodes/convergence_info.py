@@ -44,6 +44,21 @@ def message(found: convergence.Convergence, timeout: int) -> str:
     return f"not converged after {timeout} s: {named}. See `birdc -s /run/calico/bird.ctl show protocols all` there."
 
 
+def answer_of(found: convergence.Convergence) -> dict[str, t.Any]:
+    """Return the keys of the module's answer."""
+    return {
+        "changed": False,
+        "converged": found.converged,
+        "sessions": {
+            "expected": found.sessions_expected,
+            "established": found.sessions_established,
+            "external_established": found.external_established,
+        },
+        "routes": {"expected": found.routes_expected, "present": found.routes_present},
+        "missing": list(found.missing),
+    }
+
+
 SPEC = ModuleSpec(
     argument_spec={
         "state": {"type": "dict"},
@@ -74,17 +89,7 @@ def run(module: ModuleCall) -> t.NoReturn:
         module.fail_json(msg=str(error))
     finally:
         here.kernel.close()
-    answer: dict[str, t.Any] = {
-        "changed": False,
-        "converged": found.converged,
-        "sessions": {
-            "expected": found.sessions_expected,
-            "established": found.sessions_established,
-            "external_established": found.external_established,
-        },
-        "routes": {"expected": found.routes_expected, "present": found.routes_present},
-        "missing": list(found.missing),
-    }
+    answer = answer_of(found)
     if not found.converged and module.params["fail"]:
         module.fail_json(msg=message(found, module.params["timeout"]), **answer)
     module.exit_json(**answer)

@@ -80,6 +80,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "confirm_timeout": {"type": "int", "default": 0},
     "change": {"type": "str"},
     "settle": {"type": "bool", "default": False},
+    "look": {"type": "bool", "default": False},
     "sample": {"type": "int", "default": 0},
     "absent_nodes": {"type": "list", "elements": "str", "default": []},
     "targets": {"type": "str"},
@@ -253,7 +254,8 @@ def run(module: ModuleCall) -> t.NoReturn:
             confirm=confirm_of(here, module.params),
             passwords=passwords.unpack(module.params["bgp_passwords"]),
         )
-        if module.params["settle"] and not (module.check_mode or result.plan.changed or result.unconfirmed):
+        quiet = not (result.plan.changed or result.unconfirmed)
+        if not module.check_mode and (module.params["look"] or (module.params["settle"] and quiet)):
             found = settled(here, result.plan.target.state, module.params)
     except (*ERRORS, InTheWay, bundle.BundleError, ValueError) as error:
         module.fail_json(msg=str(error), unconfirmed=waiting_change(here))

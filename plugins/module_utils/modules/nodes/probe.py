@@ -112,6 +112,15 @@ def together(sent: Found, watched: t.Optional[Found]) -> Found:
     }
 
 
+def counted(found: t.Sequence[Found]) -> Found:
+    """Return `found` as `targets`, and the probes of all targets together as `sent` and `lost`."""
+    return {
+        "targets": list(found),
+        "sent": sum(entry["sent"] for entry in found),
+        "lost": sum(entry["lost"] for entry in found),
+    }
+
+
 SPEC = ModuleSpec(
     argument_spec={
         "targets": {
@@ -158,10 +167,4 @@ def run(module: ModuleCall) -> t.NoReturn:
                 answer["watch"] = start(params, targets, found)
     except probing.ProbeError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=False,
-        targets=found,
-        sent=sum(entry["sent"] for entry in found),
-        lost=sum(entry["lost"] for entry in found),
-        **answer,
-    )
+    module.exit_json(changed=False, **counted(found), **answer)

@@ -59,6 +59,11 @@ if command == "calicoctl":
     from host_routing.cli.command import main
 
     sys.exit(main(arguments))
+if command == "wait" and len(arguments) == 1:
+    from host_routing.node.store.short_wait import is_over
+
+    if is_over(arguments[0]):
+        sys.exit(0)
 
 from host_routing.agent.agent_start import connect
 from host_routing.node.command import main

@@ -21,9 +21,9 @@ import typing as t
 
 from ...state.node_state import NodeState
 from ...state.phase import AT_REST
-from . import atomic_file
+from . import atomic_file, short_wait
 
-FOLDER = "/var/lib/calico"
+FOLDER = short_wait.FOLDER
 KEPT = 10
 
 

@@ -23,14 +23,14 @@ import time
 import typing as t
 
 from ...state.node_state import NodeState
-from . import atomic_file
+from . import atomic_file, short_wait
 from .store import File, Stored, StoreError, now
 
 #: The engine's command that waits for a confirmation; see command.py.
 WAIT = "wait"
 
 _PLAIN = ("changes", "plan", "boot", "deadline", "within", "bgp", "session", "cut")
-_NAME, _WENT_BACK = "unconfirmed.json", "went-back.json"
+_NAME, _WENT_BACK = short_wait.NAME, "went-back.json"
 
 
 class Uptime(t.NamedTuple):

@@ -44,6 +44,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "node_info": {},
     "probe": {"targets": []},
     "remote_endpoints": {"told": {}, "nodes": []},
+    "soak": {"state": {}},
     "remote_endpoints_info": {},
 }
 

@@ -36,6 +36,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "probe": {"targets": []},
     "remote_endpoints": {"told": {}, "nodes": []},
     "route": {"routes": []},
+    "soak": {"state": {}},
     "tunnel_device": {"kind": "ipip"},
     "workload": {"name": "web"},
     "workload_endpoint": {"name": "web", "address": "10.244.0.1"},

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.policy_compilers import (
     PolicyCompilers,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.selectors import SelectorError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Policy, policy_set
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
@@ -71,3 +73,13 @@ def test_the_one_in_force_stays_while_another_is_planned():
     whole(guards, state(3))
     assert same_rules(whole(guards, state(1)), present)
     assert not same_rules(whole(guards, state(2)), planned)
+
+
+def test_a_policy_that_cannot_be_compiled_is_refused_each_time():
+    """The compiler that stopped halfway is not used again."""
+    wrong = policy_set(policies=[Policy("p", selector="a ==")])
+    web = Endpoint("WorkloadEndpoint", "web", "node1", "cali1", ("10.244.1.2",))
+    guards, asked = PolicyCompilers(), with_state(policy=PolicyState(wrong, (web,)))
+    for _attempt in range(3):
+        with pytest.raises(SelectorError):
+            whole(guards, asked)

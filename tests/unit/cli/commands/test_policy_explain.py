@@ -355,13 +355,6 @@ def test_for_machines(node: Node) -> None:
             "playbooks/sync_workloads.yml.",
         ),
         (
-            "fe80::1%eth0 db-2 80/tcp",
-            "--from fe80::1%eth0 is no workload or node that node1 knows, and no address. "
-            "Workloads: default/db, default/db-2, default/web-1, prod/shop. Nodes: node1, node2, node3. "
-            "Other nodes' workloads are known here if a rule means them; give others by address, or run "
-            "playbooks/sync_workloads.yml.",
-        ),
-        (
             "web-1 10.244.3.2 80/tcp",
             "--from and --to are both 10.244.3.2: what one sends to itself meets no policy.",
         ),

@@ -55,6 +55,15 @@ def test_a_host_that_needs_no_change_looks_and_probes(host, probed):
     assert probed == ["10.244.7.1"]
 
 
+def test_a_host_that_changes_looks_if_it_is_asked_to(host, probed):
+    """With `look` a changed host counts its sessions and routes after the change, and probes nothing."""
+    assert "settled" not in host.run(node, check=True, **PARAMS, look=True)
+    answer = host.run(node, **PARAMS, look=True)
+    assert answer["changed"] is True
+    assert answer["settled"] == {**FOUND, **NONE_SENT}
+    assert probed == []
+
+
 def test_what_is_missing_is_not_waited_for(host, probed, monkeypatch):
     looks = []
     missing = convergence.Convergence(2, 1, 3, 3, ("session",))

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
+
+
+class ActionModule(StateAction):
+    """The controller's part of the module soak: it fills in what to wait for and what to probe.
+
+    Both are those of this host's state in the phase flip, unless the option `state` is given. What needs a host that is
+    not in the play, or failed in it, is not waited for. The task fails if the state cannot be determined.
+    """
+
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        args = dict(self._task.args)
+        if "state" not in args:
+            fleet, observed = args.pop("fleet", None), args.pop("observed", None)
+            sample = int(args.pop("sample", 0) or 0)
+            try:
+                state = self.host_state(task_vars, fleet, observed, Phase.FLIP)
+            except FleetError as error:
+                result.update(failed=True, msg=str(error))
+                return result
+            present = task_vars.get("ansible_play_hosts", ())
+            args["state"] = convergence.without(state, convergence.absent(state, present)).to_dict()
+            paths = probing.paths(state, self.targets.ipams() if self.targets else {}, sample)
+            args["targets"] = [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
+        result.update(
+            self._execute_module(module_name="baremetal.host_routing.soak", module_args=args, task_vars=task_vars)
+        )
+        return result

@@ -1,0 +1,57 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module soak ends a flip: it waits for the node's sessions and routes, then counts what packets are lost."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...bird.errors import BirdError
+from ...dataplane.change import ObserveError
+from ...dataplane.kernel.port import KernelError
+from ...node import machine
+from ...node.probe import convergence, probing
+from ...node.store.store import StoreError
+from ..module_call import ModuleCall, ModuleSpec
+from . import convergence_info, probe
+
+SPEC = ModuleSpec(
+    argument_spec={
+        "state": {"type": "dict"},
+        "targets": {"type": "list", "elements": "dict", "options": probe.TARGET, "default": []},
+        "fleet": {"type": "str"},
+        "observed": {"type": "str"},
+        "sample": {"type": "int", "default": 0},
+        "timeout": {"type": "int", "default": 60},
+        "seconds": {"type": "int", "default": 10},
+    },
+)
+
+
+def run(module: ModuleCall) -> t.NoReturn:
+    """Wait for the node's sessions and routes, then count what packets are lost, and answer as the module soak.
+
+    End in `exit_json`, also if probes are lost. End in `fail_json` if sessions or routes are missing after `timeout`
+    seconds, if there is no readable state to wait for, if BIRD or the kernel cannot be asked, or if no probe can be
+    sent. A watch goes on then, and also in check mode.
+    """
+    params = module.params
+    here = machine.here()
+    try:
+        found = convergence.wait(here, convergence_info.state_of(params, here), params["timeout"])
+    except (BirdError, KernelError, ObserveError, StoreError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    answer = convergence_info.answer_of(found)
+    if not found.converged:
+        module.fail_json(msg=convergence_info.message(found, params["timeout"]), **answer)
+    targets = probe.targets_of(params)
+    lost: list[probe.Found] = []
+    try:
+        if targets and not module.check_mode:
+            lost, answer["watch"] = probe.collect({**probe.ONE_ROUND, "seconds": params["seconds"]}, targets)
+    except probing.ProbeError as error:
+        module.fail_json(msg=str(error), **answer)
+    module.exit_json(**answer, **probe.counted(lost))
