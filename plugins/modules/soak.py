@@ -90,10 +90,12 @@ converged:
   returned: always
   type: bool
 sessions:
-  description: Number of BGP sessions that shall exist, and number that are Established.
+  description:
+    - Number of BGP sessions that shall exist, number that are Established, and how many of the latter are with routers
+      outside the fleet.
   returned: always
   type: dict
-  sample: {expected: 3, established: 3}
+  sample: {expected: 3, established: 3, external_established: 0}
 routes:
   description: Number of routes that BIRD shall write, and number that are in the kernel as planned.
   returned: always

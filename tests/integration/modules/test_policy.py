@@ -85,6 +85,7 @@ class Traffic:
                 ),
             )
 
+    def connects(self, source, target, port=SQL, patience=10):
         """Return whether a TCP connection is answered within `patience` seconds; a refusal of the target is an answer.
 
         `source` and `target` are names of workloads. Give MOMENT where no answer is expected. The connection stays open

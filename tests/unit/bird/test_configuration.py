@@ -292,7 +292,7 @@ class TestPasswords:
 
 
 def test_a_file_that_is_not_utf_8_is_read(tmp_path: pathlib.Path) -> None:
-    """What is not UTF-8 in bird.cfg is replaced: the file differs from the wanted one, and the next run writes it."""
+    """Bytes that are not UTF-8 are replaced: the file differs from the wanted one, and the next run writes it."""
     path = tmp_path / "bird.cfg"
     path.write_bytes(b"# Stra\xdfe\nrouter id 10.10.1.11;\n")
     assert configuration.current(str(path)) == "# Stra\ufffde\nrouter id 10.10.1.11;\n"

@@ -123,7 +123,7 @@ def test_one_that_bird_cannot_read_is_named_and_changes_nothing(
 
 
 def test_a_snippet_that_is_not_utf_8_is_named(bird, config: str, checker: str, folder: pathlib.Path) -> None:
-    """What is not UTF-8 in the refused line is shown as U+FFFD."""
+    """A byte of the refused line that is not UTF-8 is shown as U+FFFD."""
     snippet = folder / "mine.conf"
     snippet.write_bytes(b"# mine\nnonsense \xe4;\n")
     with pytest.raises(SnippetRefused) as caught:

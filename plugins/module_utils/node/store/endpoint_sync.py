@@ -67,8 +67,9 @@ def take(
     seconds. With `check` nothing is written or locked. A newer collection time alone is stored, but not reported as a
     change.
 
-    Raise ValueError if `told` has another shape. Raise LockError, FileError or StoreError. If endpoints changed, raise also AgentSilent, AgentRefused or NotTakenOver from the agent; without
-    an agent RecordsUnreadable, IpamUnreadable, ObserveError, KernelError, ApplyError or MissingLibrary.
+    Raise ValueError if `told` has another shape. Raise LockError, FileError or StoreError. If endpoints changed, raise
+    also AgentSilent, AgentRefused or NotTakenOver from the agent; without an agent RecordsUnreadable, IpamUnreadable,
+    ObserveError, KernelError, ApplyError or MissingLibrary.
     """
     if check:
         return _difference(machine, told, nodes)[0]
