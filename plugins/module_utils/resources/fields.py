@@ -317,7 +317,7 @@ _TYPES: dict[t.Any, dict[str, Type]] = {}
 
 
 def types_of(cls: t.Callable[..., t.Any]) -> dict[str, Type]:
-    """Return the fields of a dataclass that documents may set, as {name: type}."""
+    """Return the fields of a dataclass that documents may set, as {name: type}. The caller must not change the dict."""
     types = _TYPES.get(cls)
     if types is None:
         entries = dataclasses.fields(t.cast(t.Any, cls))

@@ -175,7 +175,8 @@ SPEC = ModuleSpec(argument_spec={})
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the status of a node, and answer as the module node_status_info.
 
-    End in `exit_json`. Most of what cannot be read is a sentence in `problems` of the answer.
+    End in `exit_json`. If BIRD, the agent, the kernel's routes or the stored state cannot be read, `problems` of the
+    answer says so, and the task goes on with the rest. Wait up to 3 seconds for the agent to be in sync.
     """
     here = machine.here()
     try:

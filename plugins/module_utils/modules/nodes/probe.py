@@ -31,7 +31,7 @@ _TOGETHER = 200
 
 
 def targets_of(params: t.Mapping[str, t.Any]) -> list[probing.Target]:
-    """Return the targets in a module's parameters."""
+    """Return the targets in a module's parameters, [] if they have none."""
     return [probing.Target(entry["address"], entry["size"], entry["name"]) for entry in params["targets"] or ()]
 
 
@@ -140,7 +140,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Send probes to many addresses at once, and answer as the module probe.
 
-    End in `exit_json`, also if probes are lost, or in `fail_json` if none can be sent.
+    `watch` also starts, collects or stops a watch, except in check mode. End in `exit_json`, also if probes are lost,
+    or in `fail_json` if none can be sent or the watch does not start or end. An OSError of its files is raised.
     """
     params = module.params
     targets = targets_of(params)

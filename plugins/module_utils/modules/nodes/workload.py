@@ -34,7 +34,10 @@ def wanted_of(params: t.Mapping[str, t.Any]) -> Data:
 
 
 def present(agent: AgentClient, wanted: Data) -> t.Optional[Data]:
-    """Return the workload as the agent has it, or None if it has none of that id; raise AgentError if it refuses."""
+    """Return the workload as the agent has it, or None if it has none of that id.
+
+    Raise AgentError if it does not run or answer in time, or refuses for another reason.
+    """
     try:
         return t.cast(Data, agent.call("workload.get", id=identity(wanted))["workload"])
     except AgentError as error:
