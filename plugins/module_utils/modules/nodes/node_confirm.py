@@ -56,7 +56,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     """Confirm a change of a node, which reverts it otherwise, and answer as the module node_confirm.
 
     End in `exit_json`, or in `fail_json` if the kernel refuses, a library for it is missing, the lock is not free
-    in time, or the node's files cannot be read or written. An OSError of a lock or password file is raised.
+    in time, or the node's files cannot be read or written.
     """
     here = machine.here()
     try:

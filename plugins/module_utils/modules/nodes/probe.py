@@ -141,7 +141,8 @@ def run(module: ModuleCall) -> t.NoReturn:
     """Send probes to many addresses at once, and answer as the module probe.
 
     `watch` also starts, collects or stops a watch, except in check mode. End in `exit_json`, also if probes are lost,
-    or in `fail_json` if none can be sent or the watch does not start or end. An OSError of its files is raised.
+    or in `fail_json` if none can be sent or the watch does not start or end. An OSError is raised if its result cannot
+    be read.
     """
     params = module.params
     targets = targets_of(params)

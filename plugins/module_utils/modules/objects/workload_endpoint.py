@@ -91,8 +91,7 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Attach a network namespace to the host, or detach it, and answer as the module workload_endpoint.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError. An OSError,
-    as for a lock file that cannot be opened, is raised.
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
     """
     try:
         interface = endpoint_of(module.params).interface
