@@ -666,7 +666,10 @@ class Allocations:
         return None
 
     def _derive(self) -> None:
-        """Rebuild the blocks and their free and cooling addresses from the allocations, the releases and the grant."""
+        """Rebuild the blocks and their free and cooling addresses from the allocations, the releases and the grant.
+
+        An allocation in a granted block of another CIDR or pool than it names gets these.
+        """
         self._blocks, self._at = {}, {}
         default = PoolUse()
         for granted, is_spare in self._grants or ():

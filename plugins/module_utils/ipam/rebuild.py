@@ -191,7 +191,7 @@ def _rebuilt(
 
 
 def _read(node: str, copy: NodeCopy, notices: t.Optional[list[str]]) -> _Copy:
-    """Return the copy with its blocks parsed.
+    """Return the copy with its blocks parsed. A block that is both open and spare counts as open.
 
     Invalid blocks are left out, and `notices` gets a sentence for each. If `notices` is None, raise RebuildError for an
     invalid block, and for a generation that is too large.

@@ -94,7 +94,10 @@ def _leg(state: NodeState, route: t.Union[Route, BirdRoute]) -> Leg:
 
 
 def _far_end(state: NodeState, device: str, gateway: str) -> str:
-    """Return the underlay address that packets for `gateway` are encapsulated to; for VXLAN by neighbour and FDB."""
+    """Return the underlay address that packets for `gateway` are encapsulated to.
+
+    For VXLAN the neighbour's MAC address and its FDB entry tell it. Otherwise, or without these, it is `gateway`.
+    """
     mac = next((one.mac for one in state.neighbors if (one.device, one.address) == (device, gateway)), "")
     return next((one.destination for one in state.fdb if mac and (one.device, one.mac) == (device, mac)), gateway)
 
