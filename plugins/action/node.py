@@ -131,9 +131,9 @@ class ActionModule(StateAction):
         """Confirm the change by a new connection, so that the node keeps it.
 
         This also happens after the module has failed: a failure may leave changes, which stay as long as the node can
-        be reached. `seconds` is the node's time to confirm. Failed attempts are repeated until 45 seconds after it.
-        Set `confirmed` in `result`, and `generation` if the node returns one. If the change is not confirmed, also set
-        `failed`, and add the reason to `msg`.
+        be reached. `seconds` is the node's time to confirm. Attempts that cannot connect are repeated until 45 seconds
+        after it. Set `confirmed` in `result`, and `generation` if the node returns one. If the change is not confirmed,
+        also set `failed`, and add the reason to `msg`.
         """
         kept = {name: args[name] for name in ("generations_kept", "lock_timeout") if name in args}
         # A connection without a `reset` of its own keeps nothing open from one task to the next. `local` may itself run

@@ -123,7 +123,8 @@ class Sources:
         """Return the workloads that the API, the CNI plugin or a module attached, sorted by id.
 
         Workloads of the inventory are not among them: they are in the state. If no agent runs, the records on the disk
-        are read, with a warning for each that cannot be. Raise CommandError if the agent refuses.
+        are read, with a warning for each that cannot be. Raise CommandError if the agent refuses, ValueError if it
+        returns a workload that this release cannot read.
         """
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
@@ -182,7 +183,7 @@ class Sources:
         """Return the allocations read from the disk. Changes to them are never flushed.
 
         Warn about allocations that contradict the state. Raise CommandError if they or the state cannot be read, or if
-        there is no state.
+        there is no state, ValueError if the state has an invalid address or CIDR.
         """
         ipam = LocalIpam(self.machine.ipam)
         try:

@@ -138,7 +138,7 @@ def logged(params: t.Mapping[str, t.Any], hidden: t.Collection[str]) -> str:
 def main(arguments: t.Sequence[str]) -> int:
     """Answer the request on stdin; return exit status 1 if the answer is a failure, else 0.
 
-    `arguments` is one word, the module's name. The answer goes to stdout, whatever else the process prints to stderr.
+    `arguments` is one word, the module's name. The answer goes to stdout, all else that the process prints to stderr.
     The request's variables are added to the environment. The call is logged to syslog if the request says so. An answer
     that JSON cannot carry is sent as a failure, but its exit status stays. Raise ValueError for any other number of
     words, or if stdin is no JSON, and KeyError for a request that lacks a key.

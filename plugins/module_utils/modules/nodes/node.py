@@ -205,8 +205,9 @@ def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.An
     """Return whether the node has all sessions and routes of `state`, and the counts of sessions, paths and probes.
 
     Probes are sent only if it has all of them; else, and without `targets`, their counts are 0. The node is looked at
-    once: what is missing may need a change of another host, which is not waited for here. Return None if it cannot be
-    looked at or no probe can be sent, and raise ValueError if `targets` of `params` is not packed data.
+    once: what is missing may need a change of another host, which is not waited for here. A BIRD that cannot be asked
+    counts as not converged. Return None if the kernel cannot be asked or no probe can be sent, and raise ValueError if
+    `targets` of `params` is not packed data.
     """
     try:
         seen = convergence.wait(here, convergence.without(state, params["absent_nodes"]), 0)
