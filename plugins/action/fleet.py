@@ -358,7 +358,7 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _most_need_phases(observed: t.Mapping[str, t.Optional[NodeState]], states: t.Mapping[str, NodeState]) -> bool:
-        """Return whether at least half of the nodes need phases to get to these states."""
+        """Return whether at least half of the nodes need phases to get to these states; False if there are none."""
         needing = sum(fleet_source.needs_phases(observed[host], states[host]) for host in states)
         return needing > 0 and 2 * needing >= len(states)
 

@@ -111,7 +111,10 @@ class FlowQuestion:
 
     @property
     def arrives(self) -> bool:
-        """Whether this node's packets to the destination go on: False if a route drops them, or a pool has no route."""
+        """Whether this node's packets to the destination go on.
+
+        False if a route drops them, or if the destination is in a pool and no route leads to it.
+        """
         return leg_to(self.state, self.destination.address).kind != NOWHERE
 
     @property
@@ -150,7 +153,10 @@ class FlowQuestion:
         return Path(ALLOWED, tuple(stages))
 
     def _host(self, node: str) -> PathHost:
-        """Return `node` with its known interfaces and one route, to the flow's other end."""
+        """Return `node` with its known interfaces, and default routes by the one that leads to the flow's other end.
+
+        That is the tunnel, if the flow passes one, else the underlay's interface, "" if it is not known.
+        """
         known = self.known
         interfaces = dict(known.interfaces.get(node, {}))
         held = {address for addresses in interfaces.values() for address in addresses}

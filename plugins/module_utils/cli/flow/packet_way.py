@@ -118,7 +118,10 @@ def _name(member: t.Optional[FleetMember]) -> str:
 
 
 def masqueraded(state: NodeState, source: str, destination: str) -> bool:
-    """Return whether the node replaces `source` by its own address: natOutgoing, and `destination` is in no pool."""
+    """Return whether the node replaces `source` by its own address on the way to `destination`.
+
+    It does if a pool that contains `source` has natOutgoing, and no pool contains `destination`.
+    """
     pools = [pool for pool in state.pools if contains(pool.cidr, source)]
     outside = not any(contains(pool.cidr, destination) for pool in state.pools)
     return outside and any(pool.nat_outgoing for pool in pools)
