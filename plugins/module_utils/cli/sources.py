@@ -101,10 +101,8 @@ class Sources:
     def agent_status(self) -> Data:
         """Return the agent's status, after waiting up to PATIENCE seconds for it to be in sync or report problems.
 
-        It may be out of sync in the result.
-
-        The agent is out of sync for a moment whenever a workload comes or goes: only a longer time is worth reporting.
-        Raise CommandError if the agent refuses or does not run.
+        It may be out of sync in the result. The agent is out of sync for a moment whenever a workload comes or goes:
+        only a longer time is worth reporting. Raise CommandError if the agent refuses or does not run.
         """
         deadline = time.monotonic() + PATIENCE
         while True:

@@ -235,8 +235,8 @@ SPEC = ModuleSpec(argument_spec=ARGUMENT_SPEC, required_together=[("pool", "mode
 def run(module: ModuleCall) -> t.NoReturn:
     """Bring a whole node to its state, and answer as the module node.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay, a BundleError or a
-    ValueError. An OSError, as for an archive of the engine that cannot be read, is raised.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
+    InTheWay, a BundleError or a ValueError. An OSError, as for an archive of the engine that cannot be read, is raised.
     """
     here = machine.here(agent_start.connect)
     steps: list[dict[str, t.Any]] = []

@@ -38,11 +38,11 @@ def targets_of(params: t.Mapping[str, t.Any]) -> list[probing.Target]:
 def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_second: int) -> list[Found]:
     """Probe the targets, and return the fields of ProbeResult and `lost` for each, in their order.
 
-    Probe each target for `seconds` with `a_second` probes per second, at most 200 to all targets together. If `seconds`
-    is 0, probe `count` times, `interval` milliseconds apart. Targets with a loss are probed again, in at most
-    `attempts` rounds in all, and the last round of a target counts. `timeout` is in milliseconds, `mark` and `source`
-    are as in `probing.probe`. Raise ProbeError if none can be sent: no root's rights, no such IP version, or a wrong
-    `source`.
+    Probe each target for `seconds` with `a_second` probes per second, at most 200 to all targets together, but at least
+    one to each. If `seconds` is 0, probe `count` times, `interval` milliseconds apart. Targets with a loss are probed
+    again, in at most `attempts` rounds in all, and the last round of a target counts. `timeout` is in milliseconds,
+    `mark` and `source` are as in `probing.probe`. Raise ProbeError if none can be sent: no root's rights, no such IP
+    version, or a wrong `source`.
     """
     count, interval = params["count"], params["interval"] / 1000
     if params["seconds"] and targets:

@@ -122,7 +122,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Attach a workload between runs, or detach it, and answer as the module workload.
 
-    End in `exit_json`, or in `fail_json`, with the error's `code`, if the agent refuses or does not run.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json`, with the error's `code`, if the agent refuses,
+    does not run, or does not answer in time.
     """
     wanted = wanted_of(module.params)
     with AgentClient(machine.here().agent_socket) as agent:

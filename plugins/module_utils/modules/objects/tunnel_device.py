@@ -140,8 +140,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Manage the device of an IPIP or VXLAN tunnel, and answer as the module tunnel_device.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
-    End in `fail_json` also if `local` is missing for a VXLAN device to make.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
+    InTheWay or a ValueError. End in `fail_json` also if `local` is missing for a VXLAN device to make.
     """
     params = module.params
     if params["kind"] != "ipip" and params["state"] == "present" and not params["local"]:
