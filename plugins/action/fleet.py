@@ -192,7 +192,7 @@ class ActionModule(GuardedAction):
     def _with_hosts(
         compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Optional[NodeState]], args: t.Mapping[str, t.Any]
     ) -> Impact:
-        """Return the impact of the run, with the hosts that change if their number has a limit."""
+        """Return the impact of the run. The hosts that change are in it only if their number has a limit."""
         if args["limits"] is None or args["limits"]["hosts_changed"] < 0:
             return compiled.impact
         after = {host: compiled.targets.state(host) for host in observed if host in compiled.fleet.nodes}
@@ -233,8 +233,8 @@ class ActionModule(GuardedAction):
     ) -> dict[str, FleetError]:
         """Return errors, by node, for the few nodes that run with BGP while the inventory is without, or the reverse.
 
-        Raise FleetError if these are more than half of the nodes with a state: then the inventory has changed. BIRD's
-        routes and the collection's own routes for the same blocks conflict.
+        The result is {} if there are none. Raise FleetError if they are more than half of the nodes with a state: then
+        the inventory has changed. BIRD's routes and the collection's own routes for the same blocks conflict.
         """
         enabled = compiled.fleet.settings.bgp_enabled
         other = sorted(host for host, state in observed.items() if state and (state.bird is not None) != enabled)
@@ -258,9 +258,10 @@ class ActionModule(GuardedAction):
     ) -> dict[str, FleetError]:
         """Return errors, by node, for nodes that cannot be changed because another one takes no part in the phases.
 
-        These are the few nodes that alone say that their sessions are interrupted. Raise FleetError if phases are
-        needed for another reason. A node that does not take part would go on to send in a mode that the others no
-        longer accept, or lose sessions without routes to replace them.
+        These are the few nodes that alone say that their sessions are interrupted. The result is {} if there are no
+        phases or every node takes part. Raise FleetError if phases are needed for another reason. A node that does not
+        take part would go on to send in a mode that the others no longer accept, or lose sessions without routes to
+        replace them.
         """
         if not compiled.change:
             return {}
@@ -357,7 +358,7 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _most_need_phases(observed: t.Mapping[str, t.Optional[NodeState]], states: t.Mapping[str, NodeState]) -> bool:
-        """Return whether at least half of the nodes need phases to get to these states."""
+        """Return whether at least half of the nodes need phases to get to these states; False if there are none."""
         needing = sum(fleet_source.needs_phases(observed[host], states[host]) for host in states)
         return needing > 0 and 2 * needing >= len(states)
 

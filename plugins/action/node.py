@@ -133,8 +133,9 @@ class ActionModule(StateAction):
         """Confirm the change by a new connection, so that the node keeps it.
 
         This also happens after the module has failed: a failure may leave changes, which stay as long as the node can
-        be reached. Set `confirmed` in `result`, and `generation` if the node returns one. If the change is not
-        confirmed, also set `failed`, and add the reason to `msg`.
+        be reached. `seconds` is the node's time to confirm. Attempts that cannot connect are repeated until 45 seconds
+        after it. Set `confirmed` in `result`, and `generation` if the node returns one. If the change is not confirmed,
+        also set `failed`, and add the reason to `msg`.
         """
         kept = {name: args[name] for name in ("generations_kept", "lock_timeout") if name in args}
         # A connection without a `reset` of its own keeps nothing open from one task to the next. `local` may itself run
@@ -206,8 +207,9 @@ class ActionModule(StateAction):
     def _add_engine(self, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> None:
         """Add to `args` the digest of this controller's engine, and the engine unless the node already has it.
 
-        In check mode only the digest is added. The engine is an archive, copied to a temporary folder on the node;
-        `args` gets its path there. Raise AnsibleError if it cannot be copied.
+        In check mode only the digest is added. The engine is an archive, built once per run in a temporary folder here
+        and copied to one on the node; `args` gets its path there. Raise AnsibleError if it cannot be copied, OSError if
+        it cannot be built.
         """
         digest = engine_call.engine_digest()
         args["engine_digest"] = digest

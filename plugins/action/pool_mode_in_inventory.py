@@ -14,8 +14,9 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action pool_mode_in_inventory, which prints how to write a switched mode into the inventory, or writes it.
 
-    An entry that cannot be edited line by line stays, and the printed `lines` say so; the task does not fail. With
-    `write` and not in check mode the file is replaced; the result has `changed` and `diff`.
+    With `write`, the result has `changed` and `diff`, and the file is replaced, except in check mode. An entry that
+    cannot be edited line by line, or whose file cannot be read or written, stays; the printed `lines` say so. The task
+    does not fail, and without `write` nothing changes.
     """
 
     _requires_connection = False

@@ -15,7 +15,8 @@ class ActionModule(StateAction):
     """The action preflight, which checks on the controller whether the observed host can take its state.
 
     The result has `findings`, `warnings` and `missing_packages`. The task fails if a finding is an error, if the host's
-    answer cannot be judged, or if its state cannot be determined.
+    answer cannot be judged, or if its state cannot be determined. In check mode, packages that a run would install make
+    it changed, and its diff lists them.
     """
 
     _requires_connection = False

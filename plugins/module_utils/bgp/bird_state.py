@@ -175,7 +175,8 @@ class Bird:
     def with_defaults(self, peer: BirdPeer) -> BirdPeer:
         """Return `peer` with the defaults of this BIRD in place of None, for the fields that have a default.
 
-        `connect_retry_time` and the other fields without one stay None. templates/bird uses the same defaults.
+        `connect_retry_time` and the other fields without one stay None, and so does `long_lived_stale_time` if this
+        BIRD has none. templates/bird uses the same defaults.
         """
         defaults = {
             "port": BGP_PORT if peer.kind == "external" else self.listen_port,

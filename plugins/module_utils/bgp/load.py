@@ -41,7 +41,7 @@ class Memory:
     path: float
 
     def of(self, load: Load) -> int:
-        """Return the resident memory of a BIRD with this load, in KiB."""
+        """Return the resident memory of a BIRD with this load, in whole KiB, rounded."""
         return round(self.base + self.session * load.sessions + self.path * load.paths)
 
 

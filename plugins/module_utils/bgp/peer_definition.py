@@ -41,7 +41,7 @@ class PeerDefinition:
 
     @functools.cached_property
     def address(self) -> t.Optional[PeerAddress]:
-        """The parsed peerIP, or None if the BGPPeer has none, because it selects its peers by a selector."""
+        """The parsed peerIP, or None if it is invalid or the BGPPeer has none, as one that selects its peers."""
         split = split_peer_ip(self.peer.peerIP) if self.peer.peerIP else None
         if split is None:
             return None

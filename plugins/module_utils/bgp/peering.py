@@ -89,8 +89,9 @@ class Peering:
         """Return the sessions of node `name`: first those without a BGPPeer, then those of BGPPeers.
 
         BGPPeers for all nodes come before those for some nodes and those that name this node as their peer, each in the
-        order of definition. An address with a session of a BGPPeer has no session without one. Raise KeyError if `name`
-        is not a node of the fleet.
+        order of definition. An address with a session of a BGPPeer has no session without one. The tuple is empty if
+        the node has no session. Raise KeyError if `name` is not a node of the fleet, and ValueError if the node's
+        subnet, with which the address of a router outside of the fleet is compared, is not a CIDR.
         """
         own = self._speakers[name]
         defined = self._defined(own)

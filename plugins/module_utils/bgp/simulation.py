@@ -98,7 +98,7 @@ class Simulation:
     """The BGP sessions and routes of a whole fleet in one family, 4 or 6.
 
     `blocks` maps a node's name to the number of blocks that it advertises; 0 for a node that is missing in it. Making a
-    Simulation raises selectors.SelectorError for an invalid selector, ValueError for an address that is none.
+    Simulation raises selectors.SelectorError for an invalid selector, ValueError for an invalid address or subnet.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ class Speaker:
 
     @functools.cached_property
     def symbols(self) -> dict[int, str]:
-        """The node's part of BIRD protocol names by family, as in {4: "10_10_1_12"}."""
+        """The node's part of BIRD protocol names by family, as in {4: "10_10_1_12"}. It raises ValueError as `ends`."""
         return {family: naming.bird_peer_name("", address)[1:] for family, address, dummy in self.ends}
 
 

@@ -30,9 +30,10 @@ Data = dict[str, t.Any]
 def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]) -> Data:
     """Run playbooks/`playbook` with the extra variables `told` and return the object that it writes as its answer.
 
-    `lines` are the texts to print and `answer` is the same as data. `inventories` are as `ansible-playbook -i` takes
-    them. Raise NoVerdict on a node, without Ansible, for an inventory that does not exist, if the playbook writes no
-    answer (with Ansible's output) or one that is no JSON, or if its answer is an error.
+    Wait for its end without a time limit. In the answer, `lines` are the texts to print and `answer` is the same
+    as data. `inventories` are as `ansible-playbook -i` takes them. Raise NoVerdict on a node, without Ansible, for an
+    inventory that does not exist, if the playbook writes no answer (with Ansible's output) or one that is no JSON, or
+    if its answer is an error. Raise OSError if the program cannot be started or temporary files cannot be written.
     """
     path = os.path.join(COLLECTION, "playbooks", playbook)
     program = shutil.which(_PROGRAM)
@@ -69,7 +70,7 @@ def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]
 
 
 def show(answer: Data, output: str) -> None:
-    """Print an answer of `ask` in the format `output`, "json" or text."""
+    """Print an answer of `ask` to stdout: its data as JSON if `output` is "json", otherwise its lines."""
     if output == "json":
         sys.stdout.write(json.dumps(answer["answer"], indent=2) + "\n")
     else:

@@ -71,7 +71,10 @@ class Sources:
         return self.stored().state
 
     def ask(self, method: str, **params: t.Any) -> Data:
-        """Return the agent's result for `method`. Raise CommandError if the agent refuses or does not run."""
+        """Return the agent's result for `method`.
+
+        Raise CommandError if the agent refuses, does not run, or does not answer in time.
+        """
         try:
             return self._client.call(method, **params)
         except AgentError as error:
@@ -80,7 +83,7 @@ class Sources:
     def ask_if_running(self, method: str, **params: t.Any) -> t.Optional[Data]:
         """Return the agent's result for `method`, or None if no agent runs, with one warning per command.
 
-        Raise CommandError if the agent refuses.
+        Raise CommandError if the agent refuses or does not answer in time.
         """
         try:
             return self._client.call(method, **params)
@@ -98,8 +101,8 @@ class Sources:
     def agent_status(self) -> Data:
         """Return the agent's status, after waiting up to PATIENCE seconds for it to be in sync or report problems.
 
-        The agent is out of sync for a moment whenever a workload comes or goes: only a longer time is worth reporting.
-        Raise CommandError if the agent refuses or does not run.
+        It may be out of sync in the result. The agent is out of sync for a moment whenever a workload comes or goes:
+        only a longer time is worth reporting. Raise CommandError if the agent refuses or does not run.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -118,7 +121,8 @@ class Sources:
         """Return the workloads that the API, the CNI plugin or a module attached, sorted by id.
 
         Workloads of the inventory are not among them: they are in the state. If no agent runs, the records on the disk
-        are read, with a warning for each that cannot be. Raise CommandError if the agent refuses.
+        are read, with a warning for each that cannot be. Raise CommandError if the agent refuses, ValueError if it
+        returns a workload that this release cannot read.
         """
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
@@ -147,7 +151,8 @@ class Sources:
     def ipam(self) -> Data:
         """Return {"usage": one entry per block, "allocations": one per address}, from the agent or else from the disk.
 
-        Raise CommandError if the agent refuses, or if no agent runs and the allocations or the state cannot be read.
+        Warn if they are from the disk. Raise CommandError if the agent refuses, or if no agent runs and the allocations
+        or the state cannot be read.
         """
         answer = self.ask_if_running("ipam.show")
         if answer is None:
@@ -164,7 +169,8 @@ class Sources:
     def ipam_check(self) -> Data:
         """Return the check of allocations: {"lines": texts to print, "problems": the number of problems, ...}.
 
-        Raise CommandError if the agent refuses, or if no agent runs and the allocations or the state cannot be read.
+        If no agent runs, check what is on the disk, and warn. Raise CommandError if the agent refuses, or if no agent
+        runs and the allocations or the state cannot be read.
         """
         answer = self.ask_if_running("ipam.check")
         if answer is None:
@@ -175,7 +181,7 @@ class Sources:
         """Return the allocations read from the disk. Changes to them are never flushed.
 
         Warn about allocations that contradict the state. Raise CommandError if they or the state cannot be read, or if
-        there is no state.
+        there is no state, ValueError if the state has an invalid address or CIDR.
         """
         ipam = LocalIpam(self.machine.ipam)
         try:

@@ -315,8 +315,8 @@ class Allocations:
         maps an address of a tunnel or of the inventory to words for its owner ("this node's ipip tunnel").
         `reservations` are CIDRs. `pools` maps a pool's name to its settings; PoolUse's defaults apply to a pool that is
         missing in it; None is an empty mapping. Allocations stay, whatever the grant says; the list is empty if none
-        contradicts it. Spare blocks with allocated addresses become open. Raise ValueError, with nothing changed, if a
-        text is not an address or CIDR.
+        contradicts it. Spare blocks with allocated addresses become open, with an event for each. Raise ValueError,
+        with nothing changed, if a text is not an address or CIDR.
         """
         fixed = {canonical_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)
@@ -427,7 +427,7 @@ class Allocations:
         return events
 
     def replay(self, events: t.Iterable[Event]) -> None:
-        """Apply stored events, oldest first, without recording them again.
+        """Apply stored events, oldest first, without recording them again. Events not taken yet are dropped.
 
         Raise Contradiction if an event assigns an address that is in use, or if its address is invalid. Raise
         ValueError if the block of an allocation that lies in no granted block is not a CIDR. After an error the object
@@ -666,7 +666,10 @@ class Allocations:
         return None
 
     def _derive(self) -> None:
-        """Rebuild the blocks and their free and cooling addresses from the allocations, the releases and the grant."""
+        """Rebuild the blocks and their free and cooling addresses from the allocations, the releases and the grant.
+
+        An allocation in a granted block of another CIDR or pool than it names gets these.
+        """
         self._blocks, self._at = {}, {}
         default = PoolUse()
         for granted, is_spare in self._grants or ():

@@ -90,7 +90,8 @@ def check(
     """Compare what IPAM assigned and planned with what is in use, and return a report.
 
     `workloads` maps a handle to the addresses that the workload has, workloads of the inventory included. `tunnels`
-    maps the handle of a tunnel to its address. Raise ValueError if a text is not an address or CIDR.
+    maps the handle of a tunnel to its address. Addresses are compared as texts, so each must have its canonical form:
+    another spelling counts as another address. Raise ValueError if a text is not an address or CIDR.
     """
     users: dict[str, list[str]] = {}
     for handle, addresses in [*workloads.items(), *((handle, (address,)) for handle, address in tunnels.items())]:

@@ -158,7 +158,10 @@ class NodeHoldings:
         self.spare_in[pool].remove(index)
 
     def give_up(self, pool: str, addresses: t.Iterable[int]) -> None:
-        """Record addresses of the pool that became free in this run; they are used again only if no other is left."""
+        """Record addresses of the pool that became free in this run; they are used again only if no other is left.
+
+        A second call for a pool replaces what the first one recorded.
+        """
         ordered = sorted(addresses)
         self._freed[pool] = frozenset(ordered)
         self._last_resort[pool] = collections.deque(ordered)

@@ -88,7 +88,7 @@ def reconcile(
     pools: t.Optional[t.Mapping[str, PlannedPool]] = None,
     routes: claims.Routes = lambda node: (),
 ) -> Reconciled:
-    """Return the plan to start from. It comes from the lockfile, or from the nodes' copies where these are newer.
+    """Return, as a Reconciled, the plan to start from: by the lockfile, or by the nodes' copies where these are newer.
 
     A node's copy counts for the node's own blocks only. With a lockfile, other claims of it are left out and a notice
     names them (see `claims.checked`). Without one, contradicting copies are an error. `pools` are the inventory's, for
@@ -191,7 +191,7 @@ def _rebuilt(
 
 
 def _read(node: str, copy: NodeCopy, notices: t.Optional[list[str]]) -> _Copy:
-    """Return the copy with its blocks parsed.
+    """Return the copy with its blocks parsed. A block that is both open and spare counts as open.
 
     Invalid blocks are left out, and `notices` gets a sentence for each. If `notices` is None, raise RebuildError for an
     invalid block, and for a generation that is too large.

@@ -86,7 +86,8 @@ class EngineModule:
     def fail_json(self, msg: str, **answer: t.Any) -> t.NoReturn:
         """End the module with an error: an answer with `failed` True and `msg`. Raise a SystemExit that carries it.
 
-        If the request asks for tracebacks, the answer has one as `exception`.
+        If the request asks for tracebacks, the answer has as `exception` that of the exception being handled, or else
+        the call stack.
         """
         failure: Data = {**answer, "failed": True, "msg": str(msg)}
         if self._traceback:
@@ -98,7 +99,8 @@ class EngineModule:
 def answer_to(name: str, request: ModuleRequest) -> Data:
     """Run the module `name` in this process and return its answer.
 
-    An exception that the module does not handle is an answer too, with the keys that Ansible gives to one.
+    An Exception that the module does not handle, or that an unknown name raises, is an answer too, with the keys that
+    Ansible gives to one. Another SystemExit than that of `exit_json` is raised.
     """
     call = EngineModule(request)
     try:
@@ -122,9 +124,9 @@ def line_of(answer: t.Mapping[str, t.Any]) -> str:
 
 
 def logged(params: t.Mapping[str, t.Any], hidden: t.Collection[str]) -> str:
-    """Return what the system's log says about a call, without the values of `hidden` parameters and of credentials.
+    """Return what the system's log says about a call, without the values of `hidden` parameters.
 
-    Of each value, the first 1024 characters are shown.
+    Of each other value, the first 1024 characters are shown, without the credentials in URLs.
     """
     words = []
     for name, value in params.items():
@@ -136,8 +138,10 @@ def logged(params: t.Mapping[str, t.Any], hidden: t.Collection[str]) -> str:
 def main(arguments: t.Sequence[str]) -> int:
     """Answer the request on stdin; return exit status 1 if the answer is a failure, else 0.
 
-    `arguments` is one word, the module's name. Raise ValueError for any other number of words, or if stdin is no JSON.
-    An answer that JSON cannot carry is sent as a failure, but its exit status stays.
+    `arguments` is one word, the module's name. The answer goes to stdout, all else that the process prints to stderr.
+    The request's variables are added to the environment. The call is logged to syslog if the request says so. An answer
+    that JSON cannot carry is sent as a failure, but its exit status stays. Raise ValueError for any other number of
+    words, or if stdin is no JSON, and KeyError for a request that lacks a key.
     """
     (name,) = arguments
     # Only the answer goes to stdout, whatever the module and its programs print.

@@ -20,8 +20,9 @@ _WHO = "ansible"
 def run_change(module: ModuleCall, machine: Machine, build: standalone.Build, **more: t.Any) -> t.NoReturn:
     """Make the changes that `build` finds, unless in check mode, and answer with them and with `more`.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError. Close the
-    kernel's connection in any case.
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
+    Wait at most `machine.lock_timeout` seconds for each lock, and close the kernel's connection in any case. In check
+    mode, nothing is locked, and problems are part of the plan.
     """
     try:
         changes = standalone.bring_to(machine, build, check=module.check_mode, who=_WHO)
@@ -37,10 +38,10 @@ def run_change(module: ModuleCall, machine: Machine, build: standalone.Build, **
 
 
 def run_info(module: ModuleCall, machine: Machine, look: t.Callable[[Machine], dict[str, t.Any]]) -> t.NoReturn:
-    """Answer with what `look` reads of the machine.
+    """Answer with what `look` reads of the machine, and with `changed` False.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError. Close the kernel's
-    connection in any case.
+    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError. Other exceptions of
+    `look` are raised. Close the kernel's connection in any case.
     """
     try:
         answer = look(machine)
@@ -52,7 +53,11 @@ def run_info(module: ModuleCall, machine: Machine, look: t.Callable[[Machine], d
 
 
 def before_after(changes: t.Iterable[Change]) -> dict[str, str]:
-    """Return the diff as Ansible shows it: one line per object, without the objects that stay."""
+    """Return the diff as Ansible shows it: {"before": text, "after": text}.
+
+    Each text has one line per object that it concerns, without the objects that stay, and the lines that a change's
+    `detail` removes or adds.
+    """
     before, after = [], []
     for change in changes:
         head = f"{change.kind:<8} {change.subject}  "

@@ -55,8 +55,8 @@ _OF_KUBERNETES = {
 def parse(document: t.Mapping[str, t.Any]) -> Resource:
     """Return the resource that one v3 document describes, with all defaults filled in.
 
-    `apiVersion` may be left out; fields that a server adds to metadata are accepted and dropped. Raises ResourceError
-    for a document that is not valid.
+    `apiVersion` may be left out; fields that a server adds to metadata are accepted and dropped, but for the namespace
+    of a kind that has one. Raises ResourceError for a document that is not valid.
     """
     if not isinstance(document, t.Mapping):
         raise ResourceError("", "", "", document, "is not a mapping.", "Write apiVersion, kind, metadata and spec.")
@@ -73,8 +73,8 @@ def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
 
     name, labels, annotations and, for kinds that have one, namespace are metadata; all other keys are spec. Errors name
     fields without "spec." and "metadata.". An IPPool may also have the operator's `encapsulation` and `natOutgoing:
-    Enabled`. A mapping that has spec or metadata is read by `parse`. apiVersion and kind may be given. Raises
-    ResourceError if `kind` is unknown, or if `mapping` is not valid or names another kind.
+    Enabled`. A mapping that has spec or metadata is read by `parse`, and its errors name whole paths. apiVersion and
+    kind may be given. Raises ResourceError if `kind` is unknown, or if `mapping` is not valid or names another kind.
     """
     if isinstance(mapping, t.Mapping):
         whole = "spec" in mapping or "metadata" in mapping

@@ -317,7 +317,7 @@ _TYPES: dict[t.Any, dict[str, Type]] = {}
 
 
 def types_of(cls: t.Callable[..., t.Any]) -> dict[str, Type]:
-    """Return the fields of a dataclass that documents may set, as {name: type}."""
+    """Return the fields of a dataclass that documents may set, as {name: type}. The caller must not change the dict."""
     types = _TYPES.get(cls)
     if types is None:
         entries = dataclasses.fields(t.cast(t.Any, cls))
@@ -430,7 +430,7 @@ def _is_address(text: str) -> bool:
 
 
 def _is_mac(text: str) -> bool:
-    """Return whether `text` is 6, 8 or 20 octets: pairs of digits between ":" or "-", or fours between dots."""
+    """Return whether `text` is 6, 8 or 20 octets: pairs of hex digits between ":" or "-", or fours between dots."""
     separator, width = (".", 4) if text[4:5] == "." else (text[2:3], 2)
     if separator not in (":", "-", "."):
         return False

@@ -14,7 +14,7 @@ Data = dict[str, t.Any]
 
 
 def identity(namespace: str, name: str) -> str:
-    """Return the id of a workload that no container runtime made."""
+    """Return the id of a workload that no container runtime made: "<namespace>/<name>"."""
     return f"{namespace}/{name}"
 
 
@@ -58,8 +58,9 @@ def wishes(
 
 
 def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
-    """Return (field, value of the workload, wanted value) for each difference; both values are texts.
+    """Return (field, value of the workload, wanted value) for each difference, [] if there is none.
 
+    Both values are texts. `wanted` is what `wishes` returns, `have` a workload as the agent's API returns it.
     `netns`, `peer_interface`, `labels`, `mac` and `mtu` have to be equal, None included. Addresses, families and pools
     that are not wanted are not compared.
     """

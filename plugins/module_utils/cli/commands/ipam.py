@@ -134,7 +134,7 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def release(arguments: argparse.Namespace, sources: Sources) -> int:
-    """Let the agent release an address that nothing uses, and return exit status 0.
+    """Let the agent release an address that nothing uses, print that, and return exit status 0.
 
     Raise UsageError for a text that is no address. Raise CommandError if the address is not assigned, or if the agent
     refuses or does not run. There is no way without the agent: it is the only writer of allocations.

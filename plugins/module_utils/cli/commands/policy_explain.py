@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 def _doubts(sources: Sources, node: str) -> list[str]:
     """Return a list of at most one sentence: why the kernel may decide otherwise than the node's state says.
 
-    The list is empty if no agent runs. Raise CommandError if the agent runs and refuses to state its status.
+    The list is empty if no agent runs. An agent out of sync is waited for as by `Sources.agent_status`, at most 3
+    seconds. Raise CommandError if the agent runs and refuses to state its status.
     """
     if not sources.agent_runs():
         return []

@@ -59,9 +59,9 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def delete(arguments: argparse.Namespace, sources: Sources) -> int:
-    """Delete workloads; return 1 if one failed, else 0.
+    """Delete workloads and print the outcome of each; return exit status 1 if one failed, else 0.
 
-    The others are deleted all the same. An absent one is no failure.
+    The others are deleted all the same. An absent one is no failure. A CommandError is printed to stderr, not raised.
     """
     status = DONE
     for name in arguments.names:
@@ -142,7 +142,8 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 def listed(sources: Sources) -> list[Data]:
     """Return all workloads as mappings with `by` ("inventory", "cni" or "api"), sorted by namespace, name and id.
 
-    Raise CommandError without a state or if the agent refuses.
+    If no agent runs, those that it attached are read from the disk, with a warning. Raise CommandError without a state,
+    if the state cannot be read, or if the agent refuses.
     """
     found: list[Data] = [
         {

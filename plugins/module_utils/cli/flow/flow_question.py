@@ -111,7 +111,10 @@ class FlowQuestion:
 
     @property
     def arrives(self) -> bool:
-        """Whether this node's packets to the destination go on: False if a route drops them, or a pool has no route."""
+        """Whether this node's packets to the destination go on.
+
+        False if a route drops them, or if the destination is in a pool and no route leads to it.
+        """
         return leg_to(self.state, self.destination.address).kind != NOWHERE
 
     @property
@@ -125,7 +128,7 @@ class FlowQuestion:
 
     @property
     def policy(self) -> t.Optional[PolicyState]:
-        """The policy of the first node that has one: all nodes have the same policies."""
+        """The policy of the first node that has one, as all nodes have the same policies; None if none has."""
         return next((found for found in map(self.policy_of, (self.here, *self.nodes)) if found is not None), None)
 
     @functools.cached_property
@@ -150,7 +153,10 @@ class FlowQuestion:
         return Path(ALLOWED, tuple(stages))
 
     def _host(self, node: str) -> PathHost:
-        """Return `node` with its known interfaces and one route, to the flow's other end."""
+        """Return `node` with its known interfaces, and default routes by the one that leads to the flow's other end.
+
+        That is the tunnel, if the flow passes one, else the underlay's interface, "" if it is not known.
+        """
         known = self.known
         interfaces = dict(known.interfaces.get(node, {}))
         held = {address for addresses in interfaces.values() for address in addresses}
@@ -174,8 +180,9 @@ def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
     """Return the question `asked` about the network `known`.
 
     Raise UsageError for a port, ICMP type, protocol or source port that does not exist, for a missing port, or for an
-    ICMP message of the other IP version. Raise NoVerdict if an end is unknown or ambiguous, if the ends share no IP
-    version or have the same address, or if neither is on a node whose state is known.
+    ICMP message of the other IP version. Raise NoVerdict if FlowEnds.find does for an end, as for one that is unknown
+    or ambiguous. Raise it also if the ends share no IP version or have the same address, or if neither is on a node
+    whose state is known.
     """
     kind = asked.kind()
     ends = FlowEnds(known)

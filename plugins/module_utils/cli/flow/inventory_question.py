@@ -19,9 +19,10 @@ class InventoryAnswer(t.NamedTuple):
 
 
 def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool) -> InventoryAnswer:
-    """Return the answer of the playbook explain.yml. Raise NoVerdict if it has none.
+    """Run the playbook explain.yml and return its answer. Raise NoVerdict if it has none.
 
-    `verbose` makes it name policies that do not apply too.
+    `inventories` are as `ansible-playbook -i` takes them. `verbose` makes it name policies that do not apply too. Raise
+    OSError if the playbook cannot be started.
     """
     told = {
         "from": asked.source,

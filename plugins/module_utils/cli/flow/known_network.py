@@ -62,11 +62,11 @@ class KnownNetwork:
         return sorted({*self.members, *self.members6})
 
     def addresses(self, node: str) -> tuple[str, ...]:
-        """Return the node's own addresses on the underlay, IPv4 first."""
+        """Return the node's own addresses on the underlay, IPv4 first; () for an unknown node."""
         return tuple(held[node] for held in (self.members, self.members6) if node in held)
 
     def member(self, node: str, like: str = "") -> str:
-        """Return the node's address of the same family as `like`, "" if it has none."""
+        """Return the node's address of the family of `like`, by default IPv4; "" if it has none or is unknown."""
         return (self.members6 if family_of(like) == 6 else self.members).get(node, "")
 
     def host_endpoints(self, node: str) -> list[Endpoint]:

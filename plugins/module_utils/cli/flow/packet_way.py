@@ -94,7 +94,10 @@ def _leg(state: NodeState, route: t.Union[Route, BirdRoute]) -> Leg:
 
 
 def _far_end(state: NodeState, device: str, gateway: str) -> str:
-    """Return the underlay address that packets for `gateway` are encapsulated to; for VXLAN by neighbour and FDB."""
+    """Return the underlay address that packets for `gateway` are encapsulated to.
+
+    For VXLAN the neighbour's MAC address and its FDB entry tell it. Otherwise, or without these, it is `gateway`.
+    """
     mac = next((one.mac for one in state.neighbors if (one.device, one.address) == (device, gateway)), "")
     return next((one.destination for one in state.fdb if mac and (one.device, one.mac) == (device, mac)), gateway)
 
@@ -115,7 +118,10 @@ def _name(member: t.Optional[FleetMember]) -> str:
 
 
 def masqueraded(state: NodeState, source: str, destination: str) -> bool:
-    """Return whether the node replaces `source` by its own address: natOutgoing, and `destination` is in no pool."""
+    """Return whether the node replaces `source` by its own address on the way to `destination`.
+
+    It does if a pool that contains `source` has natOutgoing, and no pool contains `destination`.
+    """
     pools = [pool for pool in state.pools if contains(pool.cidr, source)]
     outside = not any(contains(pool.cidr, destination) for pool in state.pools)
     return outside and any(pool.nat_outgoing for pool in pools)

@@ -53,7 +53,7 @@ def _nodes(view: View) -> list[Document]:
 
 
 def _as_number(document: Document, view: View) -> str:
-    """Return the node's AS number, in parentheses if it is this node's own AS number too; "" without BGP."""
+    """Return the node's AS number, in parentheses if it is the one of this node's BIRD; "" if neither has one."""
     own = document["spec"]["bgp"].get("asNumber")
     return str(own) if own else f"({view.as_number})" if view.as_number else ""
 
@@ -330,7 +330,7 @@ KINDS = (
 
 
 def find(word: str) -> Kind:
-    """Return the kind that has `word` among its names, in any case. Raise UsageError if there is none."""
+    """Return the kind that has `word` among its names, whatever its case. Raise UsageError if there is none."""
     names = {name: kind for kind in KINDS for name in (kind.name.lower(), *kind.names)}
     kind = names.get(word.lower())
     if kind is None:

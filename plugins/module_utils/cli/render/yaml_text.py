@@ -69,7 +69,7 @@ def _flat(value: t.Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a float as YAML 1.1 requires it: with a dot, and with a sign after an e."""
+    """Return a float as YAML 1.1 requires it: with a dot, and with a sign after an e; else .nan, .inf or -.inf."""
     if not math.isfinite(value):
         return ".nan" if math.isnan(value) else (".inf" if value > 0 else "-.inf")
     text = repr(value)

@@ -24,6 +24,6 @@ SPEC = ModuleSpec(argument_spec={"neighbor": {"type": "str"}})
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the BGP sessions of a node, and answer as the module bgp_session_info.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or a ValueError.
+    End in `exit_json`, also if BIRD cannot be read: `error` of the answer then says why, and there are no sessions.
     """
     standalone_module.run_info(module, machine.here(), lambda here: look(module.params, here))

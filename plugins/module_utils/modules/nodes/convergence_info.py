@@ -79,7 +79,8 @@ def run(module: ModuleCall) -> t.NoReturn:
     """Wait until a node's sessions and routes are in place, and answer as the module convergence_info.
 
     End in `exit_json`. End in `fail_json` if the wait of `timeout` seconds was in vain, unless `fail` is False, and if
-    there is no readable state to wait for or BIRD or the kernel cannot be asked.
+    there is no readable state to wait for or the kernel cannot be asked. A BIRD that cannot be asked is waited for:
+    `missing` of the answer has its error.
     """
     here = machine.here()
     try:

@@ -20,7 +20,8 @@ SPEC = ModuleSpec(argument_spec={"who": {"type": "str", "default": "ansible"}})
 def run(module: ModuleCall) -> t.NoReturn:
     """Stop a node from accepting new workloads, and answer as the module drain.
 
-    End in `exit_json`, or in `fail_json` if the node's files cannot be written or the agent refuses.
+    Write the drain mark unless it is there, the node has no folder for its state, or in check mode. End in `exit_json`,
+    or in `fail_json` if the mark cannot be written or the agent refuses.
     """
     here = machine.here()
     drained = drain.load(here.store) is not None

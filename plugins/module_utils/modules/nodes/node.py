@@ -145,7 +145,8 @@ def waiting_change(here: machine.Machine) -> str:
 def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """Return what each phase will change: its name as `phase`, the lines as `plan`, the data as `changes`.
 
-    Raise ValueError for a state that this release cannot read or for invalid passwords, or what plan_change raises.
+    The list is empty if the request has no phases. Nothing is changed. Raise ValueError for a state that this release
+    cannot read or for invalid passwords, or what plan_change raises.
     """
     plans = []
     for entry in params["phases"] or ():
@@ -202,11 +203,12 @@ def changes_of(changes: t.Iterable[Change]) -> list[dict[str, t.Any]]:
 
 
 def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.Any]) -> t.Optional[dict[str, t.Any]]:
-    """Return whether the node has all sessions and routes of `state`, and, if so, the counts of the probes.
+    """Return whether the node has all sessions and routes of `state`, and the counts of sessions, paths and probes.
 
-    The node is looked at once: what is missing may need a change of another host, which is not waited for here. Return
-    None if it cannot be looked at or no probe can be sent, and raise ValueError if `targets` of `params` is not packed
-    data.
+    Probes are sent only if it has all of them; else, and without `targets`, their counts are 0. The node is looked at
+    once: what is missing may need a change of another host, which is not waited for here. A BIRD that cannot be asked
+    counts as not converged. Return None if the kernel cannot be asked or no probe can be sent, and raise ValueError if
+    `targets` of `params` is not packed data.
     """
     try:
         seen = convergence.wait(here, convergence.without(state, params["absent_nodes"]), 0)
@@ -234,8 +236,8 @@ SPEC = ModuleSpec(argument_spec=ARGUMENT_SPEC, required_together=[("pool", "mode
 def run(module: ModuleCall) -> t.NoReturn:
     """Bring a whole node to its state, and answer as the module node.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay, a BundleError or a
-    ValueError.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
+    InTheWay, a BundleError or a ValueError. An OSError, as for an archive of the engine that cannot be read, is raised.
     """
     here = machine.here(agent_start.connect)
     steps: list[dict[str, t.Any]] = []

@@ -93,7 +93,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     """Read the state of a node, and answer as the module node_info.
 
     End in `exit_json`, or in `fail_json` if the stored state, the allocations or the kernel cannot be read, or for a
-    ValueError.
+    ValueError. An OSError is raised if the file of passwords cannot be read.
     """
     here = machine.here()
     params = module.params

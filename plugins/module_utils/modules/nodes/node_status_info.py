@@ -67,7 +67,7 @@ def engine(here: machine.Machine) -> t.Iterator[str]:
 def confirmation(here: machine.Machine) -> t.Iterator[str]:
     """Yield a sentence if a change waits for its confirmation, and one if the node reverted a change by itself.
 
-    If this cannot be read, yield only the error's text.
+    If this cannot be read, yield only the error's text. Raise OSError if the machine's uptime cannot be read.
     """
     waiting = UnconfirmedStore(here.store)
     try:
@@ -175,7 +175,9 @@ SPEC = ModuleSpec(argument_spec={})
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the status of a node, and answer as the module node_status_info.
 
-    End in `exit_json`. Most of what cannot be read is a sentence in `problems` of the answer.
+    End in `exit_json`. If BIRD, the agent, the kernel's routes or the stored state cannot be read, `problems` of the
+    answer says so, and the task goes on with the rest. Wait up to 3 seconds for the agent to be in sync, and 5 seconds
+    for the counters of the kernel if a session is down for an unknown reason.
     """
     here = machine.here()
     try:

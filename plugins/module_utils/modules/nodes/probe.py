@@ -31,18 +31,18 @@ _TOGETHER = 200
 
 
 def targets_of(params: t.Mapping[str, t.Any]) -> list[probing.Target]:
-    """Return the targets in a module's parameters."""
+    """Return the targets in a module's parameters, [] if they have none."""
     return [probing.Target(entry["address"], entry["size"], entry["name"]) for entry in params["targets"] or ()]
 
 
 def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_second: int) -> list[Found]:
     """Probe the targets, and return the fields of ProbeResult and `lost` for each, in their order.
 
-    Probe each target for `seconds` with `a_second` probes per second, at most 200 to all targets together. If `seconds`
-    is 0, probe `count` times, `interval` milliseconds apart. Targets with a loss are probed again, in at most
-    `attempts` rounds in all, and the last round of a target counts. `timeout` is in milliseconds, `mark` and `source`
-    are as in `probing.probe`. Raise ProbeError if none can be sent: no root's rights, no such IP version, or a wrong
-    `source`.
+    Probe each target for `seconds` with `a_second` probes per second, at most 200 to all targets together, but at least
+    one to each. If `seconds` is 0, probe `count` times, `interval` milliseconds apart. Targets with a loss are probed
+    again, in at most `attempts` rounds in all, and the last round of a target counts. `timeout` is in milliseconds,
+    `mark` and `source` are as in `probing.probe`. Raise ProbeError if none can be sent: no root's rights, no such IP
+    version, or a wrong `source`.
     """
     count, interval = params["count"], params["interval"] / 1000
     if params["seconds"] and targets:
@@ -149,7 +149,9 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Send probes to many addresses at once, and answer as the module probe.
 
-    End in `exit_json`, also if probes are lost, or in `fail_json` if none can be sent.
+    `watch` also starts, collects or stops a watch, except in check mode. End in `exit_json`, also if probes are lost,
+    or in `fail_json` if none can be sent or the watch does not start or end. An OSError is raised if its result cannot
+    be read.
     """
     params = module.params
     targets = targets_of(params)

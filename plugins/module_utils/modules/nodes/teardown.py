@@ -23,7 +23,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Remove everything of the collection from a node, and answer as the module teardown.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`. An OSError
+    for a file that cannot be read is raised.
     """
     here = machine.here()
     try:

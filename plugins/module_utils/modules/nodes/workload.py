@@ -34,7 +34,10 @@ def wanted_of(params: t.Mapping[str, t.Any]) -> Data:
 
 
 def present(agent: AgentClient, wanted: Data) -> t.Optional[Data]:
-    """Return the workload as the agent has it, or None if it has none of that id; raise AgentError if it refuses."""
+    """Return the workload as the agent has it, or None if it has none of that id.
+
+    Raise AgentError if it does not run or answer in time, or refuses for another reason.
+    """
     try:
         return t.cast(Data, agent.call("workload.get", id=identity(wanted))["workload"])
     except AgentError as error:
@@ -119,7 +122,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Attach a workload between runs, or detach it, and answer as the module workload.
 
-    End in `exit_json`, or in `fail_json`, with the error's `code`, if the agent refuses or does not run.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json`, with the error's `code`, if the agent refuses,
+    does not run, or does not answer in time.
     """
     wanted = wanted_of(module.params)
     with AgentClient(machine.here().agent_socket) as agent:

@@ -38,7 +38,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the workloads of a node, and answer as the module workload_info.
 
-    End in `exit_json`, or in `fail_json` for an invalid selector, without a stored state, or if the agent refuses.
+    End in `exit_json`, or in `fail_json` for an invalid selector, without a stored state that can be read, or if the
+    agent refuses.
     """
     with Sources(machine.here(), module.warn) as sources:
         try:

@@ -49,6 +49,7 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Manage routing settings of an interface, and answer as the module interface_sysctl.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
+    InTheWay or a ValueError.
     """
     standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))

@@ -62,6 +62,7 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Manage the collection's chains of an iptables table, and answer as the module iptables_table.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
+    InTheWay or a ValueError.
     """
     standalone_module.run_change(module, machine.here(), lambda kernel: steps(module.params, kernel))

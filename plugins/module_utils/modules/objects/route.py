@@ -101,8 +101,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Manage routes with the collection's protocol number, and answer as the module route.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
-    End in `fail_json` also for `purge` without `routes` or with state absent.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
+    InTheWay or a ValueError. End in `fail_json` also for `purge` without `routes` or with state absent.
     """
     if module.params["purge"] and (module.params["routes"] is None or module.params["state"] == "absent"):
         module.fail_json(msg="purge needs routes and state: present. It removes whatever is not in that list.")

@@ -34,7 +34,8 @@ def device_of(params: t.Mapping[str, t.Any], kernel: Kernel) -> TunnelDevice:
     """Return the device to make; raise ValueError for an address that is invalid or of the wrong IP version.
 
     Raise KernelError if the MTU is not given and the kernel's interfaces cannot be read. The default MTU is that
-    of the interface with the local address, or 1500 without one, less the kind's overhead.
+    of the interface with the local address, or 1500 bytes without one, less the kind's overhead. A VXLAN device has
+    the MAC address that follows from `node`, by default this host's name.
     """
     kind = params["kind"]
     name = NAMES[kind]
@@ -69,7 +70,7 @@ def _mtu(kernel: Kernel, local: str) -> int:
 
 
 def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
-    """Return a neighbour and an FDB entry for each remote end.
+    """Return a neighbour and an FDB entry for each remote end, [] without `remotes`.
 
     MAC addresses are put into lower case. Raise ValueError for an end without MAC and node, with an invalid MAC, or
     with an address that is invalid or of the wrong IP version.
@@ -139,8 +140,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Manage the device of an IPIP or VXLAN tunnel, and answer as the module tunnel_device.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
-    End in `fail_json` also if `local` is missing for a VXLAN device to make.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
+    InTheWay or a ValueError. End in `fail_json` also if `local` is missing for a VXLAN device to make.
     """
     params = module.params
     if params["kind"] != "ipip" and params["state"] == "present" and not params["local"]:

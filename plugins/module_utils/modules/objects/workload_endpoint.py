@@ -91,7 +91,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Attach a network namespace to the host, or detach it, and answer as the module workload_endpoint.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
+    InTheWay or a ValueError.
     """
     try:
         interface = endpoint_of(module.params).interface

@@ -126,7 +126,7 @@ class PasswordReference(Fields[BGPPassword]):
         super().__init__(BGPPassword)
 
     def read(self, value: t.Any) -> BGPPassword:
-        """Return the reference. Raise Refused if `value` is none."""
+        """Return the reference. Raise Refused if `value` is not a mapping that describes one."""
         try:
             return super().read(value)
         except Refused as refused:
