@@ -10,8 +10,9 @@ import json
 import sys
 import typing as t
 
+from ...resources.errors import ResourceError
 from ...resources.resource import API_VERSION
-from ..errors import DONE, PROBLEMS, UsageError
+from ..errors import DONE, PROBLEMS, CommandError, UsageError
 from ..render import kinds, tables, yaml_text
 from ..render.kind import Document, Kind, View
 from ..sources import Sources
@@ -24,7 +25,11 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     _check(arguments, kind)
     write = writer(arguments.output, kind)
     view = View(sources.state(), sources.workloads() if kind.of_workloads else ())
-    found = _selected(kind.documents(view), kind, arguments)
+    try:
+        documents = kind.documents(view)
+    except ResourceError as error:
+        raise CommandError(f"state.json has a {kind.name} that this release does not know: {error}") from error
+    found = _selected(documents, kind, arguments)
     names = list(dict.fromkeys(arguments.names))
     missing = [name for name in names if not any(_is_called(document, name) for document in found)]
     if names:

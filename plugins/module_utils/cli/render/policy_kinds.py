@@ -11,8 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ...policy import model, to_resources
-from ...resources import Resource, ResourceError
-from ..errors import CommandError
+from ...resources import Resource
 from .kind import Cell, Document, Kind, View, name_of, spec_field, spec_list
 
 _WHERE = "calico_policies or calico_policy_files (group_vars), calico_policies_<group> or calico_node_policies"
@@ -22,12 +21,9 @@ _V = t.TypeVar("_V")
 def _documents(values: t.Iterable[_V], to_resource: t.Callable[[_V], Resource]) -> list[Document]:
     """Return the documents of `values`, sorted by namespace and name.
 
-    Raise CommandError for a value that an engine of another release stored and this one does not know.
+    Raise ResourceError for a value that an engine of another release stored and this one does not know.
     """
-    try:
-        found = [to_resource(value).to_document() for value in values]
-    except ResourceError as error:
-        raise CommandError(f"state.json has policy that this release does not know: {error}") from error
+    found = [to_resource(value).to_document() for value in values]
     return sorted(found, key=lambda document: (document["metadata"].get("namespace", ""), name_of(document)))
 
 

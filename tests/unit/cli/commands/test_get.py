@@ -232,6 +232,18 @@ def test_a_peer_with_all_that_calico_has_a_field_for(node: Node) -> None:
     }
 
 
+def test_a_session_of_another_release(node: Node) -> None:
+    assert STATE.bird is not None
+    peer = BirdPeer("peer_1", "10.10.1.1", 65001, "external", ttl_security=999)
+    node.store(dataclasses.replace(STATE, bird=dataclasses.replace(STATE.bird, peers=(peer,))))
+    assert node.run("get", "bgppeers") == (
+        1,
+        "",
+        "calicoctl: state.json has a BGPPeer that this release does not know: BGPPeer peer-1: ttlSecurity 999 "
+        "is out of range. Choose a number from 0 to 255.\n",
+    )
+
+
 def test_workloads_without_the_agent(node: Node) -> None:
     node.store()
     records = Endpoints(node.machine.workloads)
