@@ -16,7 +16,7 @@ def established_since(shown: str) -> dict[str, datetime.datetime]:
     Times are in whole seconds. BIRD computes them anew for each answer, so two answers about one session may differ by
     a second. Raise ValueError for a BIRD with another `timeformat protocol` than `iso long`.
     """
-    lines = re.findall(r"^(\S+) +BGP +\S+ +up +(\S+ \S+) +Established", shown, re.MULTILINE)
+    lines = re.findall(r"^(\S+) +BGP +\S+ +up +(\S.*?) +Established", shown, re.MULTILINE)
     return {name: datetime.datetime.fromisoformat(since) for name, since in lines}
 
 

@@ -124,7 +124,9 @@ def _texts(state: t.Optional[PolicyState], node: str) -> dict[str, _Text]:
         found[f"network set {network_set.name}"] = _network_set(network_set)
     for one in state.endpoints:
         if one.node == node and one.kind == HOST_ENDPOINT:
-            found[f"host endpoint {one.name}"] = _Text(one.interface or ", ".join(one.addresses), tuple(_endpoint(one)))
+            interface = (f"interface {one.interface}",) if one.interface else ()
+            short = one.interface or ", ".join(one.addresses)
+            found[f"host endpoint {one.name}"] = _Text(short, (*interface, *_endpoint(one)))
     for here, subject in ((True, "workloads of this node"), (False, "endpoints of other nodes")):
         those = [one for one in state.endpoints if (one.node == node) == here]
         lines = [" ".join([one.name, *_endpoint(one)]) for one in those if not here or one.kind != HOST_ENDPOINT]

@@ -159,6 +159,13 @@ def test_what_an_endpoint_is_selected_by_is_told_and_calico_s_own_labels_are_not
     ]
 
 
+def test_a_host_endpoint_that_gets_another_interface():
+    moved = dataclasses.replace(HOST, interface="eth1")
+    (change,) = policy_diff.changes(state(endpoints=(HOST,)), state(endpoints=(moved,)), "node1")
+    assert (change.before, change.after, change.note) == ("eth0", "eth1", "1 added, 1 removed")
+    assert "-interface eth0\n+interface eth1" in change.detail
+
+
 def test_a_host_endpoint_of_another_node_is_none_of_this_one_s() -> None:
     """A HostEndpoint of this node is an object of its own; the others are lines among the endpoints of other nodes."""
     there = dataclasses.replace(HOST, name="node2-eth0", node="node2")
