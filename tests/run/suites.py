@@ -85,7 +85,7 @@ SUITES: tuple[Suite, ...] = (
         "unit",
         "the engine, the modules against a fake kernel, the code's structure",
         (*PYTEST, "-n", "2", "tests/unit"),
-        limit=900,
+        limit=1800,
         covers=("tests/unit",),
     ),
     Suite(
