@@ -37,7 +37,7 @@ TEMPORARY_IPV6 = "cali6t"
 _OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
 
 _MAX_ELEMENTS = 1048576  # members for which a new set has room, at least; fleets reach ipset's default of 65536
-_FEW = 64  # up to so many members are added or removed singly, without a new set that replaces the old one
+_FEW = 64  # up to so many members are removed without a second set; up to so many lines are messages to the kernel
 _MOST_REFUSED = 50  # sets that may be refused before the rest is no longer tried
 
 #: Seconds between the attempts to delete a set. The kernel releases it some time after the rule that referred to it.
@@ -120,7 +120,8 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
 def parse(output: str) -> dict[str, Observed]:
     """Return our sets by name, from the output of `ipset save`. Sets of others are left out.
 
-    Raise KeyError for a member of a set that no line before creates, and ValueError for a size that is no number.
+    `max_elements` is 0 for a set without `maxelem`. Raise KeyError for a member of a set that no line before creates,
+    and ValueError for a size that is no number.
     """
     created: dict[str, tuple[str, int]] = {}
     members: dict[str, list[str]] = {}
@@ -256,7 +257,10 @@ def drained(change: Change) -> Observed:
 
 
 def _room(have: Observed, want: Observed) -> int:
-    """Return the maximum number of elements that the set needs for the members of both, at least its present one."""
+    """Return the maximum number of elements that the set gets: the present one if the members of both fit.
+
+    Else it is 1,048,576, doubled until they fit.
+    """
     if len(have.members) + len(want.members) <= have.max_elements:
         return have.max_elements
     both = have.members | want.members
