@@ -160,8 +160,8 @@ class CachedTables:
         """Make the changes as `iptables.apply` does, and update the cache.
 
         Refused chains are remembered, so that `diff` leaves them out. The cache is discarded after a failure, and if
-        another process has written meanwhile. Raise ApplyError with the changes that failed:
-        SetAside if only single chains were refused. Raise KernelError if the tables' marks cannot be read.
+        another process has written meanwhile. Raise ApplyError with the changes that failed: SetAside if only single
+        chains were refused. Raise KernelError if the tables' marks cannot be read.
         """
         try:
             self._apply(kernel, changes)

@@ -111,10 +111,9 @@ def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
     """Return why a workload ended with the namespace that it was attached to, "" if it has not ended.
 
     If its namespace was made for it and is missing, or another one of the name has our marker for it, the workload has
-    not ended: the namespace is, or was, recreated. A workload
-    without an identity has a record that an earlier release wrote; it has ended unless its pair is joined. An identity
-    without a cookie may be that of a later namespace, so the host end must exist, which disappears with the namespace.
-    Raise KernelError if the kernel cannot be read.
+    not ended: the namespace is, or was, recreated. A workload without an identity has a record that an earlier release
+    wrote; it has ended unless its pair is joined. An identity without a cookie may be that of a later namespace, so the
+    host end must exist, which disappears with the namespace. Raise KernelError if the kernel cannot be read.
     """
     name, identity_ = netns_name(endpoint), endpoint.netns_identity
     if endpoint.netns_owned:
@@ -205,8 +204,8 @@ def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str,
     """Return a mapping from host interface to state.
 
     Workloads are read one by one, with their namespaces unless they ended with these. This suits a few workloads of
-    many. Workloads that are no longer desired are not searched for, and traces of advertisements only on host ends
-    that still accept them. Raise KernelError if the kernel cannot be read.
+    many. Workloads that are no longer desired are not searched for, and traces of advertisements only on host ends that
+    still accept them. Raise KernelError if the kernel cannot be read.
     """
     observed: dict[str, Observed] = {}
     for endpoint in desired:

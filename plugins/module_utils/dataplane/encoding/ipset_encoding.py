@@ -97,9 +97,8 @@ def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[s
     """Return which of `values` can be members of a set of type `kind`, in canonical form, and which cannot.
 
     The canonical form has no host bits, and two halves in place of `0.0.0.0/0` or `::/0`; any other member of length 0
-    is refused. `ipv6` is the set's IP version.
-    `known` are canonical members of the same set that this function returned before: these are not checked again. Raise
-    NotEncodable if members of this type have no form here.
+    is refused. `ipv6` is the set's IP version. `known` are canonical members of the same set that this function
+    returned before: these are not checked again. Raise NotEncodable if members of this type have no form here.
     """
     form = _FORMS.get(kind)
     if form is None:
