@@ -360,7 +360,7 @@ class CachedSets:
         except ApplyError as error:
             if any(change.action != "-" for change, _reason in error.failures):
                 raise
-            # Only sets that are still in use were refused. They still exist, and everything else is done.
+            # Only deletions were refused, mostly of sets in use. Those still exist, and everything else is done.
             kept = {change.subject for change, _reason in error.failures}
             self._observed = _sets_after(observed, changes, kept)
             raise

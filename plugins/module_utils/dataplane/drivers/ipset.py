@@ -59,7 +59,8 @@ class Observed(t.NamedTuple):
 def canonical(member: str, ipv6: bool = False) -> str:
     """Return a member as `ipset save` prints it: an address without the prefix length of a host.
 
-    `member` may have a suffix such as `,tcp:80` or `,cali1`. An invalid IPv6 address is returned unchanged.
+    `member` may have a suffix such as `,tcp:80` or `,cali1`. Unchanged are a member of one address with an option
+    behind it (`nomatch`), and an invalid IPv6 address.
     """
     address, comma, rest = member.partition(",")
     if not ipv6:
@@ -68,7 +69,7 @@ def canonical(member: str, ipv6: bool = False) -> str:
     try:
         host = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, host))
     except OSError:
-        return member  # ipset will refuse it with a reason.
+        return member  # It has an option behind it, as in `fd00::1 nomatch`.
     return host + (f"/{length}" if length not in ("", "128") else "") + comma + rest
 
 
@@ -107,7 +108,8 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
     """
     done = kernel.run(["ipset", "save"])
     if done.code != 0:
-        # A host without the program has no sets either. `apply` says what to install.
+        # A host without the program (127) has no sets either, and `apply` says what to install. If no sets are desired,
+        # another failure does not matter.
         if done.code == 127 or not desired:
             return {}
         raise ObserveError(

@@ -134,7 +134,7 @@ def open_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             try:
                 netlink.setsockopt(_SOL_NETLINK, option, 1)
-            except OSError:  # A kernel before 4.20 does not filter dumps; the readers below do.
+            except OSError:  # An old kernel lacks it. Before 4.20 it does not filter dumps; the readers below do.
                 pass
         # Python's own timeouts would call poll(2) before each call, and yield to other threads each time.
         netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(_TIMEOUT, 0))
