@@ -20,7 +20,8 @@ import re
 import typing as t
 
 BITS = {4: 32, 6: 128}
-#: The networks of all addresses, each as two halves: a set of networks (ipset's hash:net) can hold these alone.
+#: {the network of all addresses of an IP version: its two halves}. A set of networks (ipset's hash:net) cannot hold the
+#: former, because no prefix length there may be 0.
 HALVES = {"0.0.0.0/0": ("0.0.0.0/1", "128.0.0.0/1"), "::/0": ("::/1", "8000::/1")}
 
 _IPV4 = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})", re.ASCII)
@@ -119,8 +120,9 @@ def parse_address(text: str) -> t.Optional[Address]:
 def parse_cidr(text: str) -> t.Optional[Cidr]:
     """Return the address and prefix length that `text` spells, or None if it is no CIDR.
 
-    An address without a prefix length is no CIDR. Bits beyond the prefix are accepted and kept in `number`. An
-    IPv4-mapped IPv6 range with a prefix length of 96 or more becomes the IPv4 range; a shorter one stays IPv6.
+    An address without a prefix length, or with a zone, is no CIDR. Leading zeros of the length are accepted, and bits
+    beyond the prefix are kept in `number`. An IPv4-mapped IPv6 range with a prefix length of 96 or more becomes the
+    IPv4 range; a shorter one stays IPv6.
     """
     address, slash, length_text = text.partition("/")
     if not slash or not _LENGTH.fullmatch(length_text):

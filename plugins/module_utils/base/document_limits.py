@@ -20,9 +20,9 @@ _MIB = 1024 * 1024
 class DocumentLimits(t.NamedTuple):
     """The greatest size, number of values and depth of one text.
 
-    `size` is in bytes; a text that is already decoded has those of its UTF-8 encoding. `values` is the number of keys,
-    scalars, mappings and lists, where those behind an alias count each time. `depth` is the number of mappings and
-    lists that are inside each other.
+    `size` is in bytes; a text that is already decoded has those of its UTF-8 encoding. `values` is the number of
+    scalars, mappings and lists, where those behind an alias count each time; keys count in YAML text only. `depth` is
+    the number of mappings and lists that are inside each other.
     """
 
     size: int
@@ -85,7 +85,9 @@ def check_yaml(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> 
 
     `loader` is the PyYAML loader class that will load them. The values of all documents count together. Raise
     BeyondLimits if a limit is exceeded, a number (unquoted, or tagged !!int or !!float) has more than 64 characters, or
-    a collection contains an alias of itself. Raise yaml.YAMLError if the text is not YAML.
+    a collection contains an alias of itself. Raise yaml.YAMLError if the text is not YAML; PyYAML's own scanner may
+    also raise OverflowError or ValueError, as for the escape UFFFFFFFF. Repeated keys, aliases without an anchor and
+    unknown tags are not noticed: the loader reports them.
     """
     import yaml
 

@@ -54,8 +54,8 @@ def _token(form: re.Pattern[str], kind: str, allowed: str, value: str) -> str:
 def cidr(value: str) -> str:
     """Return an IPv4 or IPv6 address or CIDR unchanged, or a refused token if `value` does not have that form.
 
-    A refused token is a text that says what is wrong, and for which `check_line` raises. Numbers are not checked for
-    their range.
+    A refused token is a text that says what is wrong, and for which `check_line` raises. The form is checked roughly:
+    no number for its range, and no IPv6 address for the count of its groups.
     """
     return _token(_CIDR, "an address", "Allowed is an IPv4 or IPv6 address, with or without a prefix length", value)
 
@@ -64,7 +64,7 @@ def cidr(value: str) -> str:
 def interface(value: str) -> str:
     """Return the name of an interface unchanged, or a refused token, for which `check_line` raises, if it is invalid.
 
-    A name has at most 15 characters, and a `+` may follow, which stands for any ending.
+    A name has at most 15 letters, digits and _.:@~=#$%&^- , and a `+` may follow, which stands for any ending.
     """
     allowed = "Allowed are 15 letters, digits and _.:@~=#$%&^- , the first a letter, digit, _ or ., and a + at the end"
     return _token(_INTERFACE, "an interface", allowed, value)

@@ -73,7 +73,7 @@ def interface_name(namespace: str, name: str, prefix: str = INTERFACE_PREFIX) ->
     """Return the name of the host side of a workload's veth pair.
 
     It is `prefix` and the first 11 hex digits of the SHA-1 of "namespace.name". Raise NamingError if the prefix is
-    longer than 4 bytes of UTF-8 or contains ASCII white space, "/", ":" or a zero byte.
+    longer than 4 bytes of UTF-8, or has a character or byte that `check_device_name` does not accept.
     """
     digits = hashlib.sha1(f"{namespace}.{name}".encode(), usedforsecurity=False).hexdigest()[:11]
     if len(prefix) + len(digits) > DEVICE_NAME_LIMIT:

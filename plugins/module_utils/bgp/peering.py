@@ -49,7 +49,7 @@ class _Definition:
     options: dict[str, t.Any]
 
     def families(self) -> tuple[int, ...]:
-        """Return a tuple of the family of the peer's address, or (4, 6) if peers are chosen by a selector."""
+        """Return (the family of the peerIP,), or (4, 6) without a valid one, as where a selector chooses the peers."""
         return (self.given.address.family,) if self.given.address else (4, 6)
 
 
@@ -100,7 +100,11 @@ class Peering:
         return (*unasked, *defined.values())
 
     def meant(self) -> t.Iterator[tuple[PeerDefinition, tuple[Speaker, ...], tuple[Speaker, ...]]]:
-        """Return an iterator over (definition, its nodes, their peers in the fleet), in the order of definition."""
+        """Return an iterator over (definition, its nodes, their peers in the fleet), in the order of definition.
+
+        The peers are () if there is none, as for a router outside of the fleet. With a selector of peers, a node may be
+        in both tuples.
+        """
         return ((one.given, one.local, one.remote) for one in self._definitions)
 
     # --- sessions without a BGPPeer ---------------------------------------------------------------------------------
@@ -227,7 +231,8 @@ class Peering:
         """Yield ((address, port), session) for each session that a BGPPeer gives to `own`, a peer that it names.
 
         The ends are swapped: there is one session for each other node that the BGPPeer is for, in each family of
-        `definition.families()` in which both have an address.
+        `definition.families()` in which both have an address. The other node's is the BGPPeer's source address, if it
+        gives one of that family.
         """
         peer, extensions = definition.given.peer, definition.given.extensions
         back: dict[str, t.Any] = {"source_address": "" if peer.sourceAddress == "None" else None}
@@ -313,8 +318,8 @@ def _outside(
 ) -> _Keyed:
     """Return the key (address, port) and the session of `own` with a router outside of the fleet.
 
-    In the key, port 0 stands for BGP_PORT. `prefix` begins the session's name, and `fields` are the fields of the
-    BirdPeer that only this end has.
+    In the key, port 0 stands for BGP_PORT. Without an asNumber the router has the AS number of `own`. `prefix` begins
+    the session's name, and `fields` are the fields of the BirdPeer that only this end has.
     """
     given = definition.given.peer
     as_number = given.asNumber or own.as_number
@@ -371,7 +376,7 @@ def _next_hop(peer: BGPPeer, same_as: bool) -> str:
 def _is_meant(speaker: Speaker, as_number: t.Optional[int], far: t.Optional[PeerAddress]) -> bool:
     """Return whether a BGPPeer for `far`, the address of `speaker`, means that node, and not another router.
 
-    It does if it gives no AS number or port, or those of the node.
+    It does if it gives no AS number or that of the node, and no port or that of the node. False if `far` is None.
     """
     return far is not None and as_number in (None, 0, speaker.as_number) and far.port in (0, speaker.listen_port)
 

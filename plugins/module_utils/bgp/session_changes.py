@@ -40,7 +40,7 @@ RESTARTING: dict[str, str] = {
     "allow_local_as": "allowed own AS numbers",
 }
 #: Fields of a BirdPeer that change without a restart of the session, or that BIRD does not see. `kind` causes a restart
-#: only through other fields.
+#: only through other fields. Another `name` is another session: the old one ends and a new one begins.
 QUIET = ("name", "kind", "node", "bfd", "next_hop", "reachable_by", "filters")
 
 
@@ -127,7 +127,7 @@ def _differing(before: Bird, old: BirdPeer, after: Bird, new: BirdPeer) -> tuple
 
 
 def _of_all_sessions(bird: Bird) -> tuple[t.Any, ...]:
-    """Return all settings that matter to sessions and are not in their BirdPeer."""
+    """Return all settings of a Bird that may restart a session without a change in its BirdPeer."""
     return (
         bird.router_id,
         bird.strict_bind,

@@ -136,7 +136,8 @@ class Simulation:
     def load(self, name: str) -> Load:
         """Return the load of node `name` in this family.
 
-        All fields are 0 if the node is not in the fleet or has no address of this family.
+        All fields are 0 if the node is not in the fleet or has no address of this family. A session that the peer's
+        node does not have too counts in `sessions` and `sent` alone.
         """
         if name not in self._speakers:
             return Load()
@@ -187,7 +188,10 @@ class Simulation:
     # --- sessions ---------------------------------------------------------------------------------------------------
 
     def _back(self, name: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
-        """Return the session as the node `peer.node` has it, or None if that node has no session with `name`."""
+        """Return the session as the node `peer.node` has it, or None if it has none with this session's own address.
+
+        Sessions of the mesh are not searched. None too for a peer outside of the fleet.
+        """
         own = peer.source_address or self._speakers[name].end(self._family)
         return self._ends.get((peer.node, own))
 
@@ -297,8 +301,8 @@ class Simulation:
     def _number(self, name: str, external: bool) -> int:
         """Return the number by which BIRD decides between equal paths from `name`; the lowest is best.
 
-        By eBGP it is the router id or, if none is given, the IPv4 address. By iBGP it is the neighbour's address,
-        because behind reflectors the router id is the owner's in all paths.
+        By eBGP it is the router id or, if none is given, the IPv4 address. By iBGP, or if there is neither, it is the
+        neighbour's address of this family: behind reflectors the router id is the owner's in all paths.
         """
         own = self._speakers[name]
         if external and (own.router_id or own.address):

@@ -87,7 +87,8 @@ class BirdClient:
         """Return the answer to one command in birdc's syntax.
 
         Raises CommandRefused for an answer of 8xxx or 9xxx, NotAnswering if the connection is closed, fails or times
-        out, and NotEncodable for a command that is not one line of at most 4000 printable ASCII characters.
+        out, and NotEncodable for a command that is not one line of at most 4000 printable ASCII characters. After a
+        time-out, do not ask again: the late answer would be taken for that to the next command.
         """
         encoded = encoding.command(command)
         if not self._lines.connected:

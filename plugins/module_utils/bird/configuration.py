@@ -78,11 +78,11 @@ def apply(
 
     `passwords` None leaves the passwords as they are. Files that are equal already are not written, unless others may
     read the given passwords, but BIRD reloads them if it has not read them yet. No BIRD at the socket is no error: its
-    unit reads the files when it starts. Raises ConfigurationRefused if BIRD cannot read a file (the old files are in
-    force then), ReloadNotFinished if a reload takes more than `seconds` (the new files stay), another BirdError if
-    `program` cannot be run or takes more than 60 seconds, or if the BIRD at the socket does not answer or refuses a
-    command (files that were written stay). Also NotEncodable for a password that cannot be written, ValueError if
-    BIRD's greeting has no version number, or OSError.
+    unit reads the files when it starts. Raises ConfigurationRefused if BIRD cannot read a file or refuses a new one
+    (the old files are in force then). Raises ReloadNotFinished if a reload takes more than `seconds`, or another
+    BirdError if `program` cannot be run or takes more than 60 seconds, or the BIRD at the socket does not answer or
+    refuses another command: files that were written until then stay. Also NotEncodable for a password that cannot be
+    written, ValueError if BIRD's greeting has no version number, or OSError.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords

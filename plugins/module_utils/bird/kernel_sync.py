@@ -71,10 +71,10 @@ def wait_for_first_scan(client: BirdClient, seconds: float = FIRST_SCAN, sleep: 
 
 
 def scan(client: BirdClient, seconds: float = ANY_SCAN, sleep: Sleep = time.sleep) -> None:
-    """Let each kernel protocol scan all of the kernel's routes again, and wait for it, at most about `seconds`.
+    """Let kernel4 and kernel6 scan all of the kernel's routes again, and wait for it, at most about `seconds`.
 
-    `reload filters out` offers all routes to the kernel again, and a scan follows. No error tells that the time was
-    over. Raises NotAnswering or CommandRefused.
+    A protocol that is not up is left out. `reload filters out` offers all routes to the kernel again, and a scan
+    follows. No error tells that the time was over. Raises NotAnswering or CommandRefused.
     """
     before = {name: _number(_RECEIVED, details) for name, details in _kernel(client).items()}
     for name in before:

@@ -57,9 +57,9 @@ def open_to_others(config: str) -> t.Optional[str]:
 def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] = None) -> None:
     """Replace the password file atomically by one with the passwords `values`, or remove it if there are none.
 
-    `config` is the path of bird.cfg. `written` is the modification time to set, in nanoseconds since 1970, for a change
-    that the running BIRD need not read (`configuration.unread` compares times). Raises OSError, or NotEncodable for a
-    name or password that cannot be written; the old file stays then.
+    `config` is the path of bird.cfg, whose folder is made if it is missing. `written` is the modification time to set,
+    in nanoseconds since 1970, for a change that the running BIRD need not read (`configuration.unread` compares times).
+    Raises OSError, or NotEncodable for a name or password that cannot be written; the old file stays then.
     """
     path = beside(config)
     if not values:
@@ -87,8 +87,8 @@ def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] =
 def prune(config: str, values: t.Mapping[str, str]) -> None:
     """Remove the passwords that `values` does not have, and keep the file's modification time.
 
-    So BIRD need not read it again. The file must contain all of `values`: it is replaced by one with these. Raises
-    OSError, or NotEncodable for a name or password that cannot be written.
+    So BIRD need not read it again. The file must contain all of `values`: it is replaced by one with these, or removed
+    if there are none. Raises OSError, or NotEncodable for a name or password that cannot be written.
     """
     if current(config) != values:
         install(config, values, os.stat(beside(config)).st_mtime_ns)

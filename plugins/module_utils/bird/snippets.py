@@ -21,8 +21,8 @@ def patterns(text: str) -> tuple[str, ...]:
 def last_touched(text: str) -> float:
     """Return when a snippet of the bird.cfg `text` last changed, in seconds since 1970.
 
-    The folders of the patterns count as well: a removed snippet leaves no other trace. The result is
-    0.0 if `text` includes no pattern, or neither its folder nor a snippet exists.
+    The folders of the patterns count as well: a removed snippet leaves no other trace. What cannot be looked at does
+    not count. The result is 0.0 if nothing counts, as without a pattern.
     """
     return max((_modified(path) for path in _paths(text)), default=0.0)
 
@@ -36,5 +36,5 @@ def _paths(text: str) -> t.Iterator[str]:
 def _modified(path: str) -> float:
     try:
         return os.stat(path).st_mtime
-    except OSError:  # The file was removed meanwhile; its folder has changed then, and counts.
+    except OSError:  # It was removed meanwhile: then its folder has changed, and counts. Or it is a dangling link.
         return 0.0

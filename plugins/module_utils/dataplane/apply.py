@@ -123,9 +123,10 @@ def _collecting(failures: Failures, aside: Failures) -> t.Iterator[None]:
 def _add_devices(kernel: Kernel, plan: NodePlan, part: Part, failures: Failures, aside: Failures) -> dict[str, Part]:
     """Make the additions of a driver of devices, and plan its objects again if a device has disappeared.
 
-    A device may have disappeared by itself since the plan. Its followers are planned again, too. Return the parts that
-    were planned again, by driver name; {} if none was. Failures are added to `failures` and `aside`. Raise ObserveError
-    or KernelError if the kernel cannot be read.
+    A device may have disappeared by itself since the plan. Its followers are planned again, too. After three attempts a
+    device that disappeared once more stays missing. Return the parts that were planned again, by driver name; {} if
+    none was. Failures are added to `failures` and `aside`. Raise ObserveError or KernelError if the kernel cannot be
+    read.
     """
     step = part.driver.STEP
     if step.indexes is None:

@@ -54,8 +54,8 @@ class Attached(t.NamedTuple):
 def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Attach a workload: make its pair and its route, in this order.
 
-    Return the end of the pair inside. The call may be repeated. Raise AttachError if it fails; the pair and the route
-    are removed then, unless the pair existed before: a workload that is attached already stays.
+    Return the end of the pair inside. The call may be repeated. Raise AttachError if it fails; the pair, the route and
+    a namespace made for it are removed then, unless the pair existed before: a workload that is attached already stays.
     """
     attached, made = _link(kernel, endpoint)
     try:
@@ -337,8 +337,8 @@ def detach_links(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[st
     """Delete the pairs of workloads, and the namespaces that were made for them.
 
     Many take about as long as one. A device with the name of a pair that is not this workload's is left untouched.
-    Return a mapping from interface name to the reason why its workload could not be deleted; {} if all are gone. A
-    refusal of the kernel raises nothing.
+    Return a mapping from interface name to the reason why its workload could not be deleted; {} if none was refused. A
+    refusal of the kernel raises nothing. Pairs are deleted together, so after a refusal all of them are in the result.
     """
     failed: dict[str, str] = {}
     present: list[str] = []

@@ -24,8 +24,9 @@ from .kernel.port import METRIC_IPV6, PROTOCOL_BIRD, Kernel, RouteAttributes
 def bird_changes(kernel: Kernel, state: NodeState) -> t.Iterator[Change]:
     """Yield the changes that BIRD will make by itself to its routes within the fleet's pools for `state`.
 
-    Nothing is yielded once BIRD has exactly the routes that `state` expects. `state` need not have the underlay's
-    device and gateways. Raise KernelError if the routes cannot be read.
+    Nothing is yielded once BIRD has exactly the routes that `state` expects. A route by any router outside of the fleet
+    that may advertise it is as expected, too. `state` need not have the underlay's device and gateways. Raise
+    KernelError if the routes cannot be read.
     """
     pools = [network(pool.cidr) for pool in state.pools]
     found = {

@@ -159,8 +159,9 @@ class CachedTables:
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make the changes as `iptables.apply` does, and update the cache.
 
-        Refused chains are remembered, so that `diff` leaves them out. Raise ApplyError with the changes that failed:
-        SetAside if only single chains were refused. Raise KernelError if the tables' marks cannot be read.
+        Refused chains are remembered, so that `diff` leaves them out. The cache is discarded after a failure, and if
+        another process has written meanwhile. Raise ApplyError with the changes that failed: SetAside if only single
+        chains were refused. Raise KernelError if the tables' marks cannot be read.
         """
         try:
             self._apply(kernel, changes)
@@ -320,14 +321,14 @@ class CachedSets:
     def fill(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make sets and add members as `ipset.fill` does, and update the cache.
 
-        Raise ApplyError with the sets that were refused.
+        Raise ApplyError with the sets that were refused; the cache is discarded then.
         """
         self._written(kernel, changes, ipset.fill, "+~", ipset.filled)
 
     def drain(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Remove members as `ipset.drain` does, and update the cache.
 
-        Raise ApplyError with the sets that were refused.
+        Raise ApplyError with the sets that were refused; the cache is discarded then.
         """
         self._written(kernel, changes, ipset.drain, "~", ipset.drained)
 
@@ -351,7 +352,7 @@ class CachedSets:
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make the changes as `ipset.apply` does, and update the cache.
 
-        Raise ApplyError with the sets that were refused.
+        Raise ApplyError with the sets that were refused. The cache is discarded then, unless only deletions were.
         """
         observed, self._observed = self._observed, None
         try:
@@ -359,7 +360,7 @@ class CachedSets:
         except ApplyError as error:
             if any(change.action != "-" for change, _reason in error.failures):
                 raise
-            # Only sets that are still in use were refused. They still exist, and everything else is done.
+            # Only deletions were refused, mostly of sets in use. Those still exist, and everything else is done.
             kept = {change.subject for change, _reason in error.failures}
             self._observed = _sets_after(observed, changes, kept)
             raise

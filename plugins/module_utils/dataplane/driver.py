@@ -80,7 +80,8 @@ class DriverStep(t.Generic[Desired, Observed]):
     stage: str
     desired: t.Callable[[NodeState], Desired]
 
-    #: Drivers whose objects disappear with an object of this driver. They are planned again when it was recreated.
+    #: Drivers whose objects disappear with an object of this driver, or are refused without it. They are planned again
+    #: after one was added or recreated.
     followers: tuple[str, ...] = ()
     #: Drivers whose additions must all be made before any object of this driver is removed, because their objects may
     #: still use it.

@@ -80,7 +80,7 @@ class NodePlan:
     def only(self, keep: t.Callable[[Change], bool]) -> NodePlan:
         """Return a copy of the plan with only those additions and removals for which `keep` returns True.
 
-        The `kept` objects are left as they are, and `keep` is not called for them.
+        `expected` and the `kept` objects are left as they are, and `keep` is not called for them.
         """
         parts = [
             part._replace(changes=[change for change in part.changes if change.action == "=" or keep(change)])
@@ -144,7 +144,8 @@ def plan_node(
     `kept`, and its routes and sysctls are not desired. `registry` has the drivers; a long-running process has some of
     its own (cached_drivers.py).
 
-    Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for a name that no driver has.
+    Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for a name that no driver has. Raise
+    ObserveError too if no interface has the node's address, unless only guarding drivers are asked.
     """
     names = registry.chosen(kinds)
     device = ""

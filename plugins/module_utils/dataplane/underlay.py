@@ -97,8 +97,9 @@ def resolve(kernel: Kernel, state: NodeState, device: str) -> NodeState:
     """Return `state` completed with what only the node knows.
 
     `device` is the result of `device_of`. The result has the underlay's devices and gateways, and a device for each
-    route with a gateway only. A route by way of an address that the underlay does not reach is left out. Raise
-    ObserveError if no interface has the node's IPv6 address, and KernelError if the kernel cannot be read.
+    route with a gateway only, None if the underlay does not reach that gateway. A route by the underlay's gateway to an
+    address that it does not reach is left out. Raise ObserveError if no interface has the node's IPv6 address, and
+    KernelError if the kernel cannot be read.
     """
     hops = NextHops(kernel)
     found = {address: hops.route(address) for address in state.underlay_gateways}

@@ -37,7 +37,7 @@ TEMPORARY_IPV6 = "cali6t"
 _OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
 
 _MAX_ELEMENTS = 1048576  # members for which a new set has room, at least; fleets reach ipset's default of 65536
-_FEW = 64  # up to so many members are added or removed singly, without a new set that replaces the old one
+_FEW = 64  # up to so many members are removed without a second set; up to so many lines are messages to the kernel
 _MOST_REFUSED = 50  # sets that may be refused before the rest is no longer tried
 
 #: Seconds between the attempts to delete a set. The kernel releases it some time after the rule that referred to it.
@@ -59,7 +59,8 @@ class Observed(t.NamedTuple):
 def canonical(member: str, ipv6: bool = False) -> str:
     """Return a member as `ipset save` prints it: an address without the prefix length of a host.
 
-    `member` may have a suffix such as `,tcp:80` or `,cali1`. An invalid IPv6 address is returned unchanged.
+    `member` may have a suffix such as `,tcp:80` or `,cali1`. Unchanged are a member of one address with an option
+    behind it (`nomatch`), and an invalid IPv6 address.
     """
     address, comma, rest = member.partition(",")
     if not ipv6:
@@ -68,7 +69,7 @@ def canonical(member: str, ipv6: bool = False) -> str:
     try:
         host = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, host))
     except OSError:
-        return member  # ipset will refuse it with a reason.
+        return member  # It has an option behind it, as in `fd00::1 nomatch`.
     return host + (f"/{length}" if length not in ("", "128") else "") + comma + rest
 
 
@@ -107,7 +108,8 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
     """
     done = kernel.run(["ipset", "save"])
     if done.code != 0:
-        # A host without the program has no sets either. `apply` says what to install.
+        # A host without the program (127) has no sets either, and `apply` says what to install. If no sets are desired,
+        # another failure does not matter.
         if done.code == 127 or not desired:
             return {}
         raise ObserveError(
@@ -120,7 +122,8 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
 def parse(output: str) -> dict[str, Observed]:
     """Return our sets by name, from the output of `ipset save`. Sets of others are left out.
 
-    Raise KeyError for a member of a set that no line before creates, and ValueError for a size that is no number.
+    `max_elements` is 0 for a set without `maxelem`. Raise KeyError for a member of a set that no line before creates,
+    and ValueError for a size that is no number.
     """
     created: dict[str, tuple[str, int]] = {}
     members: dict[str, list[str]] = {}
@@ -256,7 +259,10 @@ def drained(change: Change) -> Observed:
 
 
 def _room(have: Observed, want: Observed) -> int:
-    """Return the maximum number of elements that the set needs for the members of both, at least its present one."""
+    """Return the maximum number of elements that the set gets: the present one if the members of both fit.
+
+    Else it is 1,048,576, doubled until they fit.
+    """
     if len(have.members) + len(want.members) <= have.max_elements:
         return have.max_elements
     both = have.members | want.members

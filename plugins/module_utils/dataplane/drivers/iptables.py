@@ -213,7 +213,8 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     """Make all of these changes with one iptables-restore per table.
 
     Raise ApplyError with those that failed; a table that failed as a whole is named by its first change. The error is
-    SetAside if only single chains were refused, and everything else was written.
+    SetAside if only single chains were refused, and everything else was written. Raise KernelError if the kernel's
+    namespace cannot be entered.
     """
     apply_each_table(kernel, changes)
 
@@ -221,7 +222,7 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
     """Make all of these changes as `apply` does.
 
-    Return the number of tables that were written. Raise ApplyError or SetAside as `apply` does.
+    Return the number of tables that were written. Raise the errors of `apply`.
     """
     tables: dict[TablePlace, list[Change]] = {}
     for change in changes:

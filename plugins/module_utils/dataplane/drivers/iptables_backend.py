@@ -23,8 +23,8 @@ FAMILIES: t.Mapping[int, str] = {4: "iptables", 6: "ip6tables"}
 
 _HAS_IPV6 = "net/ipv6/conf/all/disable_ipv6"
 
-#: The least number of rules of others by which the backend that `iptables` does not write counts as the host's own.
-#: Calico has the same number.
+#: The least number of rules of others in the backend that `iptables` does not write, if it is to count as the host's
+#: own. It must also have more of them than the other backend. Calico has the same number.
 CLEARLY = 10
 
 #: Number of attempts to read: iptables-nft-save fails if another process writes meanwhile.
@@ -81,8 +81,9 @@ def default(kernel: Kernel) -> str:
 def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
     """Return the tables of both IP versions and both backends.
 
-    What cannot be read and is not desired is left out. Raise ObserveError if a desired table cannot be read, or has
-    rules that iptables cannot read. Raise KernelError if the kernel cannot be read.
+    What cannot be read and is not desired is left out, and so is what is desired if the program is not installed. Raise
+    ObserveError if a desired table cannot be read otherwise, or has rules that iptables cannot read. Raise KernelError
+    if the kernel cannot be read.
     """
     families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
     desired = [table for table in desired if table.family in families]
@@ -152,7 +153,7 @@ def _foreign(saved: t.Mapping[str, Saved], suffix: str) -> int:
 def first_line(done: Completed) -> str:
     """Return the first line of a program's errors, or of its output if it printed none, without the final full stop.
 
-    Warnings are skipped. If nothing else was printed, return the exit status in words.
+    Warnings are skipped. If that has no other line, return the exit status in words.
     """
     lines = [line for line in (done.errors or done.output).splitlines() if line.strip() and "Warning" not in line]
     return lines[0].rstrip(".") if lines else f"it ended with status {done.code}"

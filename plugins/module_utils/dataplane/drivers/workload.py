@@ -110,10 +110,10 @@ def netns_name(endpoint: VethEndpoint) -> str:
 def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
     """Return why a workload ended with the namespace that it was attached to, "" if it has not ended.
 
-    If its namespace was made for it and is missing, the workload has not ended: the namespace is recreated. A workload
-    without an identity has a record that an earlier release wrote; it has ended unless its pair is joined. An identity
-    without a cookie may be that of a later namespace, so the host end must exist, which disappears with the namespace.
-    Raise KernelError if the kernel cannot be read.
+    If its namespace was made for it and is missing, or another one of the name has our marker for it, the workload has
+    not ended: the namespace is, or was, recreated. A workload without an identity has a record that an earlier release
+    wrote; it has ended unless its pair is joined. An identity without a cookie may be that of a later namespace, so the
+    host end must exist, which disappears with the namespace. Raise KernelError if the kernel cannot be read.
     """
     name, identity_ = netns_name(endpoint), endpoint.netns_identity
     if endpoint.netns_owned:
@@ -204,7 +204,8 @@ def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str,
     """Return a mapping from host interface to state.
 
     Workloads are read one by one, with their namespaces unless they ended with these. This suits a few workloads of
-    many. Workloads that are no longer desired are not searched for. Raise KernelError if the kernel cannot be read.
+    many. Workloads that are no longer desired are not searched for, and traces of advertisements only on host ends that
+    still accept them. Raise KernelError if the kernel cannot be read.
     """
     observed: dict[str, Observed] = {}
     for endpoint in desired:
@@ -217,9 +218,10 @@ def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str,
 
 
 def look(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
-    """Return the state of a workload that is being attached, even if it was attached to another namespace before.
+    """Return the state of a workload that is being attached.
 
-    Raise KernelError if the kernel cannot be read.
+    A missing namespace is not read. Unlike with `observe_each`, a workload without an identity has not ended; one whose
+    path leads to another namespace than its identity has. Raise KernelError if the kernel cannot be read.
     """
     link, name = kernel.link(endpoint.interface), netns_name(endpoint)
     there = kernel.netns_exists(name) or (endpoint.netns_owned and name in kernel.netns_list())

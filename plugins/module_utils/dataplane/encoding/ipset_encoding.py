@@ -96,9 +96,9 @@ def type_of(value: str) -> str:
 def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[str] = frozenset()) -> Members:
     """Return which of `values` can be members of a set of type `kind`, in canonical form, and which cannot.
 
-    The canonical form has no host bits, and two halves in place of all addresses (/0). `ipv6` is the set's IP version.
-    `known` are canonical members of the same set that this function returned before: these are not checked again. Raise
-    NotEncodable if members of this type have no form here.
+    The canonical form has no host bits, and two halves in place of `0.0.0.0/0` or `::/0`; any other member of length 0
+    is refused. `ipv6` is the set's IP version. `known` are canonical members of the same set that this function
+    returned before: these are not checked again. Raise NotEncodable if members of this type have no form here.
     """
     form = _FORMS.get(kind)
     if form is None:

@@ -190,8 +190,8 @@ def connections(channel: rt.Channel) -> t.Iterator[Connection]:
 
     The table is read while the caller iterates. Yield nothing if the kernel tracks no connections.
 
-    Connections in a conntrack zone are left out, because they are not the host's own. Raise KernelError if the kernel
-    refuses.
+    Connections in a conntrack zone are left out, because they are not the host's own, and so are those for which the
+    kernel sends no complete addresses or protocol. Raise KernelError if the kernel refuses.
     """
     head = _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0)
     try:

@@ -467,7 +467,8 @@ class Kernel(t.Protocol):
     def netns_delete(self, name: str) -> None:
         """Delete a named network namespace and its marker. Do nothing if they do not exist.
 
-        Raise KernelError if the name is no file name, or if the kernel refuses.
+        What `inside` returned for this name may be closed by it. Raise KernelError if the name is no file name, or if
+        the kernel refuses.
         """
 
     def netns_owners(self) -> dict[str, str]:

@@ -134,7 +134,7 @@ def open_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             try:
                 netlink.setsockopt(_SOL_NETLINK, option, 1)
-            except OSError:  # A kernel before 4.20 does not filter dumps; the readers below do.
+            except OSError:  # An old kernel lacks it. Before 4.20 it does not filter dumps; the readers below do.
                 pass
         # Python's own timeouts would call poll(2) before each call, and yield to other threads each time.
         netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(_TIMEOUT, 0))
@@ -158,7 +158,7 @@ def _room() -> memoryview:
 
 
 class Channel:
-    """A netlink socket that is opened when needed, and again after it has lost messages.
+    """A netlink socket that is opened when needed, and again after sending or receiving has failed.
 
     `opener` opens it in the right namespace. One thread at a time may use it.
     """
@@ -404,7 +404,7 @@ def _failure(message: bytes, flags: int) -> tuple[int, str]:
 
 
 class Names(t.Protocol):
-    """A mapping from interface index to device name."""
+    """A mapping from interface index to device name. The readers below show an index that it lacks as a number."""
 
     def get(self, index: int, default: str) -> str: ...
 
@@ -430,7 +430,7 @@ class DeviceNames:
 
 
 def device_name(any_socket: int, index: int) -> t.Optional[str]:
-    """Return the name of the device with this index, or None if it does not exist.
+    """Return the name of the device with this index, or None if it cannot be read, mostly because there is none.
 
     `any_socket` is the file descriptor of any socket in the device's namespace.
     """
@@ -458,7 +458,8 @@ def dump_routes(
     """Return the routes of one IP version (4 or 6) with this table and protocol number; None matches any.
 
     The result is [] for a table that was never written. Routes with a TOS and entries of a cache are left out. `names`
-    is a mapping from index to device name. Raise KernelError if the kernel refuses.
+    is a mapping from index to device name; an index that it lacks stands for the name. Raise KernelError if the kernel
+    refuses.
     """
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     body = RTMSG.pack(wanted, 0, 0, 0, table if table and table < 256 else 0, protocol or 0, 0, 0, 0)
@@ -558,8 +559,9 @@ _NOWHERE = frozenset({6, 7, 8, 9})
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
     """Return the type, device and gateway that the kernel chooses for a packet to `address`.
 
-    The result is None if the address is unreachable. `names` is a mapping from index to device name. Raise OSError if
-    `address` is not an address, and KernelError if the kernel refuses for another reason.
+    The result is None if the address is unreachable. `names` is a mapping from index to device name; an index that it
+    lacks stands for the name. Raise OSError if `address` is not an address, and KernelError if the kernel refuses for
+    another reason.
     """
     family = af_of(address)
     body = RTMSG.pack(family, 8 * _SIZES[family], 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed_address(address))
@@ -831,8 +833,8 @@ def _open_settings(data: bytes) -> tuple[tuple[str, int], ...]:
 def dump_addresses(channel: Channel, names: Names, index: int = 0, family: int = 4) -> list[port.InterfaceAddress]:
     """Return the addresses of one IP version (4 or 6) of the device with this index, or of all devices for 0.
 
-    The result is [] for a device that does not exist. `names` is a mapping from index to device name. Raise KernelError
-    if the kernel refuses.
+    The result is [] for a device that does not exist. `names` is a mapping from index to device name; an index that it
+    lacks stands for the name. Raise KernelError if the kernel refuses.
     """
     wanted = socket.AF_INET6 if family == 6 else socket.AF_INET
     found: list[port.InterfaceAddress] = []
