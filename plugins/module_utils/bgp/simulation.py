@@ -187,7 +187,10 @@ class Simulation:
     # --- sessions ---------------------------------------------------------------------------------------------------
 
     def _back(self, name: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
-        """Return the session as the node `peer.node` has it, or None if that node has no session with `name`."""
+        """Return the session as the node `peer.node` has it, or None if it has none with this session's own address.
+
+        Sessions of the mesh are not searched. None too for a peer outside of the fleet.
+        """
         own = peer.source_address or self._speakers[name].end(self._family)
         return self._ends.get((peer.node, own))
 

@@ -256,7 +256,10 @@ def drained(change: Change) -> Observed:
 
 
 def _room(have: Observed, want: Observed) -> int:
-    """Return the maximum number of elements that the set needs for the members of both, at least its present one."""
+    """Return the maximum number of elements that the set gets: the present one if the members of both fit.
+
+    Else it is 1,048,576, doubled until they fit.
+    """
     if len(have.members) + len(want.members) <= have.max_elements:
         return have.max_elements
     both = have.members | want.members

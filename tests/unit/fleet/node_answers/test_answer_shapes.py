@@ -155,7 +155,10 @@ STATUS: dict[str, t.Any] = {
 
 
 def test_an_honest_status_is_read_as_it_is() -> None:
-    """All fields of a node's status are kept and others dropped; of a node without a state only three are kept."""
+    """All fields of a node's status are kept and others dropped.
+
+    Of a node without a state, only `node` (None), `agent` and `problems` are kept.
+    """
     assert results.status({**STATUS, "more": 1}) == STATUS
     idle = {"node": None, "agent": {"wanted": False, "running": False}, "problems": []}
     assert results.status({**STATUS, **idle}) == idle

@@ -278,7 +278,8 @@ def test_any_change_with_a_node_that_has_ipv6_alone_loses_nothing(
 ) -> None:
     """No packet is lost in a change of modes and MTU, with node3 with IPv6 alone (`alone`) or not.
 
-    This also holds if node3 gets or loses its IPv4 address (not `stays`): the others keep IPv4 between each other.
+    This also holds if node3 gets or loses its IPv4 address (not `stays`): the others keep IPv4 between each other. Each
+    phase starts from the state of the one before (`stepwise`), or from the one before the change.
     """
     current = dual(*one, alone=alone)
     target = dual(*other, previous=current, alone=alone if stays else not alone)

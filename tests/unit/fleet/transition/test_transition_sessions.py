@@ -113,10 +113,11 @@ def check_step(fleet: t.Mapping[str, t.Optional[NodeState]], name: str, after: N
 
 
 def walk(start: t.Mapping[str, t.Optional[NodeState]], target: States, stop: tuple[str, int] = ("", 0)) -> States:
-    """Take the fleet through all phases, check each step, and return the states at the end.
+    """Take the nodes of `target` through all phases, check each step, and return their states at the end.
 
-    `stop` is a phase and the number of nodes that enter it before the run stops. Raise AssertionError if a node lacks
-    backup routes. A node without a state is left out of the result.
+    `stop` is a phase and the number of nodes, by name, that enter it before the run stops. The run does not stop if
+    there are no more nodes than that. Nodes without a state, and nodes only in `start`, are left out of the result.
+    Raise AssertionError if a node lacks backup routes.
     """
     fleet: dict[str, t.Optional[NodeState]] = {name: start.get(name) for name in target}
     known, holding = dict(fleet), hold(start, target)
