@@ -173,7 +173,7 @@ class Host:
         """Run the module in check mode, then for real, then both again, and return the answers of the first two runs.
 
         Raise AssertionError unless check mode changes nothing and tells what is then done, the second run changes
-        something without a violation (see FakeKernel), and the others find nothing to change.
+        something without a violation (see FakeKernel), and the last two find nothing to change.
         """
         before = self.snapshot()
         planned = self.run(module, check=True, diff=True, **params)

@@ -147,7 +147,11 @@ def test_a_change_of_topology(name: str) -> None:
 def test_a_run_that_was_stopped_anywhere_is_completed_undone_or_replaced(
     first: Topology, second: Topology, phase: str, number: int, third: t.Optional[Topology]
 ) -> None:
-    """The next run reaches its target: `third` (`first` if that is None), or the unchanged target `second`."""
+    """The next run reaches its target: `third` (`first` if that is None), or the unchanged target `second`.
+
+    The run before it stopped when `number` nodes had entered `phase`, or at its end if there are no more nodes than
+    that.
+    """
     target = second.states()
     half = walk(first.states(), target, (phase, number))
     last = (third or first).states()
