@@ -293,7 +293,8 @@ def test_a_pool_that_only_shares_links_with_one_that_changes_holds_its_workloads
 ) -> None:
     """While the IPv6 pool changes, workloads of the IPv4 pool get the smaller MTU, 1430, but BIRD's routes get none.
 
-    BIRD 3.4 would not remove the MTU of a route again.
+    BIRD 3.4 would not remove the MTU of a route again. With `stepwise` each phase starts from the state of the one
+    before, otherwise from the one before the change.
     """
     current = dual("direct", "vxlan")
     start = now = states(current)["node1"]

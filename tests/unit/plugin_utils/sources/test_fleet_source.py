@@ -413,7 +413,10 @@ def test_a_change_of_all_takes_more_than_the_word_of_half_of_the_nodes(controlle
 
 @pytest.mark.parametrize("phase", ["prepare", "flip"])
 def test_a_change_that_one_node_alone_did_not_end_ends_there_without_phases(controller: Controller, phase: str) -> None:
-    """Backup routes that one node still has from an earlier change are no reason for phases of all nodes."""
+    """Backup routes that one node still has from an earlier change are no reason for phases of all nodes.
+
+    The node stopped in `phase`. The others are as before the change (prepare) or after it (flip).
+    """
     before, after = {"bgp_as_number": 64512}, {"bgp_as_number": 64600}
     controller.run(pool("vxlan"), **before)
     target = controller.compile(pool("vxlan"), **after)
