@@ -91,7 +91,8 @@ class Host:
         """Attach a workload as an agent does between runs, in kernel, journal and record. Return it.
 
         `wanted` are keyword arguments of LocalIpam.assign. Raise AllocationError if no such address is free, and
-        AttachError if the kernel cannot attach it. The node must have a stored state.
+        AttachError if the kernel cannot attach it; the journal then has its address all the same. The node must have a
+        stored state.
         """
         here = self.machine
         state = Store(here.store).load().state
