@@ -184,10 +184,11 @@ class Plugin:
         return {"environment": environment, "configuration": {**self._configuration, **fields}}
 
     def add(self, containers: t.Sequence[Container], threads: int = 1, apps: t.Sequence[str] = ()) -> dict[str, t.Any]:
-        """Add containers, one after the other or by PARALLEL threads if `threads` is not 1.
+        """Add containers: one after the other if `threads` is 1, else by PARALLEL (8) threads, whatever the number.
 
-        Return {"seconds": in all, "times": seconds of each, "outputs": results of each as JSON text}. `apps` holds the
-        value of each container's label app, which ptp ignores. Raise ExecutionFailed if an execution fails.
+        Return {"seconds": in all, "times": seconds of each, "outputs": result of each as JSON text}, in the order
+        given, and keep the results for `delete`. `apps` holds the label app of each container, or is () for no labels;
+        ptp ignores it. Raise ExecutionFailed if an execution fails; no result of the call is kept then.
         """
         fields: list[dict[str, t.Any]] = [{"labels": {"app": app}} for app in apps] or [{} for _ in containers]
         done = self._run([self._call("ADD", one, **more) for one, more in zip(containers, fields)], threads)

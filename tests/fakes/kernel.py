@@ -187,7 +187,7 @@ class FakeKernel:
         """Return links, addresses, routes, neighbours, rules, sysctls, tables and sets, in a form to compare with `==`.
 
         Indexes of links are 0 in it, and tracked connections are left out. For the host's own namespace it has a
-        snapshot of each other namespace under "namespaces".
+        snapshot of each other namespace under "namespaces"; for another one "namespaces" is {}.
         """
         return {
             "links": [dataclasses.replace(link, index=0, peer_index=0) for link in self.links()],
@@ -554,10 +554,10 @@ class FakeKernel:
         )
 
     def _is_elsewhere(self, gateway: str, device: t.Optional[str]) -> bool:
-        """Return whether a route without gateway leads to the IPv6 address `gateway` through a device except `device`.
+        """Return whether the main table leads to the IPv6 address `gateway` without a gateway and not through `device`.
 
-        The kernel then refuses `gateway` for a route through `device`. For a link-local address the result is False,
-        because such addresses are on every device.
+        The kernel then refuses `gateway` for a route through `device`. A route that leads nowhere, such as a blackhole,
+        counts too. For a link-local address the result is False, because such addresses are on every device.
         """
         if ipaddress.ip_address(gateway).is_link_local:
             return False

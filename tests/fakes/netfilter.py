@@ -206,8 +206,9 @@ class FakeNetfilter:
     def _normal(self, rule: str, table: str) -> str:
         """Return a rule as iptables-save prints it: addresses, interfaces and protocol come before all other words.
 
-        Raise _Refused for a set that does not exist, a port above 65535, TCPMSS without `-p tcp`, and MASQUERADE in
-        another table than nat. Other rules are not checked here.
+        A `!` before one of them counts as another word, unlike in iptables-save. Raise _Refused for a set that does not
+        exist, a port above 65535, TCPMSS without `-p tcp`, and MASQUERADE in another table than nat. Other rules are
+        not checked here.
         """
         for name in re.findall(r"--match-set (\S+)", rule):
             if name not in self.sets:

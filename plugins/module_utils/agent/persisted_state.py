@@ -172,7 +172,10 @@ class PersistedState:
 
     @property
     def readable(self) -> bool:
-        """Whether the state, the allocations and the records could all be read."""
+        """Whether none of the state, the allocations and the records is noted in `broken` as unreadable.
+
+        A missing file is no problem: it is True on a node without any files, and before `load`.
+        """
         return not self.broken.keys() & {"state", "ipam", "records"}
 
     def trouble_with(self, part: str) -> t.Callable[[t.Optional[str]], None]:

@@ -109,7 +109,7 @@ def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
         kernel.write([RouteOperation("add", one.destination, route.attributes_of(one)) for one in wanted])
         return
     except KernelError:
-        pass  # The route driver, which is called next, finds out why the kernel refused.
+        pass  # The route driver, which is called next, replaces a route of ours or of BIRD, or says why it cannot.
     try:
         places = {route.place(one) for one in wanted}
         found = {key: have for key, have in route.observe(kernel, wanted).items() if key in places}

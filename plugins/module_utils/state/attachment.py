@@ -254,7 +254,11 @@ class OwnEndpoints:
         self._source_spoofing = False
 
     def of(self, state: NodeState, workload: AttachedWorkload) -> VethEndpoint:
-        """Return the veth endpoint of a workload (see `endpoint`). Raise ValueError if the workload has no address."""
+        """Return the veth endpoint of a workload (see `endpoint`), and cache it by the workload's id until `forget`.
+
+        The same object is returned again for the same `workload` object with equal pools and source spoofing in
+        `state`. Raise ValueError if the workload has no address.
+        """
         if state.workload_source_spoofing != self._source_spoofing:
             self._made.clear()
             self._source_spoofing = state.workload_source_spoofing

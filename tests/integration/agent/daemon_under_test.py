@@ -232,7 +232,8 @@ class Daemon:
     def reaches(self, name: str, address: str) -> bool:
         """Return whether `address` answers a ping from inside the namespace `name` within 2 seconds.
 
-        Raise KernelError if there is no such namespace.
+        The namespace stays open until `kernel.leave(name)`: later calls use it even if another process has deleted or
+        replaced it. Raise KernelError if there is none at the first call.
         """
         command = ["ping", "-n", "-c", "1", "-W", "2", address]
         return self.kernel.inside(name).run(command).code == 0

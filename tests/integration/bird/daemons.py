@@ -113,7 +113,8 @@ class Daemon:
     def sessions_since(self) -> dict[str, datetime.datetime]:
         """Return {session: time of its establishment} of the Established BGP sessions.
 
-        See `established_since`. Raise AssertionError if BIRD does not answer.
+        See `established_since`. Raise AssertionError if `birdc` fails, as it does without a running BIRD, and
+        subprocess.TimeoutExpired if BIRD does not answer within 30 seconds.
         """
         return established_since(self.birdc("show", "protocols"))
 

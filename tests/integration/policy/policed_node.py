@@ -191,10 +191,10 @@ class PolicedNode:
         self.program()
 
     def program(self) -> None:
-        """Program the IP sets and iptables rules of `self.state` that differ from the kernel's.
+        """Program the IP sets and iptables rules of `self.state` and its policy that differ from the kernel's.
 
-        As in an agent, the drivers have a cache of the kernel's. Raise ObserveError if the kernel cannot be read, and
-        ApplyError if it refuses a change.
+        As in an agent, the drivers have a cache of the kernel's. Raise ObserveError or KernelError if the kernel cannot
+        be read, ApplyError if it refuses a change, and ValueError if the mark mask has fewer than five bits.
         """
         state = self._guard.with_policy(self.state)
         plan = plan_node(self.node.kernel, state, ("ipset", "iptables"), registry=REGISTRY.replacing(*self._cached))

@@ -164,7 +164,10 @@ def test_from_switches_to_a_mesh_with_a_tunnel(lab: BaseLab, run: Site) -> None:
 
 
 def test_from_the_mesh_to_two_reflectors(lab: BaseLab, run: Site) -> None:
-    """One run changes the mesh to two reflectors on new hosts, and the sessions with the subnets' router end."""
+    """One run changes the mesh to two reflectors on new hosts without a lost packet.
+
+    The sessions with the subnets' router end, and no backup route is left.
+    """
     with nothing_lost(lab):
         lab.up(["node5", "node6"])
         run(REFLECTORS, EXTERNAL).check()

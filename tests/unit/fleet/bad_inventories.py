@@ -57,12 +57,15 @@ class Case:
         return folder / "hosts.yml"
 
     def expected(self, folder: pathlib.Path, origins: bool) -> str:
-        """Return the error for the inventory in `folder`, with its file and line if `origins` are known."""
+        """Return the error for the inventory in `folder`, with its file and line if known and `origins`."""
         message = self.message.replace("{folder}", str(folder))
         return f"{folder}/{self.line}: {message}" if origins and self.line else message
 
     def observed(self) -> dict[str, t.Optional[NodeState]]:
-        """Return the stored states of the nodes in the run by node name, None for a node without one."""
+        """Return the stored states of the nodes in the run by node name, None for a node without one.
+
+        An empty `limit` means all hosts, as None does.
+        """
         hosts = self.limit or sorted(name for group in self.groups().values() for name in group)
         return {name: self._stored(name) for name in hosts}
 
@@ -81,7 +84,8 @@ class Case:
     def host_variables(self, folder: pathlib.Path) -> dict[str, dict[str, t.Any]]:
         """Return the variables of each host by its name, as plain YAML has them, without templates resolved.
 
-        A host's own variables take precedence over those of group_vars/all.yml.
+        A host's own variables take precedence over those of group_vars/all.yml. Of a host in several groups, only those
+        under the last one count.
         """
         shared = yaml.safe_load(self.all.replace("{folder}", str(folder)))
         groups = [(group or {}).get("hosts") or {} for group in yaml.safe_load(self.hosts).values()]

@@ -63,8 +63,9 @@ def hosts(
 ) -> list[Host]:
     """Return the hosts of an inventory with these pools, or with the one of `pool()` if none is given.
 
-    `nodes` and `reflectors` map names to addresses; a host may be in both. `own` has the variables of single hosts.
-    `variables` are those of the fleet, without the prefix calico_.
+    `nodes` and `reflectors` map names to addresses; a host in both has the address in `reflectors`. `own` has the
+    variables of single hosts, which take precedence; those of names that are no hosts are ignored. `variables` are
+    those of the fleet, without the prefix calico_.
     """
     shared = {
         "calico_ip_pools": list(pools) or [pool()],
@@ -91,7 +92,7 @@ def build(*pools: t.Mapping[str, t.Any], previous: t.Optional[AllocationPlan] = 
 
 
 def states(fleet: Fleet) -> dict[str, NodeState]:
-    """Return the compiled state of each node by its name."""
+    """Return the compiled state of each host by its name, also of those that only reflect."""
     return {name: compiler.node_state(fleet, name) for name in fleet.nodes}
 
 

@@ -47,12 +47,18 @@ def known(value: t.Any) -> t.Mapping[str, str]:
 
 @pytest.mark.parametrize("value", [None, [], "x", {"node2": None}, {"node2": {}}, {"node2": {"digest": 7}}])
 def test_digests_that_cannot_be_read_are_none(value: t.Any) -> None:
-    """A digest that is no text is left out: the node then receives more than it needs, and nothing fails."""
+    """An entry without a text as its digest is left out, and so are all if they are no table; nothing fails.
+
+    The node then receives more than it needs.
+    """
     assert known(value) == {}
 
 
 def test_as_many_digests_are_read_as_a_table_may_have() -> None:
-    """Up to 131,072 digests are read, each under the name of its node; more of them are left out as a whole."""
+    """A table of up to 131,072 digests is read, and a larger one is left out as a whole.
+
+    An entry whose name is no text is left out, but counts.
+    """
     table: dict[t.Any, t.Any] = {f"n{number}": {"digest": "d"} for number in range(131_071)}
     assert known({**table, 7: {"digest": "d"}}) == dict.fromkeys(table, "d")
     assert known({**table, 7: {"digest": "d"}, "more": {"digest": "d"}}) == {}

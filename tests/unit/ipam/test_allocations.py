@@ -534,7 +534,10 @@ def test_events_that_cannot_have_happened_are_refused(events, text):
     ("blocks", "now", "kept"), [((B,), 39.0, True), ((B,), 40.0, False), ((A,), 40.0, True), (None, 40.0, True)]
 )
 def test_a_release_is_forgotten_after_its_cooldown_if_its_block_is_no_longer_granted(blocks, now, kept):
-    """A release inside a granted block is kept, because addresses are reused in the order of their releases."""
+    """A release inside a granted block is kept, because addresses are reused in the order of their releases.
+
+    All are kept before the first grant (`blocks` is None).
+    """
     released = Released("10.0.0.0", 10.0)
     allocations = Allocations(cooldown=30.0)
     allocations.replay([Assigned(Allocation("10.0.0.0", "h", {}, "p", A.cidr)), released])

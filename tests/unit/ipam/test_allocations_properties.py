@@ -64,8 +64,9 @@ class Model:
     def assign(self, handle, now, address, pool, version):
         """Return the address that the handle has or is assigned at the second `now`, or None for a refusal.
 
-        `address` is a requested address, and decides the IP version in place of `version`. An address that the handle
-        has in the other IP version does not count.
+        A new address is recorded, and so is its block if that was spare. `address` is a requested address, and decides
+        the IP version in place of `version`. If `pool` is None, any pool serves, but "m" only for a requested address.
+        An address that the handle has in the other IP version does not count.
         """
         if address is not None:
             version = 6 if ":" in address else 4

@@ -161,7 +161,8 @@ class Fleet(RuleBasedStateMachine):
     def run(self, seed: int = 0, released: t.Collection[str] = (), **changes: t.Any) -> None:
         """Plan the inventory with `changes` and compare with the reference; drop changes that both planners refuse.
 
-        Otherwise keep the inventory and its plan. Fail the test if the two planners differ.
+        Otherwise keep the inventory and its plan. Fail the test if the two planners differ, or if something moved that
+        must stay.
         """
         before = self.found
         changed = of_own_blocks(dataclasses.replace(self.inventory, **changes), before)
@@ -290,7 +291,7 @@ class Fleet(RuleBasedStateMachine):
     def agent_gives_addresses_away(self, data: st.DataObject, count: int) -> None:
         """Plan again after the agent of one node has assigned up to `count` addresses of its open blocks.
 
-        Some may be planned for workloads that the node does not know yet.
+        They replace those that its journal had. Some may be planned for workloads that the node does not know yet.
         """
         name = data.draw(st.sampled_from(sorted(name for name, part in self.found.nodes.items() if part.blocks)))
         own = [str(a) for grant in self.found.nodes[name].blocks for a in netaddr.IPSet([grant.cidr])]

@@ -22,8 +22,8 @@ from tests.unit.agent.virtual_time import inline
 class AgentInProcess:
     """A running agent, as a context manager.
 
-    `engine` and `settings` are the digests that it reports. `asked` lists the requests that plan or change, in order.
-    With `silent` it answers `version` only after a minute.
+    `engine` and `settings` are the digests that it reports. `asked` lists its requests in order: "plan", "additions",
+    "removals" or "resync"; others are not listed. With `silent` it answers `version` only after a minute.
     """
 
     def __init__(self, host, engine="", settings="", silent=False):

@@ -91,7 +91,8 @@ class Host:
         """Attach a workload as an agent does between runs, in kernel, journal and record. Return it.
 
         `wanted` are keyword arguments of LocalIpam.assign. Raise AllocationError if no such address is free, and
-        AttachError if the kernel cannot attach it. The node must have a stored state.
+        AttachError if the kernel cannot attach it; the journal then has its address all the same. The node must have a
+        stored state.
         """
         here = self.machine
         state = Store(here.store).load().state
@@ -173,7 +174,7 @@ class Host:
         """Run the module in check mode, then for real, then both again, and return the answers of the first two runs.
 
         Raise AssertionError unless check mode changes nothing and tells what is then done, the second run changes
-        something without a violation (see FakeKernel), and the others find nothing to change.
+        something without a violation (see FakeKernel), and the last two find nothing to change.
         """
         before = self.snapshot()
         planned = self.run(module, check=True, diff=True, **params)

@@ -81,7 +81,8 @@ def test_check_do_check_do(host, systemctl, foreign):
 def left(host):
     """Return what the kernel has, without what may stay.
 
-    That is settings, tables and chains without rules, and a tunl0 that is down, which cannot be deleted.
+    That is settings, tables and chains without rules, and a tunl0 that is down, which cannot be deleted. The result is
+    a snapshot with the names alone of the namespaces, and with one list of all rules.
     """
     seen = host.kernel.snapshot()
     seen["links"] = [link for link in seen["links"] if link.name != "tunl0" or link.up]

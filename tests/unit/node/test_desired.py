@@ -115,7 +115,10 @@ def test_allocations_that_cannot_be_read_stop_everything(machine, tmp_path):
 
 
 def test_interfaces_of_the_host_are_looked_up_where_policy_depends_on_them():
-    """If policy depends on them, addresses of both IP versions are read from all devices but workloads' host ends."""
+    """If policy depends on them, addresses of both IP versions are read from all devices but workloads' host ends.
+
+    Otherwise none are read.
+    """
     kernel = FakeKernel()
     for device in ("eth0", "cali0"):
         kernel.link_add(NewLink(device, "bridge"))

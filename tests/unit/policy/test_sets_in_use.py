@@ -12,7 +12,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_set_with_an_invalid_selector_is_never_there(times: int) -> None:
-    """Each use of an invalid selector is refused, and nothing of it is left: no set, and no count of users."""
+    """Each use of an invalid selector is refused, and nothing of it is left: no set, and no count of users.
+
+    A valid selector before it in the same call is in use, once for each call (`times`).
+    """
     sets = SetsInUse()
     for _ in range(times):
         with pytest.raises(SelectorError):

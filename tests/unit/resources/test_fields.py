@@ -70,7 +70,7 @@ def test_an_address_has_the_ip_version_of_its_field(field: Text, accepted: str, 
 
 @pytest.mark.parametrize("kind", sorted(resources.KINDS))
 def test_a_document_needs_a_name_and_a_pool_its_range(kind: str) -> None:
-    """The flat schema of every kind requires a name, and that of an IPPool a cidr as well."""
+    """The schema of every kind requires a name, and that of an IPPool a cidr as well, also in the flat form."""
     pool = kind == "IPPool"
     assert resources.json_schema(kind, flat=True)["required"] == (["name", "cidr"] if pool else ["name"])
     properties = resources.json_schema(kind)["properties"]

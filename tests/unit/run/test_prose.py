@@ -20,7 +20,10 @@ PROSE = prose.Prose(prose.read_verbs(), prose.read_banned())
 
 
 def problems(source: str, in_tests: bool = False) -> list[str]:
-    """Return the problems of `source` as "LINE WHAT"."""
+    """Return the problems of `source` as "LINE WHAT".
+
+    `in_tests` exempts functions named test_... from beginning with a verb.
+    """
     return [f"{line} {what}" for line, what, _ in PROSE.check(textwrap.dedent(source), in_tests)]
 
 

@@ -25,7 +25,10 @@ def workload(**fields: t.Any) -> dict[str, t.Any]:
 
 
 def refusal(*told: t.Any, blocks: t.Optional[endpoints.OwnBlocks] = None) -> list[str]:
-    """Return the sentences about the parts of an answer of node2 with these workloads that are left out."""
+    """Return the sentences about the parts of an answer of node2 with these workloads that are left out.
+
+    Without `blocks`, addresses need not be in the node's blocks.
+    """
     return left_out.sentences(endpoints.read_endpoints("node2", list(told), blocks)[1])
 
 

@@ -234,7 +234,10 @@ def test_a_workload_whose_pool_is_gone_is_kept(name: str, cidr: str, mtu: int) -
     ids=["no address", "IPv4", "IPv6", "both"],
 )
 def test_a_substitute_for_a_pool_that_is_gone(addresses: tuple[str, ...], wanted: list[tuple[str, int]]) -> None:
-    """The substitute has the room of the largest tunnel header of its IP version, and the pool's name once."""
+    """The substitute has the room of the largest tunnel header of its IP version, that of IPv4 without an address.
+
+    With both IP versions, that of IPv4 has the pool's name and that of IPv6 none.
+    """
     before = NodeState("node1", "10.10.1.11/24", pools=(POOL, POOL6), underlay_mtu=1500)
     found = attachment.pools_of(before, dataclasses.replace(CONTAINER, pool="gone", addresses=addresses))
     assert [(one.name, one.workload_mtu) for one in found] == wanted

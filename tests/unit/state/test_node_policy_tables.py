@@ -53,7 +53,7 @@ def tables(state: NodeState) -> dict[tuple[int, str], IptablesTable]:
 def state_of(world: World) -> NodeState:
     """Return the state of NODE with the world's policy and workloads. Their IPv6 addresses are left out.
 
-    Raise StopIteration for a workload without an IPv4 address.
+    Raise RuntimeError for a workload without an IPv4 address.
     """
     workloads = tuple(
         VethEndpoint(
@@ -226,7 +226,10 @@ def meant(state: NodeState, *others: Endpoint) -> set[str]:
 
 
 def test_an_address_that_is_a_workload_s_of_the_plan_is_nobody_else_s() -> None:
-    """The plan is newer than reports of other nodes: `web` here, and `app` on node2, keep their addresses."""
+    """The plan is newer than reports of other nodes: `web` here, and `app` on node2, keep their addresses.
+
+    A reported workload loses such an address, and is left out if it has no other.
+    """
     state = fleet_state(
         policies=[{**ALLOW_FROM_APP, "ingress": [{"action": "Allow", "source": {"selector": "has(app)"}}]}]
     )

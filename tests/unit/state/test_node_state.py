@@ -118,7 +118,7 @@ def test_errors_show_values_short(value: t.Any, shown: str) -> None:
 def test_placeholders_of_the_underlay_are_replaced_route_by_route() -> None:
     """Placeholders in routes and sysctls are replaced by the device of their IP version and the given gateways.
 
-    A route whose gateway is not given is left out, and no other route.
+    An empty IPv6 device means that of IPv4. A route whose gateway is not given is left out, and no other route.
     """
     state = dataclasses.replace(
         STATE,

@@ -43,7 +43,10 @@ def test_a_workload_of_the_inventory_keeps_its_endpoint() -> None:
 
 
 def test_the_two_parts_of_a_policy_are_merged() -> None:
-    """A node takes its own endpoints from its own part, and those of all other nodes from the shared one."""
+    """A node takes its own endpoints from its own part, and those of all other nodes from the shared one.
+
+    A policy that lacks its own endpoints or settings, or is no policy, is refused.
+    """
     given = state()
     plain = json.loads(json.dumps(given.to_dict()))
     policy = plain.pop("policy")

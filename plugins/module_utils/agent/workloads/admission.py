@@ -51,9 +51,10 @@ class PolicyUpdates:
             self._reconciler.expect(REGISTRY.guards)
 
     def begin_admission(self) -> t.Optional[Write]:
-        """Start a write of policy that includes all workloads being added.
+        """Request a write of policy that includes all workloads being added.
 
-        Return it, or None if the node has no policy.
+        Return it, or None if the node has no policy. It begins at once or after the write under way, and may serve
+        other adds too. It is made even if nobody awaits it; what fails comes out where it is awaited, as in `admitted`.
         """
         return self._admissions.written() if self._desired.has_policy else None
 

@@ -430,9 +430,9 @@ class DeviceNames:
 
 
 def device_name(any_socket: int, index: int) -> t.Optional[str]:
-    """Return the name of the device with this index, or None if it cannot be read, mostly because there is none.
+    """Return the name of the device with this index, or None if it does not exist or cannot be read.
 
-    `any_socket` is the file descriptor of any socket in the device's namespace.
+    `any_socket` is the file descriptor of any socket in the device's namespace; None too if it is no open socket.
     """
     try:
         answer = fcntl.ioctl(any_socket, _SIOCGIFNAME, _IFREQ.pack(b"", index))

@@ -58,10 +58,10 @@ class Inventory:
 
 
 def read(hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> Inventory:
-    """Return the checked content of all variables, with defaults.
+    """Return the checked content of all variables, with defaults for those that are not required.
 
-    `documents` are policy resources from files. Raise FleetError for the first invalid or contradictory value or
-    misspelt or renamed variable, with its file and line if they are known, and if group calico_nodes has no hosts.
+    `documents` are policy resources from files. Raise FleetError for the first missing, invalid or contradictory value
+    or misspelt or renamed variable, with its file and line if they are known, and if group calico_nodes has no hosts.
     """
     try:
         return _read(hosts, documents)

@@ -149,7 +149,10 @@ class LintedFleet:
         return node_address.origin(found) if found else ""
 
     def variable(self, name: str) -> t.Any:
-        """Return the value of a fleet variable as it is written in the inventory, None if it is not set."""
+        """Return the value of a fleet variable as the first host that has it does, None if none has it or it is null.
+
+        Templates are evaluated and secrets decrypted, but no default is filled in.
+        """
         return next((host.variables[name] for host in self.hosts if name in host.variables), None)
 
     def selected(self, pool: resources.IPPool) -> list[FleetNode]:

@@ -43,9 +43,10 @@ class _Text(t.NamedTuple):
 
 
 def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: str) -> list[Change]:
-    """Return what turns policy `old` into `new` on `node`, in the order of evaluation; None means no policy.
+    """Return what turns policy `old` into `new` on `node`; None means no policy.
 
-    The changes are for people only: no driver applies them. `detail` is a unified diff.
+    First come changes of what `old` has, then what only `new` has, each in the order of evaluation. The changes are for
+    people only: no driver applies them. `detail` is a unified diff.
     """
     before, after = _texts(old, node), _texts(new, node)
     found = []

@@ -11,9 +11,10 @@ from tests.integration.bird.network import Node
 
 
 def neighbor(name: str, address: str, as_number: int, own_as: int, options: str = "") -> str:
-    """Return BIRD's text of a session with `address`, for routes of its IP version.
+    """Return BIRD's text of a session with `address` that imports and exports all routes of its IP version.
 
-    `as_number` is the AS number of that end, `own_as` that of this BIRD, and `options` is added to the session.
+    `as_number` is the AS number of that end, `own_as` that of this BIRD. `options` are further statements of the
+    session, each with its ";".
     """
     family = 6 if ":" in address else 4
     return (

@@ -29,7 +29,7 @@ def address(node: str) -> str:
 
 
 def bird_lines(state: NodeState) -> list[str]:
-    """Return BIRD's routes as lines of `ip route`.
+    """Return BIRD's routes as lines of `ip route`, without their MTUs.
 
     {router} stands for a gateway that the underlay determines, and eth0 for a route without a device.
     """

@@ -179,7 +179,10 @@ def test_reservations_of_both_versions() -> None:
 def test_a_workload_gets_ipv6_only_from_a_pool_that_gives_addresses_by_itself(
     fields: dict[str, t.Any], automatic: bool
 ) -> None:
-    """A pool of IPv6 gives its family to workloads that ask for none, unless it is manual, for tunnels or elsewhere."""
+    """A pool of IPv6, even a disabled one, gives its family to workloads that ask for none.
+
+    A pool that is manual, only for tunnels, or selects no node does not.
+    """
     given = hosts(pool("ipip"), pool("direct", "six", SIX, **fields), own=ADDRESSES6)
     assert {w.families for w in inventory.read(given).workloads} == {(4, 6) if automatic else (4,)}
 
@@ -206,13 +209,16 @@ def test_an_address_may_have_the_prefix_length_of_one_address(field: str, writte
     ],
 )
 def test_a_subnet_or_the_other_family_is_no_address(field: str, written: t.Any) -> None:
-    """An address with any other prefix length, or of the other IP version, is refused."""
+    """An address with any other prefix length, of the other IP version, or that is no text is refused."""
     with pytest.raises(FleetError, match=rf"calico_workloads\[0\]\.{field} .* is not an IPv[46] address\."):
         inventory.read(hosts(own=ADDRESSES6, workloads=[workload("w", "node1", **{field: written})]))
 
 
 def test_the_longest_name_and_device_of_a_workload() -> None:
-    """A name has at most 63 characters (a DNS label's), and a device 15 (IFNAMSIZ without its zero)."""
+    """A name or namespace has at most 63 characters (a DNS label's), and a device 15 (IFNAMSIZ without its zero).
+
+    The device `lo` is refused, too.
+    """
     good = workload("w" * 63, "node1", namespace="n" * 63, endpoint="e" * 15)
     assert len(inventory.read(hosts(workloads=[good])).workloads) == 1
     for field, value in (("name", "w" * 64), ("namespace", "n" * 64), ("endpoint", "e" * 16), ("endpoint", "lo")):

@@ -39,7 +39,7 @@ def sections() -> dict[str, str]:
 
 
 def fleet(text: str) -> Fleet:
-    """Return the fleet of the lab with the variables of the examples in `text`.
+    """Return the fleet of the lab with the variables of the examples in `text`; those for other hosts are ignored.
 
     It has two reflectors if one of the examples is a file for them. Raise FleetError if the inventory is invalid.
     """

@@ -20,7 +20,7 @@ RACKS = {"node1": "rack-a", "node2": "rack-a", "node3": "rack-b", "node4": "rack
 def in_racks(own: t.Mapping[str, t.Mapping[str, t.Any]] = {}, **rest: t.Any) -> Fleet:
     """Return the fleet of `hosts(own=own, **rest)`, with each node in the group of its rack and all hosts in group all.
 
-    Each node also has the label `rack`. Raise FleetError if the inventory is invalid.
+    A node without labels in `own` has the label `rack`. Raise FleetError if the inventory is invalid.
     """
     labelled = {name: {"calico_node_labels": {"rack": rack[-1]}, **own.get(name, {})} for name, rack in RACKS.items()}
     labelled.update({name: fields for name, fields in own.items() if name not in RACKS})

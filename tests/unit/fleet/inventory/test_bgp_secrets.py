@@ -89,7 +89,10 @@ def test_hosts_that_differ_are_not_compared_aloud() -> None:
 
 
 def test_no_error_shows_a_secret_variable() -> None:
-    """A variable that holds a password, or into which one may be written by mistake, is secret."""
+    """The only secret variables are calico_bgp_secrets and calico_bgp_mesh_password.
+
+    Passwords are in the first, and may be written into the second by mistake.
+    """
     secret = [variable.name for variable in variables.VARIABLES if variable.secret]
     assert secret == ["calico_bgp_mesh_password", "calico_bgp_secrets"]
 

@@ -243,7 +243,10 @@ def test_no_policy_closes_the_ways_of_bgp() -> None:
 
 
 def test_an_empty_list_is_no_failsafe_at_all() -> None:
-    """With an empty list of inbound failsafes no port is exempt from policy, not even that of SSH, here 2222."""
+    """With an empty list of inbound failsafes no port is exempt from policy, not even that of SSH, here 2222.
+
+    Outbound failsafes keep their default.
+    """
     moved = [host_at(2222, host) for host in hosts(policies=[WEB], failsafe_inbound_host_ports=[])]
     read = inventory.read(moved).policy
     assert read is not None
@@ -368,7 +371,10 @@ def test_what_differs_between_the_hosts_of_a_group_is_several() -> None:
 
 
 def test_what_is_the_same_for_all_nodes_is_made_a_text_once() -> None:
-    """All nodes get one shared text of the policy, and a part of their own: each reads its whole state from both."""
+    """All nodes get one shared text of the policy, and a part of their own: each reads its whole state from both.
+
+    A host that is no node has no part, and a state with the shared text alone cannot be read.
+    """
     fleet = build(workloads=TIERS, policies=[WEB, FROM_APP], own={"node2": {"calico_node_policy_audit": True}})
     assert fleet.policy is not None
     wire = fleet.policy.wire()

@@ -97,7 +97,10 @@ def test_the_page_of_variables_says_what_the_compiler_uses() -> None:
     ],
 )
 def test_a_text_that_fits_is_converted(name: str, text: str, value: t.Any) -> None:
-    """A template gives texts: whole numbers, and true, false, yes or no, are read as what they say."""
+    """A template gives texts: whole numbers, and true, false, yes or no, are read as what they say.
+
+    A variable that is a text keeps "7" as it is.
+    """
     found = variables.check(name, text)
     assert (found, type(found)) == (value, type(value))
 
@@ -120,7 +123,7 @@ def test_another_type_or_choice_is_refused_with_a_remedy(name: str, value: t.Any
 
 
 def test_a_wrong_secret_is_not_shown() -> None:
-    """An error about a variable with passwords does not show what was written there."""
+    """An error about a variable with passwords does not show its value; one about another variable does."""
     message = refusal("calico_bgp_secrets", "hunter2")
     assert message.startswith("calico_bgp_secrets is not a dictionary. Write for example")
     assert "hunter2" not in message

@@ -144,7 +144,7 @@ def test_misspellings(name: str, known: str, meant: bool) -> None:
 
 @pytest.mark.parametrize(("count", "meant"), [(1000, True), (1001, False)])
 def test_among_more_than_a_thousand_names_none_is_meant(count: int, meant: bool) -> None:
-    """Among many names some are similar by chance, so none is proposed."""
+    """A similar name is proposed among 1,000, and none among 1,001: among many names some are similar by chance."""
     letters = itertools.islice(itertools.product("abcdefghijk", repeat=3), count - 1)
     values = ["frontend", *("".join(word) for word in letters)]
     many = [Endpoint("WorkloadEndpoint", f"default/w{n}", "node1", labels=(("x", v),)) for n, v in enumerate(values)]

@@ -119,7 +119,10 @@ def test_a_node_that_reflects_for_nobody_advertises_its_own_blocks_alone() -> No
 
 @pytest.mark.parametrize("as_number", [64512, 65000])
 def test_a_reflector_without_workloads_has_no_blocks_of_its_own(as_number: int) -> None:
-    """A host of calico_rr, which is no origin, passes on what its clients and the router advertise, and no more."""
+    """A host of calico_rr, which is no origin, passes on what its clients and the router advertise, and no more.
+
+    The router is of the fleet's AS (64512) or of another.
+    """
     given = network(
         pool(),
         nodes=NODES,
@@ -186,7 +189,10 @@ def test_reflectors_of_one_cluster_do_not_pass_on_what_the_other_reflected() -> 
     ],
 )
 def test_the_others_that_lack_blocks_are_counted(reflector: dict[str, str], words: t.Optional[str]) -> None:
-    """One of two nodes that do not hear of each other is named, and one counted; if both hear, nothing is found."""
+    """If the reflectors of two nodes have one cluster id, one node is named, and the other counted.
+
+    With different ids both nodes hear of each other's blocks, and nothing is found.
+    """
     clients = "calico_node_route_reflector_clients"
     two = {name: NODES[name] for name in ("a1", "a2")}
     own = {

@@ -58,7 +58,7 @@ BOUNDS: list[tuple[shapes.Reader, list[t.Any], list[t.Any]]] = [
 def test_a_reader_accepts_what_it_says_and_nothing_more(
     reader: shapes.Reader, good: list[t.Any], bad: list[t.Any]
 ) -> None:
-    """A reader returns what fits its type and its bounds unchanged, and refuses everything else."""
+    """A reader returns what fits its type and its bounds unchanged (a tuple as a list), and refuses everything else."""
     for value in good:
         read = reader(value)
         assert read == value or (isinstance(value, tuple) and read == list(value))
@@ -155,7 +155,10 @@ STATUS: dict[str, t.Any] = {
 
 
 def test_an_honest_status_is_read_as_it_is() -> None:
-    """All fields of a node's status are kept and others dropped; of a node without a state only three are kept."""
+    """All fields of a node's status are kept and others dropped.
+
+    Of a node without a state, only `node` (None), `agent` and `problems` are kept.
+    """
     assert results.status({**STATUS, "more": 1}) == STATUS
     idle = {"node": None, "agent": {"wanted": False, "running": False}, "problems": []}
     assert results.status({**STATUS, **idle}) == idle
@@ -167,7 +170,7 @@ def test_an_honest_status_is_read_as_it_is() -> None:
 
 @pytest.mark.parametrize("field", ["uptime", "version", "in_sync", "problems", "drift"])
 def test_an_agent_that_runs_says_how_it_is(field: str) -> None:
-    """An agent that runs must give each of five fields, while one that does not run may leave out all of them."""
+    """An agent that runs must give each of five fields, while one that does not run may leave it out."""
     agent = {name: value for name, value in RUNNING.items() if name != field}
     with pytest.raises(shapes.Unreadable) as caught:
         results.status({**STATUS, "agent": agent})

@@ -95,8 +95,9 @@ class Lasting:
 def check(senders: t.Sequence[NodeState], receivers: t.Sequence[NodeState], targets: t.Iterable[Lasting]) -> None:
     """Assert that each packet of one node arrives at each lasting workload of another, in all of these states of both.
 
-    Packets from one pool to another are no larger than the floor: path MTU discovery limits them at rest, too. Raise
-    Lost if a packet does not arrive, AssertionError if a host or a workload of the same pool sends less than the floor.
+    Both may be one node. Packets from one pool to another, and from a host to a workload of both IP versions, are no
+    larger than the floor: path MTU discovery limits them at rest, too. Raise Lost if a packet does not arrive,
+    AssertionError if a host or a workload of the same pool sends less than the floor.
     """
     for version in (4, 6):
         of_version = [target for target in targets if (":" in target.address) == (version == 6)]
@@ -278,7 +279,8 @@ def test_any_change_with_a_node_that_has_ipv6_alone_loses_nothing(
 ) -> None:
     """No packet is lost in a change of modes and MTU, with node3 with IPv6 alone (`alone`) or not.
 
-    This also holds if node3 gets or loses its IPv4 address (not `stays`): the others keep IPv4 between each other.
+    This also holds if node3 gets or loses its IPv4 address (not `stays`): the others keep IPv4 between each other. Each
+    phase starts from the state of the one before (`stepwise`), or from the one before the change.
     """
     current = dual(*one, alone=alone)
     target = dual(*other, previous=current, alone=alone if stays else not alone)
@@ -291,7 +293,8 @@ def test_a_pool_that_only_shares_links_with_one_that_changes_holds_its_workloads
 ) -> None:
     """While the IPv6 pool changes, workloads of the IPv4 pool get the smaller MTU, 1430, but BIRD's routes get none.
 
-    BIRD 3.4 would not remove the MTU of a route again.
+    BIRD 3.4 would not remove the MTU of a route again. With `stepwise` each phase starts from the state of the one
+    before, otherwise from the one before the change.
     """
     current = dual("direct", "vxlan")
     start = now = states(current)["node1"]
@@ -347,9 +350,10 @@ def test_any_change_loses_nothing(wanted: list[Wish], stepwise: bool) -> None:
 def test_a_run_that_was_stopped_anywhere_can_be_completed_undone_or_replaced(
     wanted: list[Wish], stop: int, stepwise: bool, data: st.DataObject
 ) -> None:
-    """The next run loses no packet after a run that was killed in phase `stop`.
+    """The next run loses no packet after a run that was killed in phase number `stop`.
 
-    Each node has finished that phase, has not begun it, or is at any step of it.
+    It completes, undoes or replaces the change. Each node has finished that phase, has not begun it, or is at any step
+    of it. `stepwise` is that of `walk` for the next run.
     """
     first = wanted[0].fleet()
     second = wanted[1].fleet(first)
@@ -406,7 +410,10 @@ def test_states_of_phases_do_not_depend_on_whether_they_are_reached_step_by_step
 def test_workloads_of_the_agent_get_what_those_of_the_inventory_get(
     wanted: list[Wish], stop: str, stepwise: bool
 ) -> None:
-    """In each phase agents' workloads get the MTUs of the inventory's, also in a change after one that was stopped."""
+    """In each phase agents' workloads get the MTUs of the inventory's, also in a change after one stopped in `stop`.
+
+    With `stepwise` each phase starts from the state of the one before, otherwise from the one before the change.
+    """
     first = wanted[0].fleet()
     second = wanted[1].fleet(first)
     third = wanted[2].fleet(second)

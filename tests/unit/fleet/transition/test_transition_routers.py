@@ -107,7 +107,11 @@ def by_backup(state: NodeState, next_hop: str) -> bool:
 
 
 def check_step(fleet: States, name: str, after: NodeState) -> None:
-    """Assert that no node's packets depend on a switch while node `name` changes to `after` and ends sessions."""
+    """Assert that no node's packets depend on a switch while node `name` changes to `after` and ends sessions.
+
+    If all these are with nodes, only the routes of `name` from ending sessions are checked. Packets of `name` to a node
+    may depend on a switch if `after` has backup routes.
+    """
     changes = session_changes.resets(fleet[name].bird, after.bird)
     for route in fleet[name].bird_routes if changes else ():
         from_router = route_sources.by_routers_alone(bird(fleet[name]), route)
@@ -122,10 +126,11 @@ def check_step(fleet: States, name: str, after: NodeState) -> None:
 
 
 def walk(start: States, target: States, stop: tuple[str, int] = ("", 0)) -> States:
-    """Take the fleet through all phases as the controller does, check each step, and return the states at the end.
+    """Take the nodes of `target` through all phases as the controller does, check each step, and return all states.
 
-    `stop` is a phase and the number of nodes that enter it before the run stops. Raise AssertionError if packets of a
-    node, or its backup routes, depend on a switch.
+    `stop` is a phase and the number of nodes, by name, that enter it before the run stops. The run does not stop if
+    there are no more nodes than that, or if the phase is `divert` and is left out. Nodes only in `start` stay as they
+    are. Raise AssertionError if packets of a node, or its backup routes, depend on a switch.
     """
     fleet, known = dict(start), dict(start)
     found = impact.of_run(known, {name: state.bird for name, state in target.items()}, (), set(target))
@@ -231,7 +236,10 @@ def test_without_bird_on_both_sides_nothing_is_diverted() -> None:
 
 
 def test_sessions_of_before_need_bird_on_both_sides() -> None:
-    """with_sessions_of() returns the state with an earlier one's sessions, or itself if either has no BIRD."""
+    """with_sessions_of() returns the state with an earlier one's sessions and no backup routes.
+
+    It returns the state itself if there is no earlier one, or if either has no BIRD.
+    """
     here, target = TORS["node1"], WAYS["vxlan"]["node1"]
     bare = dataclasses.replace(target, bird=None)
     assert transition.with_sessions_of(target, None) is target

@@ -113,10 +113,11 @@ def check_step(fleet: t.Mapping[str, t.Optional[NodeState]], name: str, after: N
 
 
 def walk(start: t.Mapping[str, t.Optional[NodeState]], target: States, stop: tuple[str, int] = ("", 0)) -> States:
-    """Take the fleet through all phases, check each step, and return the states at the end.
+    """Take the nodes of `target` through all phases, check each step, and return their states at the end.
 
-    `stop` is a phase and the number of nodes that enter it before the run stops. Raise AssertionError if a node lacks
-    backup routes. A node without a state is left out of the result.
+    `stop` is a phase and the number of nodes, by name, that enter it before the run stops. The run does not stop if
+    there are no more nodes than that. Nodes without a state, and nodes only in `start`, are left out of the result.
+    Raise AssertionError if a node lacks backup routes.
     """
     fleet: dict[str, t.Optional[NodeState]] = {name: start.get(name) for name in target}
     known, holding = dict(fleet), hold(start, target)
@@ -146,7 +147,11 @@ def test_a_change_of_topology(name: str) -> None:
 def test_a_run_that_was_stopped_anywhere_is_completed_undone_or_replaced(
     first: Topology, second: Topology, phase: str, number: int, third: t.Optional[Topology]
 ) -> None:
-    """The next run reaches its target: `third` (`first` if that is None), or the unchanged target `second`."""
+    """The next run reaches its target: `third` (`first` if that is None), or the unchanged target `second`.
+
+    The run before it stopped when `number` nodes had entered `phase`, or at its end if there are no more nodes than
+    that.
+    """
     target = second.states()
     half = walk(first.states(), target, (phase, number))
     last = (third or first).states()

@@ -75,7 +75,7 @@ def pass_time(host, seconds):
 def wait(host, name):
     """Run the detached process's wait for the change `name`, in which time passes as it sleeps.
 
-    Return a list of what it logged.
+    It ends when the change is confirmed, replaced by another, or reverted. Return a list of what it logged.
     """
     said = []
     auto_revert.wait(host.machine, name, sleep=lambda seconds: pass_time(host, seconds), say=said.append)

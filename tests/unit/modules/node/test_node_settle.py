@@ -56,7 +56,10 @@ def test_a_host_that_needs_no_change_looks_and_probes(host, probed):
 
 
 def test_a_host_that_changes_looks_if_it_is_asked_to(host, probed):
-    """With `look` a changed host counts its sessions and routes after the change, and probes nothing."""
+    """With `look` a changed host counts its sessions and routes after the change, and probes nothing.
+
+    In check mode it counts nothing either.
+    """
     assert "settled" not in host.run(node, check=True, **PARAMS, look=True)
     answer = host.run(node, **PARAMS, look=True)
     assert answer["changed"] is True

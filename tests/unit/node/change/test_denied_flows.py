@@ -172,7 +172,10 @@ def test_staged_policies_and_audit_mode_end_nothing() -> None:
 
 
 def test_nobody_is_locked_out() -> None:
-    """The failsafe ports stay open under a HostEndpoint that lets nothing in, and so do connections to them."""
+    """The failsafe ports stay open under a HostEndpoint that lets nothing in, and so do connections to them.
+
+    Of the others, only those through its interface are cut.
+    """
     eth0 = Endpoint("HostEndpoint", "eth0", NODE, "eth0")
     ssh = Flow(6, "192.0.2.9", "10.65.2.1", 40000, 22)
     web = dataclasses.replace(ssh, destination_port=80)

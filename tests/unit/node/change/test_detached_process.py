@@ -50,8 +50,8 @@ def host(tmp_path, monkeypatch):
     """A function that starts a process, on a host with the given /proc and a systemd-run that exits with `status`.
 
     `own` has the numbers of the starter's namespaces that are not those of process 1. The function waits up to 60
-    seconds for the process. It returns the arguments of systemd-run ("" if that was not called), and whether the
-    process started without it.
+    seconds for the process, but 0.2 if systemd-run succeeded. It returns the arguments of systemd-run ("" if that was
+    not called), and whether the process started without it.
     """
 
     def make(cgroup, own=(), status=0):

@@ -392,9 +392,9 @@ def test_a_process_that_is_killed_kept_its_word(machine, answers):
 
 
 def waits(ipam, machine, address):
-    """Advance the clock until `address` may be assigned, assign it, and return the seconds.
+    """Advance the clock until no address of the first block rests, assign `address`, and return the seconds.
 
-    Raise AssertionError if no address is free after 100 seconds, or another one is assigned.
+    Raise AssertionError if one still rests after 100 seconds, or if another address is assigned.
     """
     for second in range(100):
         machine.seconds += 1

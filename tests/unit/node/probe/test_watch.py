@@ -49,7 +49,10 @@ def test_losses_and_the_longest_gap(answered, expected):
 
 
 def test_a_gap_is_as_long_as_the_time_that_passed():
-    """A gap is measured in time: on a busy machine, three lost probes can be a gap of 900 ms."""
+    """A gap is measured in time: on a busy machine, three lost probes can be a gap of 900 ms.
+
+    The report has the planned interval, and as resolution the longest that occurred, in milliseconds.
+    """
     sent_at = [0.0, 0.05, 0.1, 0.6, 0.7, 1.0, 1.05]
     assert found(sent_at, {0, 1, 5, 6})[:3] == (7, 3, 900.0)
     report = watch._report("stopped", [tally(sent_at, range(7))], 1.1)

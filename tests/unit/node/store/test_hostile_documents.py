@@ -97,9 +97,9 @@ def variants(document: t.Any) -> t.Iterator[tuple[Path, t.Any]]:
 
 
 def misfit(value: t.Any, hint: t.Any, where: str = "") -> str:
-    """Return where a value differs from its type hint and what it is there, "" if it conforms.
+    """Return the first place where a value differs from its type hint and what it is there, "" if it conforms.
 
-    `where` is the place of `value` itself.
+    `where` is the place of `value` itself. Lengths of tuples and keys of mappings are not checked.
     """
     origin, arguments = t.get_origin(hint), t.get_args(hint)
     if hint is t.Any:

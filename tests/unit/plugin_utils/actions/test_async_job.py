@@ -26,7 +26,10 @@ class Node:
         self.cleaned = 0
 
     def status(self, dummy: t.Any, task_vars: t.Any, **args: t.Any) -> dict[str, t.Any]:
-        """Return the answer of one poll, or raise its error."""
+        """Return the answer of the next poll, or that of the removal of files, which is counted.
+
+        Raise it if it is an error.
+        """
         if args.get("mode") == "cleanup":
             self.cleaned += 1
             answer = self.cleanup

@@ -27,8 +27,8 @@ SECRET = "s3cr3t-of-the-test"
 def action(**changes: t.Any) -> t.Any:
     """Return an action on a host with pipelining, whose commands print `printed` with `status`.
 
-    `changes` replace the values in `given`. `commands` of the action gets each (command, input).
-    Reading an answer raises AssertionError for another profile than "legacy".
+    `changes` replace the values in `given`; `windows` and `stderr` may be added. `commands` of the action gets each
+    (command, input). Reading an answer raises AssertionError for another profile than "legacy".
     """
     given = {
         "become": None,
@@ -171,7 +171,7 @@ def test_nothing_is_logged_of_a_task_with_no_log() -> None:
 
 
 def test_a_secret_that_an_answer_repeats_is_hidden() -> None:
-    """A secret is hidden in texts and keys of an answer; True, False, None and numbers stay."""
+    """A secret is hidden in texts of an answer, also in nested ones; True, None and numbers stay."""
     answer = {"msg": f"refused: {SECRET}", "changed": True, "state": None, "bgp": {"x": [SECRET]}, "generation": 1}
     asked = action(printed=ran(answer))
     shown = by_engine(asked, "baremetal.host_routing.node_info", bgp_passwords=SECRET)

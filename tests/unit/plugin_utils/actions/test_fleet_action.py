@@ -247,7 +247,10 @@ def test_a_run_that_goes_too_far_is_asked_for(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_steady_fleet_is_known_by_its_plan(tmp_path: pathlib.Path) -> None:
-    """The fleet is steady if all hosts have this plan's states, and needs preparation if one has to be talked about."""
+    """The fleet is steady if all hosts have this plan's states, and needs preparation if one has to be talked about.
+
+    It needs preparation, too, if no answer about a host can be judged.
+    """
     folder = folder_with(tmp_path, "steady")
     good = {**GOOD, "missing_packages": [], "addresses": {"eth0": list(NODES.values())}}
 

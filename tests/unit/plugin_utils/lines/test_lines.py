@@ -210,7 +210,7 @@ def test_the_verdict_of_a_run() -> None:
 
 
 def test_external_sessions_that_are_up_are_counted_as_such() -> None:
-    """A session with a router counts as one, whether it or a session between nodes is down."""
+    """A session with a router counts as one, and each end of a session between nodes as half, whichever is down."""
     inner = {"sessions": {"established": 1, "expected": 1, "external_established": 0}, "external_sessions": 0}
     down = {"sessions": {"established": 1, "expected": 2, "external_established": 0}, "external_sessions": 1}
     up = {"sessions": {"established": 1, "expected": 2, "external_established": 1}, "external_sessions": 1}

@@ -65,7 +65,7 @@ TEMPLATE = (
 
 
 def test_a_template_that_fails_has_a_remedy_for_its_reason(tmp_path: pathlib.Path) -> None:
-    """A wrong filter, a filter that fails and a name that is not defined each have a remedy that fits."""
+    """A filter and a lookup that do not exist, and a name that is not defined, each have a remedy that fits."""
     cases = {
         "{{ 'a' | no_such }}": f"Syntax error in template: No filter named 'no_such'. {TEMPLATE}",
         "{{ lookup('no_such') }}": f"The lookup plugin 'no_such' was not found. {TEMPLATE}",

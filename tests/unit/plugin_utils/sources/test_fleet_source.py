@@ -61,7 +61,8 @@ class Controller:
     def run(self, *pools: t.Mapping[str, t.Any], **rest: t.Any) -> fleet_source.Compiled:
         """Compile, write the lockfile, let the nodes of the run store their states, and return what was compiled.
 
-        Raise FleetError if the inventory is refused; then nothing is written or stored.
+        The nodes of a run are those of `limit`, by default all, without those in `down`. Raise FleetError if the
+        inventory is refused; then nothing is written or stored.
         """
         compiled = self.compile(*pools, **rest)
         lockfile_store.write(compiled.lockfile, compiled.fleet.allocation)
@@ -386,7 +387,10 @@ ALONE = "{} in a change of mode, MTU or sessions, and the other nodes are not: b
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_a_change_of_all_takes_more_than_the_word_of_half_of_the_nodes(controller: Controller, count: int) -> None:
-    """If at most half of the nodes report another mode, they change alone, without phases for all."""
+    """If at most half of the nodes report another mode, they change alone, without phases for all.
+
+    If more do, all go through phases.
+    """
     controller.run(pool("ipip"))
     other = controller.compile(pool("vxlan"))
     names = list(LAB)[:count]
@@ -409,7 +413,10 @@ def test_a_change_of_all_takes_more_than_the_word_of_half_of_the_nodes(controlle
 
 @pytest.mark.parametrize("phase", ["prepare", "flip"])
 def test_a_change_that_one_node_alone_did_not_end_ends_there_without_phases(controller: Controller, phase: str) -> None:
-    """Backup routes that one node still has from an earlier change are no reason for phases of all nodes."""
+    """Backup routes that one node still has from an earlier change are no reason for phases of all nodes.
+
+    The node stopped in `phase`. The others are as before the change (prepare) or after it (flip).
+    """
     before, after = {"bgp_as_number": 64512}, {"bgp_as_number": 64600}
     controller.run(pool("vxlan"), **before)
     target = controller.compile(pool("vxlan"), **after)

@@ -270,7 +270,10 @@ def as_node_knows(state: NodeState) -> KnownNetwork:
 
 
 def shop(*policies: t.Mapping[str, t.Any], **more: t.Any) -> Fleet:
-    """Return the fleet of inventories/three-tier-policy with more policies. Raise FleetError if one is invalid."""
+    """Return the fleet of inventories/three-tier-policy with more policies, and `more` arguments of `build`.
+
+    Raise FleetError if one is invalid.
+    """
     folder = ROOT / "inventories" / "three-tier-policy"
     variables = variables_in(folder)
     groups = yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))["calico_nodes"]["children"].values()

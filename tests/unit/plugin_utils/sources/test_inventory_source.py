@@ -67,7 +67,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, t.
     """The output of READ, [(hosts, number of converted characters)], for four inventories.
 
     The inventories have 20 hosts, 40 hosts, 2 hosts whose variables are templates with different values, and 1 host
-    whose port is no number. Raise AssertionError if READ fails.
+    whose port is no number. Raise AssertionError if READ fails, and subprocess.TimeoutExpired after 60 seconds.
     """
     templates = {
         "ansible_port": "{{ 2200 + 22 }}",

@@ -79,9 +79,10 @@ class Netfilter:
                 assert not rule.target.startswith("cali-") or (table_name, rule.target) in self.chains, (chain, rule)
 
     def add_rule_of_others(self, table: str, chain: str, rule: str) -> None:
-        """Add another program's rule to a built-in chain: behind our first rule there, before the one at the end.
+        """Add another program's rule to a built-in chain, before our rule that belongs at its end.
 
-        Without a rule of ours at the end, it becomes the last one. Raise KeyError if the chain has no rule of ours.
+        Without such a rule, it becomes the last one. Raise KeyError if the chain has no rule of ours, and
+        AssertionError for a rule that is not supported.
         """
         rules = self.chains[table, chain]
         rules.insert(len(rules) - self._at_end.get((table, chain), 0), self._parsed(rule))
@@ -90,7 +91,7 @@ class Netfilter:
         """Return whether the packet passes all `places`, which are pairs of table and built-in chain.
 
         A place without rules passes, and the first place that drops the packet is the last. The packet's mark, state
-        and log are updated. Raise AssertionError for a target that is not supported.
+        and log are updated. Raise what `_chain` raises.
         """
         return not any(place in self.chains and self._chain(place, packet) == "DROP" for place in places)
 

@@ -147,7 +147,10 @@ def test_a_workload_that_changes_on_its_interface_is_in_its_new_group() -> None:
 
 @pytest.mark.parametrize("count", [1, 16, 17])
 def test_more_than_sixteen_groups_are_divided_by_their_first_digit(count: int) -> None:
-    """A group that shares its digit with no other needs no chain of its own."""
+    """Up to sixteen groups are not divided.
+
+    If there are more, one that shares its digit with no other needs no chain of its own.
+    """
     ids = ["b000", *(f"a{number:03x}" for number in range(count - 1))]
     found = tree({name: Group(name, (), (), ()) for name in ids})
     if count <= 16:

@@ -464,7 +464,10 @@ PORTS = (PortRange(80, 80), PortRange(443, 443))
 
 
 def test_connections_that_a_new_policy_ended_are_dropped_before_anything_else() -> None:
-    """Connections that a new policy ended are dropped first, both ways, even on failsafe ports and when established."""
+    """Connections that a new policy ended are dropped first, both ways, even on failsafe ports and when established.
+
+    The drop is logged. Without `cut_marked_flows` there are no such rules.
+    """
     here = node(ONE, host("eth0"))
     tables = compile_node(here, ChainSettings(cut_marked_flows=True), 4)
     cut = "-m connmark --mark 0x40000/0x40000"

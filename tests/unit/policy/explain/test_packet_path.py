@@ -458,7 +458,10 @@ def test_for_machines() -> None:
 
 
 def test_a_default_that_lets_forwarded_packets_pass_is_told_if_nothing_else_decided() -> None:
-    """The first line leaves out a default for forwarded packets if a policy or profile decided elsewhere."""
+    """The first line leaves out a default for forwarded packets if a policy or profile decided elsewhere.
+
+    The lines below show it. The first line names a policy that decides on forwarded packets.
+    """
     fleet = Fleet(host("node0"), host("node1"))
     found = explained(fleet, tcp(A, C)).splitlines()
     assert found[0] == "ALLOW  by profile open#1, egress of default/a, and profile open#1, ingress of default/c"
