@@ -222,8 +222,8 @@ class Daemon:
     def allocated(self) -> dict[str, str]:
         """Return {handle: address} of the allocations in the journal on the disk.
 
-        If a handle has several addresses, only the last one is returned. Raise IpamUnreadable if the journal cannot be
-        read.
+        Return {} if there is no journal. If a handle has several addresses, only the last one is returned. Raise
+        IpamUnreadable if the journal cannot be read.
         """
         ipam = LocalIpam(str(self.folder / "lib" / "ipam"))
         ipam.load()
