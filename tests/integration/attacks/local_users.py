@@ -19,8 +19,9 @@ GROUP = "nogroup"  # its members may use the agent's methods that read; every De
 GID = 65534
 MEMBER, OTHER_MEMBER, STRANGER = 61001, 61002, 61003  # uids, and gids of the same number
 
-# The program of `say`: sends each text of a JSON list on a connection of its own, and prints the list of the answers,
-# with the system's error message in place of an answer if the connection fails.
+# The program of `say`: sends each text of a JSON list on a connection of its own, and prints the list of the answers.
+# An answer is what arrived until the agent ended the connection, "" for nothing. If it cannot connect, the system's
+# error message stands in its place.
 SAY = """\
 import json, socket, sys
 heard = []

@@ -135,11 +135,12 @@ def test_workloads_cannot_be_listed(daemon: Daemon) -> None:
     ids=["silent", "half a request", "unread", "unread and again"],
 )
 def test_slow_clients_do_not_blind_metrics(daemon: Daemon, said: str, again: bool) -> None:
-    """Hold all connections of /metrics open without a request, or without reading.
+    """Hold all connections of /metrics open without a request, or without reading; open closed ones anew if `again`.
 
     Gain: No alarm is raised any more.
     Precedent: CVE-2007-6750 (Slowloris).
-    Result: Connections without a request are closed for new ones, and a scraper gets its answer.
+    Result: Connections without a request are closed for new ones, and a scraper gets its answer. The agent still adds
+    workloads, and its memory grows by less than 12 MiB.
     """
     attackers = []
     before = daemon.memory()

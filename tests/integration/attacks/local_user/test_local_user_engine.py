@@ -204,11 +204,11 @@ def test_changed_engine_is_not_run(root: pathlib.Path, damage: t.Callable[[pathl
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_umask_of_root_opens_nothing(tmp_path: pathlib.Path, umask: int) -> None:
-    """Wait for a run by root with umask 000, then write into the engine.
+    """Wait for a run by root with umask 000, then write into the engine; umask 077 must not close it to readers.
 
     Gain: code that runs as root.
     Precedent: CWE-276 (incorrect default permissions).
-    Result: No file or folder is writable by others, and the group calico can read all of them.
+    Result: No file or folder is writable by others or a group, and all users can read all of them.
     """
     before = os.umask(umask)
     try:

@@ -224,7 +224,7 @@ def test_hostile_reports() -> None:
 
     Gain: an error on the controller, or others' lines in the report.
     Precedent: CWE-20, CWE-755.
-    Result: Only the node's own lines differ.
+    Result: No report ends with a traceback, the others' answers are used, and their lines of the status do not differ.
     """
     chance = random.Random(SEED)
     targets = Targets()
@@ -272,7 +272,7 @@ def test_a_refusal_is_one_sentence(fleet: Fleet) -> None:
 
     Gain: forged lines on the operator's terminal.
     Precedent: CWE-117, CWE-150.
-    Result: A value is printed as one line of printable characters, cut at 80.
+    Result: The error is one line of less than 600 printable characters.
     """
     chance = random.Random(SEED)
     for number in range(REPORTED // 10):

@@ -346,7 +346,8 @@ def test_a_host_that_overrules_the_check_is_refused(host: Host, wanted: NodeStat
 
     Gain: Access that others are allowed.
     Precedent: CWE-290.
-    Result: The plan refuses the host and names the setting to change.
+    Result: The plan refuses the host and names the setting to change. It also refuses the value 1 for all interfaces if
+    calico_workload_source_spoofing is set.
     """
     host.kernel.sysctl_write("net/ipv4/conf/all/rp_filter", "2")
     (problem,) = plan_node(host.kernel, wanted).problems

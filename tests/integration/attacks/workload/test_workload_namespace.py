@@ -107,11 +107,12 @@ def test_a_link_to_the_hosts_own_namespace_is_not_followed_by_a_repair(node: Nod
 
 @pytest.mark.parametrize("of", ["agent", "init", "by name"])
 def test_the_hosts_own_namespace_is_refused(node: Node, of: str) -> None:
-    """Attach the host's own namespace under a new interface name.
+    """Attach the host's own namespace by its name, or by the /proc path of the agent or of process 1.
 
     Gain: a second default route and an address on the host.
     Precedent: none known; CWE-610.
-    Result: An error with code 4 names the variable, and nothing is created or kept.
+    Result: An error with code 4 names the variable, and nothing is created or kept. Where process 1 belongs to another
+    user, only the code is checked.
     """
     path = f"/proc/{node.daemon.pid}/ns/net" if of == "agent" else "/proc/1/ns/net"
     if of == "by name":

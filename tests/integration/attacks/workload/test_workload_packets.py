@@ -196,6 +196,8 @@ def test_a_workload_encapsulates(attacked: AttackedNode) -> None:
 def test_a_workload_encapsulates_in_fragments(attacked: AttackedNode, tunnels: bool) -> None:
     """Send VXLAN in fragments, with the UDP header in the first or second one, or after other headers.
 
+    With `tunnels` the port is that of the fleet's VXLAN, and connections are tracked; otherwise it is 4789.
+
     Gain: The gain of whole packets, if a rule on ports checked fragments one by one.
     Precedent: CVE-2021-3773 (class), RFC 7112.
     Result: No fragment with an outer UDP header leaves, so that no host can reassemble the packet.

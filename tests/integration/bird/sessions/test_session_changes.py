@@ -82,6 +82,7 @@ def session(number: int, field: str, value: t.Any) -> BirdPeer:
 def restarted(daemon: Daemon, bird: Bird) -> set[str]:
     """Reconfigure the daemon with `bird`; return the names of the sessions that restart, from BIRD's own log.
 
+    Only names that begin with `Node_` are found.
     Raise AssertionError if BIRD refuses it, or is not done within 15 seconds.
     """
     said = daemon.log.stat().st_size
