@@ -161,6 +161,8 @@ def test_engine_that_others_could_replace_is_not_run(
 ) -> None:
     """Find a folder, a link or a file on the way to the engine that others than root may write.
 
+    `damage` makes it so, and returns the reason that is to be reported.
+
     Gain: Code that runs as root at each boot, by an engine with a digest and a manifest of its own.
     Precedent: CWE-732, CWE-426 (untrusted search path).
     Result: The previous engine runs; the journal and a file name what others may write.
@@ -184,6 +186,8 @@ def test_engine_that_others_could_replace_is_not_run(
 )
 def test_changed_engine_is_not_run(root: pathlib.Path, damage: t.Callable[[pathlib.Path], str]) -> None:
     """Change a file of the engine that the boot unit and the agent run, or its byte code.
+
+    `damage` changes it, and returns the reason that is to be reported.
 
     Gain: code that runs as root at each boot.
     Precedent: CWE-494 (download of code without integrity check), CWE-732.

@@ -184,8 +184,8 @@ def test_a_node_does_not_inherit_from_nodes_without_a_copy(tmp_path: pathlib.Pat
 
     Gain: The blocks of these nodes, and so their traffic.
     Precedent: CWE-345.
-    Result: Without a second witness the lockfile decides: the claims are left out, the liar is refused, others go on. If
-    the lockfile is lost and an honest node claims its block, the run stops and writes nothing.
+    Result: Without a second witness the lockfile decides: the claims are left out, the liar is refused, others go on.
+    If the lockfile is lost and an honest node claims its block, the run stops and writes nothing.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     claims = [

@@ -109,6 +109,8 @@ def test_answers_command_no_terminal(fleet: Fleet, shift: int) -> None:
 def test_output_that_is_no_answer_commands_no_terminal(fleet: Fleet, after: str) -> None:
     """Print commands to terminals behind an answer, or in the place of one.
 
+    `after` is the answer, "" for none.
+
     Gain: Forged or hidden lines on the operator's screen, by the warning that Ansible itself prints.
     Precedent: CWE-150.
     Result: The warning shows the characters as escapes. Of an engine's output, nothing beside an answer is printed.

@@ -119,7 +119,7 @@ def attach(daemon: Daemon, name: str) -> None:
 
 @pytest.mark.parametrize("number", [1, 255, 256, 257, 3000])
 def test_a_supplementary_group_counts(daemon: Daemon, number: int) -> None:
-    """Exclude members by giving them more groups than the agent reads.
+    """Exclude members by giving them more groups than the agent reads: `number` of them, that of the readers included.
 
     Gain: Readers are refused, and administrators make them root instead.
     Precedent: none known.

@@ -89,7 +89,7 @@ def test_a_link_to_another_container_is_not_followed_by_a_repair(node: Node) -> 
 
 @pytest.mark.parametrize("of", ["agent", "init"])
 def test_a_link_to_the_hosts_own_namespace_is_not_followed_by_a_repair(node: Node, of: str) -> None:
-    """Point the link to the host's own namespace, then have the agent repair.
+    """Point the link to the namespace of the agent, the host's own, or of process 1, then have the agent repair.
 
     Gain: The container's address and default route on the host, whose traffic then goes to the container.
     Precedent: CWE-61.
