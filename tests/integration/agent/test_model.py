@@ -44,7 +44,7 @@ from tests.unit.agent.workloads.model import (
 
 STEPS = int(os.environ.get("HOST_ROUTING_MODEL_STEPS", "2000"))
 RUN = 100
-_LATEST = 0.004  # the most seconds from the start of calls to the kill that interrupts them
+_LATEST = 0.004  # the most seconds from just before calls to a kill that is not at a failpoint
 
 
 def steps(chance: random.Random) -> list[Step]:

@@ -80,7 +80,7 @@ def parsed(data: bytes) -> tuple[dict[str, str], bytes]:
     return cni_framing.parse(data[len(cni_framing.GREETING) :])
 
 
-# --- with an agent
+# --- the shim with an agent that answers
 
 
 def test_what_is_sent(shim: Shim, server: Server) -> None:
@@ -180,7 +180,7 @@ def test_the_environment_changes_nothing_else(shim: Shim, server: Server, tmp_pa
     assert precious.read_text() == "kept"
 
 
-# --- without an agent
+# --- the shim without an agent, or with one that gives no valid answer
 
 
 @pytest.mark.parametrize(("command", "code"), [("ADD", 11), ("CHECK", 11), ("GC", 11), ("STATUS", 50)])

@@ -20,7 +20,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 from tests.integration.ansible_playbook import BIN, ROOT
 
-#: The most seconds that one program may take on a busy machine. Without limits most documents take minutes.
+#: The most seconds that one program, or the reading of a lockfile, may take on a busy machine. Without limits some
+#: documents take minutes.
 TIME = 40.0
 MANY = (
     "has more than 1,000,000 values, those of its aliases counted each time. Split it into several files, and write"

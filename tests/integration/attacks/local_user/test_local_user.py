@@ -135,7 +135,9 @@ def test_workloads_cannot_be_listed(daemon: Daemon) -> None:
     ids=["silent", "half a request", "unread", "unread and again"],
 )
 def test_slow_clients_do_not_blind_metrics(daemon: Daemon, said: str, again: bool) -> None:
-    """Hold all connections of /metrics open without a request, or without reading; open closed ones anew if `again`.
+    """Hold all connections of /metrics open without a request, or without reading.
+
+    Each connection sends `said`. With `again` the attackers open a new one for each that is closed.
 
     Gain: No alarm is raised any more.
     Precedent: CVE-2007-6750 (Slowloris).

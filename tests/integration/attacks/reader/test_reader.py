@@ -44,7 +44,8 @@ from tests.unit.agent.api.live_server import LiveServer, eventually, everything
 
 SOURCE = pathlib.Path(hostile_reader.__file__).read_text("utf-8")
 
-# The program of `held`: opens connections, sends the same text on each, prints the first answers, and then waits.
+# The program of `held` and of the queueing readers: opens connections, sends the same text on each, prints the first
+# answers as a JSON list, and then waits until it is killed.
 HOLD = """\
 import json, select, signal, socket, sys
 count, said, wanted = json.load(sys.stdin)
@@ -119,7 +120,9 @@ def attach(daemon: Daemon, name: str) -> None:
 
 @pytest.mark.parametrize("number", [1, 255, 256, 257, 3000])
 def test_a_supplementary_group_counts(daemon: Daemon, number: int) -> None:
-    """Exclude members by giving them more groups than the agent reads: `number` of them, that of the readers included.
+    """Exclude members by giving them more groups than the agent reads.
+
+    They have `number` supplementary groups, that of the readers included.
 
     Gain: Readers are refused, and administrators make them root instead.
     Precedent: none known.

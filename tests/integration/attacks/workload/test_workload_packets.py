@@ -59,7 +59,7 @@ def passes(attacked: AttackedNode, flows: t.Mapping[Flow, str], by: str = CALI0)
     assert attacked.see(flows, by=by) == flows
 
 
-# --- sources
+# --- forged sources of a workload's packets
 
 
 def test_a_workload_sends_as_somebody_else(attacked: AttackedNode) -> None:
@@ -170,7 +170,7 @@ def test_what_honest_workloads_and_the_host_need(attacked: AttackedNode) -> None
     }
 
 
-# --- encapsulated packets
+# --- encapsulated packets that a workload sends
 
 
 def encapsulated(own: str, *targets: str) -> list[Flow]:
@@ -270,7 +270,7 @@ def _has_udp_header(packet: bytes, port: int) -> bool:
     return kind == forged.UDP and packet[offset + 2 : offset + 4] == struct.pack("!H", port)
 
 
-# --- neighbour entries
+# --- entries of the host's neighbour table that a workload causes
 
 
 def with_gateway(attacked: AttackedNode, index: int, interface: str = "") -> str:
