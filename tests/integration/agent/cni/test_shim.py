@@ -154,7 +154,10 @@ def test_what_is_answered(shim: Shim, server: Server, answer: bytes, status: int
 
 
 def test_the_environment_changes_nothing_else(shim: Shim, server: Server, tmp_path: pathlib.Path) -> None:
-    """The environment changes nothing else, because the shim sets its own variables before it uses them."""
+    """Variables of the environment named like the shim's own change nothing, as the shim sets its own before their use.
+
+    PATH, IFS and ENV change nothing either, and no file is written that they name.
+    """
     precious = tmp_path / "precious"
     precious.write_text("kept")
     own = {
