@@ -20,7 +20,8 @@ from tests.integration.host_under_test import HOST
 PORT = 19091
 GET = b"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n".decode("unicode_escape")
 
-# The program of `tried`: opens files, lists folders and connects to sockets; prints {name: result or error}.
+# The program of `tried`: opens files, lists folders and connects to sockets (names that end with .sock). It prints
+# {name: "opened", the list of a folder's entries, or the system's error message}.
 TRY = """\
 import json, os, socket, sys
 found = {}
@@ -39,7 +40,8 @@ for name in json.load(sys.stdin):
         found[name] = error.strerror
 json.dump(found, sys.stdout)
 """
-# A slow client: holds connections to the port open, sends a text on each, and on request replaces closed ones.
+# A slow client: holds connections to the port open, sends a text on each, and on request replaces closed ones. Without
+# that request it ends when all are closed.
 SLOW = """\
 import json, select, socket, sys
 port, count, said, again = json.load(sys.stdin)
