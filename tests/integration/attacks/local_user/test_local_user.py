@@ -181,7 +181,7 @@ def scraped(daemon: Daemon, address: str) -> int:
 
 
 def test_nobody_else_reaches_metrics(daemon: Daemon) -> None:
-    """Read /metrics from another host, or from a workload.
+    """Read /metrics by the host's underlay address, as another host or a workload would.
 
     Gain: Names of policies and pools, and the load of the node.
     Precedent: CWE-200.
