@@ -13,9 +13,10 @@ import pytest
 
 
 def choose(backend: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `iptables` and `ip6tables` those of `backend`, nft or legacy, for this process and its children.
+    """Make `iptables` and `ip6tables`, and their `-save` and `-restore`, those of `backend`, nft or legacy.
 
-    `folder` is the test's own, and `monkeypatch` undoes it. Raise AssertionError if iptables is not installed.
+    This holds for this process and its children, until `monkeypatch` undoes it. `folder` is the test's own. Raise
+    AssertionError if iptables is not installed, and FileExistsError at a second call for the same folder.
     """
     programs = shutil.which(f"xtables-{backend}-multi", path="/usr/sbin:/sbin")
     assert programs, "install iptables to run these tests"

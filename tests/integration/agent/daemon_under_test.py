@@ -36,7 +36,7 @@ from tests.unit.agent import agent_unit
 from tests.unit.agent.node_under_test import STATE
 from tests.unit.dataplane.suites.drivers import underlay
 
-_PATIENCE = 30.0  # seconds; each wait takes less than one unless the machine is busy
+_PATIENCE = 30.0  # the most seconds of each wait, which takes less than one unless the machine is busy
 
 
 def install_engine(folder: pathlib.Path) -> pathlib.Path:
@@ -84,7 +84,10 @@ class Daemon:
     # ---- settings and desired state
 
     def settings(self, **settings: t.Any) -> None:
-        """Replace the settings for the next start; metrics are off unless `metrics_port` is given."""
+        """Replace the settings for the next start; metrics are off unless `metrics_port` is given.
+
+        Those of earlier calls, and the constructor's `cooldown` of 0, do not stay.
+        """
         (self.folder / "agent.json").write_text(json.dumps({"metrics_port": 0, **settings}))
 
     def desire(self, state: NodeState, complete: bool = True) -> None:
@@ -100,8 +103,8 @@ class Daemon:
     def start(self, fault: str = "", wait: bool = True) -> None:
         """Start the agent, and wait until it answers unless `wait` is False.
 
-        `fault` names the failpoint at which it kills itself. Raise AssertionError if it ends while waited for, or does
-        not listen within 30 seconds. Raise AgentError if it listens and does not answer within 30 seconds.
+        `fault` names the failpoint at which it kills itself, "" for none. Raise AssertionError if it ends while waited
+        for, or does not listen within 30 seconds. Raise AgentError if it listens and does not answer within 30 seconds.
         """
         netns = self.folder / "netns" / HOST
         command = [
@@ -222,8 +225,8 @@ class Daemon:
     def allocated(self) -> dict[str, str]:
         """Return {handle: address} of the allocations in the journal on the disk.
 
-        If a handle has several addresses, only the last one is returned. Raise IpamUnreadable if the journal cannot be
-        read.
+        Return {} if there is no journal. If a handle has several addresses, only the last one is returned. Raise
+        IpamUnreadable if the journal cannot be read.
         """
         ipam = LocalIpam(str(self.folder / "lib" / "ipam"))
         ipam.load()

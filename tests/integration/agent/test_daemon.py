@@ -150,7 +150,7 @@ def test_a_disk_that_refuses(stopped_daemon: Daemon, small_disk: pathlib.Path, s
     spoil(small_disk)
     daemon.start()
     with pytest.raises(AgentError) as caught:
-        for number in range(60):  # the first adds succeed, because the journal's last page has room for them
+        for number in range(60):  # on a full disk the first adds succeed, because the journal's last page has room
             name = f"new-{number}-{'x' * 110}"
             added[name] = daemon.add(name)["addresses"][0]
     assert caught.value.code == "not_written" and str(small_disk) in caught.value.message

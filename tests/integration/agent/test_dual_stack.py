@@ -34,7 +34,8 @@ FULL = dataclasses.replace(
     sysctls=(*DUAL.sysctls, Sysctl("net/ipv6/conf/vxlan-v6.calico/forwarding", "1")),
 )
 
-#: {name of a change by another program: its command, in a shell on the node}
+#: {name of a change by another program: its command, in a shell on the node}. {host}, {address} and {netns} stand for
+#: the workload's host end, its IPv6 address and the path of its namespace.
 SABOTAGES = {
     "route": "ip -6 route del {address}",
     "blackhole": f"ip -6 route del blackhole {BLOCK6}",

@@ -33,7 +33,7 @@ EXTRA = {f"10.244.9.{n}/32" for n in range(200)}
 def here(daemon: Daemon, greeting: float = agent_start.GREETING) -> machine.Machine:
     """Return the daemon's machine as a module that runs on it sees it.
 
-    The module waits `greeting` seconds for the agent's first answer.
+    The module waits at most `greeting` seconds for the agent's first answer.
     """
     folder = daemon.folder
     return machine.Machine(

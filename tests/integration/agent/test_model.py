@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Random calls, sabotage and kills, compared with a simple model: the agent as a process, on the real kernel.
 
-There are 2,000 steps, in runs of 100. HOST_ROUTING_MODEL_STEPS sets another number, such as 100000.
+There are 2,000 steps, in runs of 100. HOST_ROUTING_MODEL_STEPS sets another number, such as 100000, which is rounded
+down to whole runs.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from tests.unit.agent.workloads.model import (
 
 STEPS = int(os.environ.get("HOST_ROUTING_MODEL_STEPS", "2000"))
 RUN = 100
-_LATEST = 0.004  # the most seconds from the start of calls to the kill that interrupts them
+_LATEST = 0.004  # the most seconds from just before calls to a kill that is not at a failpoint
 
 
 def steps(chance: random.Random) -> list[Step]:
@@ -120,9 +121,10 @@ class World:
     def killed(self, step: Killed) -> None:
         """Do the calls of `step` at once, kill the agent meanwhile, and start it again.
 
-        It is killed at a failpoint, or within 4 milliseconds after the calls have begun. If the failpoint is not
-        reached, it is killed after the calls. Raise AssertionError if the next agent does not answer within 30 seconds,
-        and AgentError if the agent refuses a call for another reason than a conflict.
+        It is killed at the failpoint with the index `step.moment`, or, if there is none, at a random moment within 4
+        milliseconds from before the calls. If the failpoint is not reached, it is killed after the calls. Raise
+        AssertionError if the next agent does not answer within 30 seconds, and AgentError if the agent refuses a call
+        for another reason than a conflict.
         """
         point = failpoints.POINTS[step.moment] if step.moment < len(failpoints.POINTS) else ""
         if point:

@@ -91,7 +91,10 @@ class Host:
         raise AssertionError("not within 30 seconds")
 
     async def quiet(self) -> None:
-        """Wait until no notification arrives for half a second; then clear the marks and the count of notifications."""
+        """Wait until no notification arrives for half a second; then clear the marks and the count of notifications.
+
+        The wait has no limit.
+        """
         before = -1
         while before != self.monitor.datagrams:
             before = self.monitor.datagrams

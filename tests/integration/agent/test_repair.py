@@ -53,7 +53,8 @@ FULL: NodeState = dataclasses.replace(
 )
 
 
-#: {name of a change by another program: (its command, in a shell on the node; the kind counted as drift)}
+#: {name of a change by another program: (its command, in a shell on the node; the kind counted as drift)}. {host},
+#: {address}, {netns} and {remote} stand for the workload's host end, address and namespace, and for REMOTE.
 SABOTAGES = {
     "route": ("ip route del {address}", "route"),
     "blackhole": ("ip route del blackhole 10.244.1.0/29", "route"),

@@ -157,7 +157,8 @@ class Host:
     def listens(self, namespace: t.Optional[str] = None, port: int = PORT) -> socket.socket:
         """Return an IPv4 UDP socket, bound to `port`, of the host or of one of the namespaces.
 
-        Its timeout is 1 second, and `Host.close` closes it. Raise OSError if the port is taken.
+        Its timeout is 1 second, and `Host.close` closes it. Raise KernelError if there is no such namespace, and
+        OSError if the port is taken.
         """
         kernel = self.kernel if namespace is None else self.inside(namespace)
         made = kernel._there(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))

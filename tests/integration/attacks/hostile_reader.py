@@ -36,7 +36,8 @@ def longest_selector(length: int = 4096) -> str:
 
 _NUMBERS = itertools.count()
 
-#: {way: (function that returns the bytes to send next, whether answers are read)}
+#: {way: (function that returns the bytes to send next, whether answers are read)}. The way `connections` sends nothing:
+#: it opens connections and closes them at once.
 SAID: dict[str, tuple[t.Callable[[], bytes], bool]] = {
     "selectors": (lambda: request("workload.list", selector=longest_selector()), True),
     "large selectors": (lambda: request("workload.list", selector="has(a)||" * 130_000 + "has(a)"), True),

@@ -130,7 +130,10 @@ def _netlink_inside(pid: int, groups: int) -> socket.socket:
 
 
 def _new_routes(data: bytes) -> t.Iterator[bytes]:
-    """Yield the keys (as of `key`) of the IPv4 routes that BIRD has added or replaced, from netlink messages."""
+    """Yield the keys (as of `key`) of the IPv4 routes that BIRD has added or replaced, from netlink messages.
+
+    A default route is left out, because its message has no address.
+    """
     offset = 0
     while offset + 16 <= len(data):
         length, kind = struct.unpack_from("=IH", data, offset)
@@ -306,7 +309,10 @@ class Machine:
         return established_since(self.birdc("show", "protocols"))
 
     def dropped(self) -> int:
-        """Return the number of TCP connections that the listen queues have dropped since the last `stop`."""
+        """Return the number of TCP connections that the listen queues have dropped since the last `stop`.
+
+        Before the first `stop`, count from the constructor on.
+        """
         return self._dropped() - self._queue
 
     def _dropped(self) -> int:

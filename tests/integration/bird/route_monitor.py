@@ -31,9 +31,9 @@ class RouteMonitor:
         self._await(_MARKS[family][0])
 
     def end(self) -> str:
-        """Return all events from the constructor's return until now, and end the monitor.
+        """Return all events from before the constructor's return until now, and end the monitor.
 
-        Raise AssertionError if it does not report an event of now within 15 seconds.
+        Raise AssertionError if it does not report an event of now within 15 seconds, or has ended.
         """
         try:
             self._await(_MARKS[self._family][1])
@@ -46,7 +46,10 @@ class RouteMonitor:
         self._process.wait()
 
     def _await(self, mark: str) -> None:
-        """Add and delete the route to `mark` until an event of it has been read."""
+        """Add and delete the route to `mark` until an event of it has been read.
+
+        Raise AssertionError after 15 seconds, or if the monitor has ended.
+        """
         wait_for(f"an event of the route to {mark}", lambda: self._reported(mark))
 
     def _reported(self, mark: str) -> bool:

@@ -99,7 +99,10 @@ def test_a_session_that_restarts_is_waited_for(fleet: Fleet, network: Network) -
 
 
 def test_snippets_of_the_operator(fleet: Fleet, network: Network, tmp_path: pathlib.Path) -> None:
-    """The operator's snippets reset no session: no folder, an empty one, a snippet, an unreadable one, none again."""
+    """The operator's snippets reset no session: no folder, a snippet, one that BIRD cannot read, and an empty folder.
+
+    The third is refused with its path and line, and the snippet before it stays in force.
+    """
     one = network.nodes[0]
     birds = mesh(network.nodes[:2], pool("vxlan.calico"), include_dir=str(tmp_path / "bird.d"))
     fleet.start(birds)

@@ -42,7 +42,7 @@ def start_as_the_unit(daemon: Daemon) -> None:
 
 
 def stop_as_the_unit(daemon: Daemon, folder: pathlib.Path, state: str) -> str:
-    """Run ExecStop with a systemctl that reports `state`, and return its output.
+    """Run ExecStop with a systemctl that reports `state` and is written to `folder`, and return its output.
 
     systemd would send SIGTERM afterwards; this function does not. Raise subprocess.CalledProcessError if the command
     fails, and subprocess.TimeoutExpired after 9 seconds.

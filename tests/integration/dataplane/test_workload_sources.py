@@ -78,7 +78,7 @@ def test_a_guest_that_routes_may_send_as_somebody_else(host: Host) -> None:
 def test_a_container_on_two_networks_is_reached_by_both_addresses(
     host: Host, wanted: NodeState, order: tuple[int, int]
 ) -> None:
-    """A container on two networks is reached by both addresses.
+    """A container on two networks is reached by both addresses, whichever of them is attached first (`order`).
 
     Its answers leave by the interface whose address they come from, since the host drops others.
     """

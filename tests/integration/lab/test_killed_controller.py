@@ -30,7 +30,7 @@ wait
 
 
 def held(folder: pathlib.Path) -> list[str]:
-    """Return the names of the processes that live, which is to say whose locks are held."""
+    """Return the sorted names `held-<process>` of the files in `folder` whose locks are held: those processes live."""
     return [
         path.name
         for path in sorted(folder.glob("held-*"))

@@ -29,7 +29,11 @@ class RealKernel(HostKernel):
         """Do nothing, since a real kernel calls no one back."""
 
     def snapshot(self):
-        """Return {subject: what iproute2, iptables-save, ipset or /proc shows of it}, without temporary properties."""
+        """Return {subject: what iproute2, iptables-save, ipset or /proc shows of it}, without temporary properties.
+
+        Left out are what the kernel itself adds (IPv6 routes of protocol kernel, link-local addresses), the policies of
+        built-in chains, and all sysctls of interfaces but IPv4's proxy_arp, forwarding and rp_filter.
+        """
         seen = {}
         for name, command in {
             "links": "ip -j -d link",

@@ -29,7 +29,8 @@ SOURCE = pathlib.Path(bundle.__file__).resolve().parents[2]
 SECRET = "correct-horse-4711"
 ROUTE = {"destination": "172.19.2.0/24", "device": "eth0"}
 BY_ENGINE, AS_ARCHIVE = "ran by the host's engine", "is sent as an archive"
-#: Python on the hosts. It records what other users of the host can see of it and of the processes that started it.
+#: Python on the hosts. It records its command line and those of the processes that started it, which other users of the
+#: host can see, and its environment.
 _INTERPRETER = """\
 #!/bin/sh
 pid=$$
@@ -154,7 +155,7 @@ def test_results_are_the_same_by_either_start(hosts: Hosts) -> None:
         task("route", {**ROUTE, "state": "absent"}, diff=True),
     ]
     printed, results = hosts.play(*tasks)
-    wrong_arguments = 3  # reach no host
+    wrong_arguments = 3  # the number of tasks whose arguments are refused before a host is asked
     assert printed.count(BY_ENGINE) == printed.count(AS_ARCHIVE) == len(tasks) - wrong_arguments, printed
     for asked, by_engine, by_archive in zip(tasks, results[WITH], results[WITHOUT]):
         by_engine.pop("exception", None), by_archive.pop("exception", None)

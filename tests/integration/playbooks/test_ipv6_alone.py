@@ -63,7 +63,10 @@ class Fleet:
                 variables["calico_node_address_ipv6"] = f"{self.addresses[host]}/64"
 
     def have_blocks_routed(self) -> None:
-        """Route the blocks on the router, which needs them without a tunnel, as if it learned them by BGP."""
+        """Route the blocks on the router, which needs them without a tunnel, as if it learned them by BGP.
+
+        The lockfile has the blocks: raise FileNotFoundError before the first run of site.yml.
+        """
         kept = yaml.safe_load((self.inventory / ".calico.lock.yml").read_text())
         for host, part in kept["nodes"].items():
             blocks = [block["cidr"] for block in (*part["blocks"], *part["spareBlocks"])]

@@ -118,7 +118,10 @@ def test_what_stops_it(sandbox: Sandbox) -> None:
 
 
 def test_a_node_that_is_down(sandbox: Sandbox) -> None:
-    """A node that is down stops the playbook. With unreachable=true the node is not contacted, and it goes on."""
+    """A node that is down stops the playbook. With unreachable=true the node is not contacted, and it goes on.
+
+    It goes on in check mode here.
+    """
     gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
     sandbox.inventory["calico_nodes"]["hosts"]["node2"].update(gone)
     (sandbox.folder / "hosts.yml").write_text(yaml.safe_dump(sandbox.inventory))

@@ -106,7 +106,8 @@ class Node:
     def replace(self, tables: t.Iterable[Tables]) -> None:
         """Replace the loaded tables and the members of their sets; tracked connections stay.
 
-        `tables` is iterated twice, so it must be no iterator. Raise AssertionError if ipset or iptables refuses them.
+        Sets that they do not have stay, and so do rules of an IP version without an entry in `tables`. `tables` is
+        iterated twice, so it must be no iterator. Raise AssertionError if ipset or iptables refuses them.
         """
         sets: list[str] = []
         for one in tables:

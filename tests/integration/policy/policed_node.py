@@ -151,8 +151,8 @@ class PolicedNode:
         """Replace the node's policy by these documents and a profile `open` that allows all, and program it.
 
         `devices` are the node's tunnels, and `fleet` holds the addresses of the fleet's nodes, which may send
-        encapsulated packets. `pools` decide about natOutgoing. Raise ResourceError for an invalid document, ValueError
-        if two policies have the same name, and what `program` raises.
+        encapsulated packets. `pools` decide about natOutgoing, and `settings` None means the defaults. Raise
+        ResourceError for an invalid document, ValueError if two policies have the same name, and what `program` raises.
         """
         found = [resources.parse(one) for one in (allow_all_profile(), *documents)]
         policy_set = from_resources.policy_set(found)
@@ -176,8 +176,8 @@ class PolicedNode:
     ) -> None:
         """Remove the policy, and program the rules that the compiler gives a node without policy.
 
-        They check the sources of packets, and hold the rules of `pools` and `devices`. `fleet` is as for `apply`. Raise
-        what `program` raises.
+        They check the sources of packets, and hold the rules of `pools` and `devices`. `fleet` is as for `apply`, and
+        `settings` None means the defaults. Raise what `program` raises.
         """
         checks = dataclasses.replace(settings or ChainSettings(), local_blocks=(4, 6))
         self.state = dataclasses.replace(

@@ -113,7 +113,10 @@ def test_37_what_is_forwarded_is_judged_by_policies_with_apply_on_forward_alone(
 
 @pytest.mark.parametrize("interface", ["eth0", "*"])
 def test_38_policy_before_dnat_sees_the_port_of_before(policed: PolicedNode, interface: str) -> None:
-    """A preDNAT policy matches the host's port 32010, not the workload's port 8055 to which another rule sends it."""
+    """A preDNAT policy matches the host's port 32010, not the workload's port 8055 to which another rule sends it.
+
+    The endpoint of eth0 decides on packets from outside alone, the wildcard's ("*") also on those of workloads.
+    """
     policed.iptables(*"-t nat -A PREROUTING -p udp --dport 32010 -j DNAT --to-destination".split(), f"{W0}:8055")
     selector = "has(host)"
     deny = global_policy(

@@ -83,7 +83,7 @@ while True:
 def container_root(folder: pathlib.Path) -> pathlib.Path:
     """Create the root folder `folder`/root for containers, with busybox and a page for httpd, and return its path.
 
-    Raise FileNotFoundError if the machine has no /bin/busybox, and FileExistsError if the folder exists.
+    Raise FileNotFoundError if the machine has no /bin/busybox, and FileExistsError if a folder of these already exists.
     """
     root = folder / "root"
     for name in ("bin", "dev", "etc", "proc", "run", "sys", "tmp"):
@@ -220,7 +220,8 @@ class PodmanNode:
     def kill_agent(self) -> None:
         """Kill the agent with SIGKILL, and wait for its end; raise AssertionError if it does not run.
 
-        Raise subprocess.TimeoutExpired if it has not ended after 30 seconds.
+        After a power cut, raise FileNotFoundError if it was not started again. Raise subprocess.TimeoutExpired if it
+        has not ended after 30 seconds.
         """
         assert self._agent is not None
         self.run("kill", "-9", (self.folder / "run" / "pid").read_text().strip())
@@ -285,7 +286,7 @@ class PodmanNode:
     def close(self) -> None:
         """Kill the node's process 1, and with it all its processes and namespaces; wait for their end.
 
-        Raise subprocess.TimeoutExpired after 30 seconds.
+        An agent that was started has ended then, too. Raise subprocess.TimeoutExpired if either wait takes 30 seconds.
         """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)

@@ -104,7 +104,7 @@ def test_an_address_that_is_taken(node: PodmanNode) -> None:
 
 
 def test_two_networks(node: PodmanNode) -> None:
-    """One container can have two attachments."""
+    """One container can have two attachments, and disconnecting one leaves the other."""
     node.network("others")
     command = ("run", "-d", "--name", "w1", "--cap-add", "NET_RAW", "--network", "pods,others")
     node.podman(*command, "--rootfs", f"{node.root}:O", "/bin/sleep", "1000")
@@ -125,7 +125,10 @@ def test_connect_later(node: PodmanNode) -> None:
 
 @pytest.mark.parametrize("also_the_container", [False, True])
 def test_conmon_is_killed(node: PodmanNode, also_the_container: bool) -> None:
-    """When podman removes a container whose conmon was killed, it sends the DEL: no workload or address is left."""
+    """When podman removes a container whose conmon was killed, it sends the DEL: no workload or address is left.
+
+    Conmon is killed alone, or the container's process as well (`also_the_container`).
+    """
     node.start_container("w1")
     shown = json.loads(node.podman("inspect", "w1"))[0]["State"]
     pids = [shown["ConmonPid"], *([shown["Pid"]] if also_the_container else [])]

@@ -80,7 +80,7 @@ def parsed(data: bytes) -> tuple[dict[str, str], bytes]:
     return cni_framing.parse(data[len(cni_framing.GREETING) :])
 
 
-# --- with an agent
+# --- the shim with an agent that answers
 
 
 def test_what_is_sent(shim: Shim, server: Server) -> None:
@@ -154,7 +154,10 @@ def test_what_is_answered(shim: Shim, server: Server, answer: bytes, status: int
 
 
 def test_the_environment_changes_nothing_else(shim: Shim, server: Server, tmp_path: pathlib.Path) -> None:
-    """The environment changes nothing else, because the shim sets its own variables before it uses them."""
+    """Variables of the environment named like the shim's own change nothing, as the shim sets its own before their use.
+
+    PATH, IFS and ENV change nothing either, and no file is written that they name.
+    """
     precious = tmp_path / "precious"
     precious.write_text("kept")
     own = {
@@ -180,7 +183,7 @@ def test_the_environment_changes_nothing_else(shim: Shim, server: Server, tmp_pa
     assert precious.read_text() == "kept"
 
 
-# --- without an agent
+# --- the shim without an agent, or with one that gives no valid answer
 
 
 @pytest.mark.parametrize(("command", "code"), [("ADD", 11), ("CHECK", 11), ("GC", 11), ("STATUS", 50)])

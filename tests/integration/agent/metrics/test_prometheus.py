@@ -84,7 +84,10 @@ class Watched(t.NamedTuple):
         return self.get(f"http://127.0.0.1:{AGENT}{path}")[0]
 
     def query(self, *expressions: str) -> list[tuple[int, t.Any]]:
-        """Return (HTTP status, result) of each PromQL expression; where the status is not 200, it is the body."""
+        """Return (HTTP status, result) of each PromQL expression.
+
+        If the status is not 200, the result is the body as text, or the reason if the connection failed (status 0).
+        """
         base = f"http://127.0.0.1:{PROMETHEUS}/api/v1/query?query="
         answers = self.get(*(base + urllib.parse.quote(expression) for expression in expressions))
         return [(status, json.loads(body)["data"]["result"] if status == 200 else body) for status, body in answers]
@@ -161,7 +164,10 @@ def wait_until(holds: t.Callable[[], bool], what: str, log: pathlib.Path) -> Non
 
 
 def queries() -> list[tuple[str, str]]:
-    """Return (panel and legend, expression) of each query of the dashboard, as Grafana sends it for all nodes."""
+    """Return (title, expression) of each query of the dashboard's panels, as Grafana sends it for all nodes.
+
+    The title is "<panel>: <legend>", with the query's letter if it has no legend.
+    """
     board = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
     return [
         (

@@ -76,7 +76,10 @@ def test_the_next_owner_of_an_address_has_nothing_of_the_former(daemon: Daemon) 
 
 
 def test_workloads_that_change_their_group_lose_no_packet(daemon: Daemon) -> None:
-    """Workloads lose no packet when another policy applies to them, and they move from one set to another."""
+    """Workloads lose no packet when another policy applies to them, and they move from one set to another.
+
+    No packet arrives that both policies deny.
+    """
     add(daemon, "client")
     add(daemon, "web")
     daemon.until(lambda: open_for(daemon, "client", "web", OPEN), "it is open")

@@ -43,7 +43,8 @@ from tests.integration.agent.test_hand_over import here
 from tests.integration.policy.documents import Document, global_policy
 
 OLD_PORT, NEW_PORT = 7000, 7001
-#: Programs that write; the agent is killed before or after the n-th call of one of them.
+#: Programs that write policy. One test kills the agent before or after the n-th call to any of them, the calls of all
+#: counted together; another makes them slow.
 WRITERS = ("ipset", "iptables-restore", "ip6tables-restore")
 _SLOW = """#!/bin/sh
 case "$*" in *save*|*list*) ;; *) sleep 0.2 ;; esac
@@ -214,8 +215,9 @@ def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
 ) -> None:
     """The boot unit has policy in force before any workload is reachable.
 
-    A host beyond the node sends all the time, while the node boots and its agent starts. The programs that write policy
-    are slow, as with a large policy.
+    A host beyond the node sends all the time, while the node boots and its agent starts. No denied packet arrives, and
+    no allowed one is lost after the first that arrives. The programs that write policy are slow, as with a large
+    policy.
     """
     in_place_of_writers(_SLOW, tmp_path, monkeypatch)
     daemon = stopped_daemon

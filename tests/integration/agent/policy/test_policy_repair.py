@@ -34,7 +34,8 @@ done
 """
 _SETS = "ipset list -n | grep '^cali'"
 
-#: {name of a change by another program: its commands, in a shell on the node}
+#: {name of a change by another program: its commands, in a shell on the node}. {host} stands for the host end of the
+#: workload client.
 SABOTAGES = {
     "the filter flushed": "iptables -w -F",
     "everything flushed and deleted": _FLUSH_ALL,
@@ -106,10 +107,10 @@ def started(daemon: Daemon) -> None:
 
 
 def seconds_until_back(daemon: Daemon, script: str, expected: list[str]) -> float:
-    """Run `script` on the node; return the seconds from its end until the collection's rules are `expected` again.
+    """Run `script` on the node; return the seconds from its end until `ours` returns `expected` again.
 
-    Raise AssertionError if the script fails, the rules are not back within 30 seconds, or a forbidden datagram that is
-    sent afterwards arrives.
+    Raise AssertionError if the script fails, the rules and sets are not back within 30 seconds, or a forbidden datagram
+    that is sent afterwards arrives.
     """
     began = 0.0
     with Datagrams(daemon, "client", "web", CLOSED) as closed:
@@ -140,7 +141,10 @@ def test_policy_is_back_within_two_seconds(shared: Daemon, name: str) -> None:
 def test_rules_of_the_legacy_backend_are_back_within_two_seconds(
     stopped_daemon: Daemon, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rules of the legacy backend are back within two seconds, although the kernel reports no change of them."""
+    """Rules of the legacy backend are back within two seconds, although the kernel reports no change of them.
+
+    One of two attempts has to be that fast, because the machine may be busy.
+    """
     iptables_backend.choose("legacy", tmp_path, monkeypatch)
     daemon = stopped_daemon
     daemon.desire(policed(web(OPEN)))

@@ -20,7 +20,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 from tests.integration.ansible_playbook import BIN, ROOT
 
-#: The most seconds that one program may take on a busy machine. Without limits most documents take minutes.
+#: The most seconds that one program, or the reading of a lockfile, may take on a busy machine. Without limits some
+#: documents take minutes.
 TIME = 40.0
 MANY = (
     "has more than 1,000,000 values, those of its aliases counted each time. Split it into several files, and write"
@@ -96,7 +97,8 @@ def test_a_document_ends_neither_time_nor_memory_nor_the_program(tmp_path: pathl
 
     Gain: a pipeline that does not end, or a document that passes because its check crashed.
     Precedent: CVE-2019-11253 (YAML aliases against the Kubernetes API server).
-    Result: Each document is refused with its file, line, limit and remedy, in time in proportion to its size.
+    Result: Each document is refused with its file, the reason and, if it is known, the line. All together take less
+    than 40 seconds, and no command in a tag is run.
     """
     for name, (content, dummy) in DOCUMENTS.items():
         (tmp_path / name).write_text(content)
@@ -132,7 +134,7 @@ def hostile_places(folder: pathlib.Path) -> dict[str, str]:
 
 
 def test_a_file_that_has_no_end_is_not_read(tmp_path: pathlib.Path) -> None:
-    """Put a pipe, a device, a socket, a loop of links or a terabyte in the place of a document.
+    """Put a pipe, a device, a socket, a loop of links, a terabyte or text that is not UTF-8 in the place of a document.
 
     Gain: A check that blocks or takes all memory.
     Precedent: CWE-400.
@@ -157,7 +159,7 @@ def test_a_policy_file_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
 
     Gain: a run that does not end.
     Precedent: CVE-2019-11253.
-    Result: The run is refused, with file and line.
+    Result: The run is refused, with file and, if it is known, line.
     """
     content, text = DOCUMENTS[name]
     (tmp_path / name).write_text(content)
@@ -172,7 +174,7 @@ def test_a_policy_file_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["laughs.yaml", "deep-flow.yaml", "base-60.yaml", "tag-bool.yaml", "itself.yaml"])
 def test_a_lockfile_is_bounded(tmp_path: pathlib.Path, name: str) -> None:
-    """Replace the lockfile by a document with hostile aliases, nesting, numbers or tags, as in a merge request.
+    """Replace the lockfile by a document with hostile aliases, nesting, numbers or tags, or by a pipe.
 
     Gain: a run that does not end.
     Precedent: CVE-2019-11253.

@@ -161,6 +161,8 @@ def test_engine_that_others_could_replace_is_not_run(
 ) -> None:
     """Find a folder, a link or a file on the way to the engine that others than root may write.
 
+    `damage` makes it so, and returns the reason that is to be reported.
+
     Gain: Code that runs as root at each boot, by an engine with a digest and a manifest of its own.
     Precedent: CWE-732, CWE-426 (untrusted search path).
     Result: The previous engine runs; the journal and a file name what others may write.
@@ -185,6 +187,8 @@ def test_engine_that_others_could_replace_is_not_run(
 def test_changed_engine_is_not_run(root: pathlib.Path, damage: t.Callable[[pathlib.Path], str]) -> None:
     """Change a file of the engine that the boot unit and the agent run, or its byte code.
 
+    `damage` changes it, and returns the reason that is to be reported.
+
     Gain: code that runs as root at each boot.
     Precedent: CWE-494 (download of code without integrity check), CWE-732.
     Result: The previous engine runs; the journal and a file name what was changed.
@@ -204,11 +208,11 @@ def test_changed_engine_is_not_run(root: pathlib.Path, damage: t.Callable[[pathl
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_umask_of_root_opens_nothing(tmp_path: pathlib.Path, umask: int) -> None:
-    """Wait for a run by root with umask 000, then write into the engine.
+    """Wait for a run by root with umask 000, then write into the engine; umask 077 must not close it to readers.
 
     Gain: code that runs as root.
     Precedent: CWE-276 (incorrect default permissions).
-    Result: No file or folder is writable by others, and the group calico can read all of them.
+    Result: No file or folder is writable by others or a group, and all users can read all of them.
     """
     before = os.umask(umask)
     try:

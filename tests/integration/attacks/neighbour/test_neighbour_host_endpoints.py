@@ -135,7 +135,7 @@ def test_shape_of_a_packet_opens_no_port(policed: PolicedNode, version: int) -> 
 
     Gain: ports that policy denies.
     Precedent: RFC 1858 and RFC 3128 (tiny fragments), RFC 7112 (IPv6 header chains), CVE-2012-2744.
-    Result: The verdict is the same as for the plain packet; only the open port is reached.
+    Result: No form reaches a closed port; whole packets and fragments reach the open one.
     """
     source, destination = ENDS[version]
     policed.apply(*one_open_port(), settings=SETTINGS)

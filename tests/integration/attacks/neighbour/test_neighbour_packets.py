@@ -125,6 +125,8 @@ def test_a_neighbour_answers_in_the_name_of_a_local_workload(attacked: AttackedN
 def test_a_neighbour_sends_as_a_local_workload_what_untracked_policy_allows(attacked: AttackedNode) -> None:
     """Send as a local workload to an interface whose doNotTrack policy allows everything first.
 
+    Nodes without policy are not tried.
+
     Gain: A way past the check, if it came after the untracked policy in the same table.
     Precedent: CWE-696.
     Result: The check comes first.
@@ -163,7 +165,7 @@ def test_a_tunnel_delivers_packets_of_a_local_workload(attacked: AttackedNode, s
 
     Gain: The identity of a local workload, through a tunnel without a reverse path check.
     Precedent: CWE-290.
-    Result: Packets from the tunnel with a source in the node's own blocks are dropped.
+    Result: Packets from the tunnel with a source in the node's own blocks are dropped; others arrive.
     """
     attacked.defend(tunnels=True)
     device, own, peer = DEVICES[six], (HOST, HOST_V6)[six], (PEER, PEER_V6)[six]

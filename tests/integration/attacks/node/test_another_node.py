@@ -152,7 +152,8 @@ def test_a_node_speaks_for_its_own_addresses_alone(victim: t.Any) -> None:
     Gain: The labels that rules allow, for packets of any source.
     Precedent: CWE-345.
     Result: Each is left out and named; the controller sends the reporting node's blocks along, and the receiving node
-    checks them again.
+    checks them again. In a report without blocks, addresses of hosts, outside of all pools, and in the receiving node's
+    blocks are left out.
     """
     own = victim.state.ipam.blocks[0].cidr.rpartition("/")[0]
     foreign = ("10.244.7.7", "10.10.1.11", "8.8.8.8", "fd00:10:244:77::1", own)
@@ -360,11 +361,12 @@ def lockfile_nodes(folder: pathlib.Path) -> dict[str, t.Any]:
 
 
 def test_a_rebuild_stops_where_nodes_disagree(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Claim another node's block, or an impossible generation, while the lockfile is lost.
+    """Claim another node's block, an impossible generation or an invalid block while the lockfile is lost.
 
     Gain: The block, through the plan that is rebuilt from the nodes' answers.
     Precedent: CWE-345.
-    Result: the run stops, names both nodes and the block, and writes nothing.
+    Result: The run stops and writes nothing. It names the block and both nodes that claim it, or the node whose copy is
+    impossible or cannot be read.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     block = fleet["node1"].ipam.blocks[0].cidr
@@ -399,7 +401,7 @@ def test_wrong_types_end_in_words(tmp_path: pathlib.Path, fleet: dict[str, NodeS
 
     Gain: A traceback on the controller, which ends the run for all nodes half-way.
     Precedent: CWE-755.
-    Result: The node has failed, with the reason; the lines of the other nodes stay the same.
+    Result: No action ends with a traceback. The node is named with the reason, and the others' workloads are exchanged.
     """
     hosts_file = inventory(tmp_path / "one", fleet)
     names = {"asked", "plan", "convergence", "probes", "status", "taken"}

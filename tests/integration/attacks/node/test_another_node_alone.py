@@ -64,7 +64,8 @@ def test_a_node_alone_neither_stops_nor_changes_a_run(tmp_path: pathlib.Path, fl
 
     Gain: No run for any node, or phases of a change for all of them, as often as the attacker likes.
     Precedent: CWE-345, CWE-400.
-    Result: What one node alone says concerns that node: it goes to the plan without phases, or is left out and named.
+    Result: What one node alone says concerns that node: it goes to the plan without phases, or is left out and named,
+    also while another node is down.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     peer = fleet[LIAR].bird and answers.node_info(fleet[LIAR])["state"]["bird"]["peers"][0]
@@ -125,7 +126,7 @@ def test_a_node_that_says_that_its_sessions_end_stops_no_run_while_another_is_do
 
 
 def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Be refused as a liar although the change is wanted: one node loses its session with a router.
+    """Be refused as a liar although the change is wanted: one node withdraws more routes than the limit.
 
     Gain: A node that no run changes any more.
     Precedent: None known.
@@ -184,6 +185,7 @@ def test_a_node_does_not_inherit_from_nodes_without_a_copy(tmp_path: pathlib.Pat
     Gain: The blocks of these nodes, and so their traffic.
     Precedent: CWE-345.
     Result: Without a second witness the lockfile decides: the claims are left out, the liar is refused, others go on.
+    If the lockfile is lost and an honest node claims its block, the run stops and writes nothing.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     claims = [

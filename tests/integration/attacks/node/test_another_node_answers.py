@@ -108,6 +108,8 @@ def test_facts_in_an_answer_to_an_ad_hoc_task_pass_neither(fleet: Fleet) -> None
 def test_facts_in_an_answer_that_is_waited_for_open_no_policy(fleet: Fleet, poll: int) -> None:
     """Return keys that Ansible obeys from a task with async, whose result Ansible reads from a file on the node.
 
+    With `poll` 1 Ansible itself waits for the result; with 0 a task with async_status reads it.
+
     Gain: any policy for the fleet.
     Precedent: CVE-2016-9587.
     Result: The final answer is filtered. That of async_status, a module of Ansible, sets facts, which the compiler does

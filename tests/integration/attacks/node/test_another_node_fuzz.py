@@ -118,7 +118,10 @@ class Fleet:
         self.honest = self.compile(self.answers)
 
     def compile(self, said: t.Mapping[str, t.Any]) -> fleet_source.Compiled:
-        """Return what a run compiles from these answers; nothing is written. Raise FleetError if a run would stop."""
+        """Return what a run compiles from these answers; nothing is written. Raise FleetError if a run would stop.
+
+        `said` has the answers of the module node_info by node; a node without one is down.
+        """
         read = observed_nodes.read(said)
         return fleet_source.compile_targets(
             self.task_vars, read.states, given=read.journals, passwords=read.passwords, refused=read.refused
@@ -133,7 +136,8 @@ ARGUMENTS = {"limits": dataclasses.asdict(LIMITS), "approve": ""}
 def left_out(compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Any]) -> set[str]:
     """Return the nodes that the action fleet leaves out because of what they alone say.
 
-    Raise FleetError if the action stops the run.
+    `observed` are the nodes' stored states, as `observed_nodes.read` returns them. Raise FleetError if the action stops
+    the run.
     """
     alone = ActionModule._other_routing(compiled, observed) or ActionModule._cannot_take_part(compiled, observed)
     if not alone and LIMITS.exceeded(compiled.impact):
@@ -224,7 +228,7 @@ def test_hostile_reports() -> None:
 
     Gain: an error on the controller, or others' lines in the report.
     Precedent: CWE-20, CWE-755.
-    Result: Only the node's own lines differ.
+    Result: No report ends with a traceback, the others' answers are used, and their lines of the status do not differ.
     """
     chance = random.Random(SEED)
     targets = Targets()
@@ -272,7 +276,7 @@ def test_a_refusal_is_one_sentence(fleet: Fleet) -> None:
 
     Gain: forged lines on the operator's terminal.
     Precedent: CWE-117, CWE-150.
-    Result: A value is printed as one line of printable characters, cut at 80.
+    Result: The error is one line of less than 600 printable characters.
     """
     chance = random.Random(SEED)
     for number in range(REPORTED // 10):

@@ -71,6 +71,8 @@ def _commands(printed: str) -> list[str]:
 def test_answers_command_no_terminal(fleet: Fleet, shift: int) -> None:
     """Write commands to terminals into every key of the answers of all modules.
 
+    Each module has one of OUTCOMES, in turn from the number `shift` on. With HOST_ROUTING_SOAK=1 each gets all of them.
+
     Gain: Forged or hidden lines on the operator's screen, or a command in the input of a terminal that answers.
     Precedent: CVE-2003-0063 (title of a window as input), CVE-2021-42574, CWE-150.
     Result: Whatever the task's outcome, Ansible prints no control character, and later tasks quote none.
@@ -107,9 +109,11 @@ def test_answers_command_no_terminal(fleet: Fleet, shift: int) -> None:
 def test_output_that_is_no_answer_commands_no_terminal(fleet: Fleet, after: str) -> None:
     """Print commands to terminals behind an answer, or in the place of one.
 
+    `after` is the answer, "" for none.
+
     Gain: Forged or hidden lines on the operator's screen, by the warning that Ansible itself prints.
     Precedent: CWE-150.
-    Result: The warning shows the characters as escapes.
+    Result: The warning shows the characters as escapes. Of an engine's output, nothing beside an answer is printed.
     """
     fleet.answers(f"{after}\nATTACK{HOSTILE}\n")
     path = fleet.folder / "play.yml"

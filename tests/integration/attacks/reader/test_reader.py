@@ -44,7 +44,8 @@ from tests.unit.agent.api.live_server import LiveServer, eventually, everything
 
 SOURCE = pathlib.Path(hostile_reader.__file__).read_text("utf-8")
 
-# The program of `held`: opens connections, sends the same text on each, prints the first answers, and then waits.
+# The program of `held` and of the queueing readers: opens connections, sends the same text on each, prints the first
+# answers as a JSON list, and then waits until it is killed.
 HOLD = """\
 import json, select, signal, socket, sys
 count, said, wanted = json.load(sys.stdin)
@@ -121,6 +122,8 @@ def attach(daemon: Daemon, name: str) -> None:
 def test_a_supplementary_group_counts(daemon: Daemon, number: int) -> None:
     """Exclude members by giving them more groups than the agent reads.
 
+    They have `number` supplementary groups, that of the readers included.
+
     Gain: Readers are refused, and administrators make them root instead.
     Precedent: none known.
     Result: The agent reads the kernel's whole list of groups, whatever its length.
@@ -182,7 +185,8 @@ def test_connections_are_limited_for_each_user(daemon: Daemon) -> None:
 
     Gain: root and all other members are shut out.
     Precedent: CWE-400.
-    Result: A user has 32 connections, all users except root have 128, and root's are separate.
+    Result: A user has 32 connections and watches 4 streams, all users except root have 128 connections, and root's are
+    separate.
     """
     with held(daemon, 33, '{"id":7,"method":"watch"}\n', wanted=29) as heard:
         errors = [answer["error"]["message"] for answer in heard]

@@ -77,6 +77,8 @@ def spoofed(wanted: NodeState) -> list[str]:
 def test_a_workload_cannot_send_as_somebody_else(host: Host, wanted: NodeState, how: str) -> None:
     """Send packets from other workloads', nodes' and foreign addresses, to the host and through it, without policy.
 
+    `how` is as for Host.make.
+
     Gain: Access that others are allowed, and answers from others that hide the sender.
     Precedent: CWE-290.
     Result: only packets with the workload's own source arrive.
@@ -101,6 +103,8 @@ def test_a_workload_cannot_send_as_somebody_else(host: Host, wanted: NodeState, 
 @pytest.mark.parametrize("how", ["plan", "attach"])
 def test_a_workload_cannot_advertise_itself_as_router(host: Host, wanted: NodeState, how: str) -> None:
     """Send a Router Advertisement to an IPv4-only node that has no policy.
+
+    `how` is as for Host.make.
 
     Gain: The host's IPv6 default route, and with it all of the host's own IPv6 traffic.
     Precedent: CVE-2020-13597.
@@ -160,6 +164,8 @@ def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeSt
 def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeState, how: str) -> None:
     """Send thousands of ARP requests and replies, each with another address.
 
+    `how` is as for Host.make.
+
     Gain: A full neighbour table, and no new neighbour for the host and its workloads.
     Precedent: CWE-770.
     Result: The host keeps the workload's own entry and at most two others.
@@ -216,6 +222,8 @@ def test_a_workload_cannot_route_by_the_senders_list(host: Host, wanted: NodeSta
 def test_a_workload_cannot_reach_the_loopback(host: Host, wanted: NodeState, how: str) -> None:
     """Send to 127.0.0.1 of a host whose new devices route such packets (net.ipv4.conf.default.route_localnet).
 
+    `how` is as for Host.make.
+
     Gain: Services that listen on the loopback alone because they trust every local program.
     Precedent: CVE-2020-8558.
     Result: The device's own setting drops them, also on a node without rules.
@@ -238,6 +246,8 @@ def test_a_workload_cannot_reach_the_loopback(host: Host, wanted: NodeState, how
 @pytest.mark.parametrize("how", ["plan", "attach"])
 def test_unasked_advertisements_do_not_fill_the_neighbour_table(host: Host, wanted: NodeState, how: str) -> None:
     """Send unsolicited neighbour advertisements to a host whose new devices learn from them (accept_untracked_na).
+
+    `how` is as for Host.make.
 
     Gain: A full neighbour table, and no new neighbour for the host and its workloads.
     Precedent: CWE-770, RFC 9131.
@@ -270,7 +280,8 @@ def test_unasked_advertisements_do_not_fill_the_neighbour_table(host: Host, want
 def until_it_carries(host: Host, listener: socket.socket, sender: VethEndpoint) -> None:
     """Send packets of the workload web until one arrives: a busy kernel takes a moment to make an interface ready.
 
-    Raise AssertionError if none of ten packets arrives, each within a second.
+    `listener` receives them at the host, and `sender` is the endpoint of web. Raise AssertionError if none of ten
+    packets arrives, each within a second, or a packet with another payload than `last` comes first.
     """
     for _turn in range(10):
         host.sends("web", "eth0", ethernet(udp(sender.address, HOST, b"last")))
@@ -346,7 +357,8 @@ def test_a_host_that_overrules_the_check_is_refused(host: Host, wanted: NodeStat
 
     Gain: Access that others are allowed.
     Precedent: CWE-290.
-    Result: The plan refuses the host and names the setting to change.
+    Result: The plan refuses the host and names the setting to change. It also refuses the value 1 for all interfaces if
+    calico_workload_source_spoofing is set.
     """
     host.kernel.sysctl_write("net/ipv4/conf/all/rp_filter", "2")
     (problem,) = plan_node(host.kernel, wanted).problems

@@ -89,7 +89,7 @@ def test_a_link_to_another_container_is_not_followed_by_a_repair(node: Node) -> 
 
 @pytest.mark.parametrize("of", ["agent", "init"])
 def test_a_link_to_the_hosts_own_namespace_is_not_followed_by_a_repair(node: Node, of: str) -> None:
-    """Point the link to the host's own namespace, then have the agent repair.
+    """Point the link to the namespace of the agent, the host's own, or of process 1, then have the agent repair.
 
     Gain: The container's address and default route on the host, whose traffic then goes to the container.
     Precedent: CWE-61.
@@ -107,11 +107,12 @@ def test_a_link_to_the_hosts_own_namespace_is_not_followed_by_a_repair(node: Nod
 
 @pytest.mark.parametrize("of", ["agent", "init", "by name"])
 def test_the_hosts_own_namespace_is_refused(node: Node, of: str) -> None:
-    """Attach the host's own namespace under a new interface name.
+    """Attach the host's own namespace by its name, or by the /proc path of the agent or of process 1.
 
     Gain: a second default route and an address on the host.
     Precedent: none known; CWE-610.
-    Result: An error with code 4 names the variable, and nothing is created or kept.
+    Result: An error with code 4 names the variable, and nothing is created or kept. Where process 1 belongs to another
+    user, only the code is checked.
     """
     path = f"/proc/{node.daemon.pid}/ns/net" if of == "agent" else "/proc/1/ns/net"
     if of == "by name":

@@ -59,7 +59,7 @@ def passes(attacked: AttackedNode, flows: t.Mapping[Flow, str], by: str = CALI0)
     assert attacked.see(flows, by=by) == flows
 
 
-# --- sources
+# --- forged sources of a workload's packets
 
 
 def test_a_workload_sends_as_somebody_else(attacked: AttackedNode) -> None:
@@ -170,7 +170,7 @@ def test_what_honest_workloads_and_the_host_need(attacked: AttackedNode) -> None
     }
 
 
-# --- encapsulated packets
+# --- encapsulated packets that a workload sends
 
 
 def encapsulated(own: str, *targets: str) -> list[Flow]:
@@ -195,6 +195,8 @@ def test_a_workload_encapsulates(attacked: AttackedNode) -> None:
 @pytest.mark.parametrize("tunnels", [False, True], ids=["plain", "connections tracked"])
 def test_a_workload_encapsulates_in_fragments(attacked: AttackedNode, tunnels: bool) -> None:
     """Send VXLAN in fragments, with the UDP header in the first or second one, or after other headers.
+
+    With `tunnels` the port is that of the fleet's VXLAN, and connections are tracked; otherwise it is 4789.
 
     Gain: The gain of whole packets, if a rule on ports checked fragments one by one.
     Precedent: CVE-2021-3773 (class), RFC 7112.
@@ -268,7 +270,7 @@ def _has_udp_header(packet: bytes, port: int) -> bool:
     return kind == forged.UDP and packet[offset + 2 : offset + 4] == struct.pack("!H", port)
 
 
-# --- neighbour entries
+# --- entries of the host's neighbour table that a workload causes
 
 
 def with_gateway(attacked: AttackedNode, index: int, interface: str = "") -> str:

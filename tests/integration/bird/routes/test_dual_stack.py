@@ -87,7 +87,8 @@ class Host:
     def unsettled(self) -> list[str]:
         """Return the lines of the plan that is left, for the drivers or for BIRD; [] if the node has its state.
 
-        Raise AssertionError before the first `bring_to`, and ObserveError if the kernel cannot be read.
+        Objects that a plan keeps although the state lacks them have lines, too. Raise AssertionError before the first
+        `bring_to`, and ObserveError if the kernel cannot be read.
         """
         assert self.state
         return plan_node(self.kernel, self.state).lines()

@@ -45,7 +45,10 @@ TUNNEL, CROSS_SUBNET, PLAIN = (
 
 
 def dual_stack(nodes: t.Sequence[Node], *pools: BirdPool, **fields: t.Any) -> dict[str, Bird]:
-    """Return the BIRDs of a full mesh by node, with an IPv4 and an IPv6 session between each two of `nodes`."""
+    """Return the BIRDs of a full mesh by node, with an IPv4 and an IPv6 session between each two of `nodes`.
+
+    Each has these pools; `fields` are further fields of Bird, the same for all.
+    """
     birds = {}
     for node in nodes:
         others = [other for other in nodes if other is not node]
@@ -154,7 +157,7 @@ def bird_without_vteps(bird: Bird) -> Bird:
 @EACH
 @pytest.mark.parametrize("size", [64, 1428], ids=["small", "full"])
 def test_no_packet_is_lost(fleet: Fleet, network: Network, streams, size: int) -> None:
-    """No packet is lost while the nodes change the pool's mode, one after the other."""
+    """No packet of `size` bytes is lost while the nodes change the pool's mode, one after the other."""
     walk = [TUNNEL, PLAIN, CROSS_SUBNET, TUNNEL, CROSS_SUBNET, PLAIN, TUNNEL]
     fleet.start(dual_stack(network.nodes, walk[0]))
     for node in network.nodes:

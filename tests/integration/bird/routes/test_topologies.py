@@ -39,7 +39,8 @@ def birds(
 ) -> dict[str, Bird]:
     """Return the compiler's BIRDs for the network's nodes, with the blocks that their kernels have.
 
-    `own` holds variables of single nodes by name. `fleet` are variables of all nodes, without the prefix calico_.
+    `own` holds variables of single nodes by name, and `reflectors` the names of those that are in calico_rr. `fleet`
+    are variables of all nodes, without the prefix calico_.
     """
     hosts = [
         Host(

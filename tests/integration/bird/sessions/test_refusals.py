@@ -38,7 +38,7 @@ def router(
     """Return the text of the router's configuration, with one session to the node.
 
     It runs from `address` in AS `as_number`. `neighbor` is the node's address and AS number, `hop` is `direct` or
-    `multihop`, and `options` is added to the session.
+    `multihop`, and `channel` is BIRD's text of the session's channel. `options` is added to the session.
     """
     return (
         f"router id {router_id};\nlog stderr all;\nprotocol device {{}}\nprotocol bfd {{}}\n"

@@ -82,6 +82,7 @@ def session(number: int, field: str, value: t.Any) -> BirdPeer:
 def restarted(daemon: Daemon, bird: Bird) -> set[str]:
     """Reconfigure the daemon with `bird`; return the names of the sessions that restart, from BIRD's own log.
 
+    Only names that begin with `Node_` are found.
     Raise AssertionError if BIRD refuses it, or is not done within 15 seconds.
     """
     said = daemon.log.stat().st_size
@@ -176,7 +177,7 @@ def by_bgp(fleet: Fleet, nodes: t.Sequence[Node]) -> None:
 @ALL
 @pytest.mark.parametrize("device", ["vxlan.calico", ""], ids=["vxlan", "direct"])
 def test_a_change_of_topology_loses_nothing(fleet: Fleet, network: Network, streams, device: str) -> None:
-    """A change of topology under backup routes loses no packet.
+    """A change of topology under backup routes loses no packet, with the tunnel `device` or with none ("").
 
     The steps are mesh, reflectors, another cluster ID, another AS and mesh again. In each, all nodes are reconfigured
     one right after the other.
