@@ -206,7 +206,7 @@ class FakeNetfilter:
     def _normal(self, rule: str, table: str) -> str:
         """Return a rule as iptables-save prints it: addresses, interfaces and protocol come before all other words.
 
-        A `!` before one of them counts as another word, unlike in iptables-save. Raise _Refused for a set that does not
+        A `!` stays before its word. Raise _Refused for a set that does not
         exist, a port above 65535, TCPMSS without `-p tcp`, and MASQUERADE in another table than nat. Other rules are
         not checked here.
         """
@@ -222,9 +222,10 @@ class FakeNetfilter:
         first: list[str] = []
         rest: list[str] = []
         while words:
-            if words[0] in ("-s", "-d", "-i", "-o", "-p") and len(words) > 1:
-                first += words[:2]
-                words = words[2:]
+            inverted = words[0] == "!"
+            if words[inverted:][:1] and words[inverted] in ("-s", "-d", "-i", "-o", "-p") and len(words) > 1 + inverted:
+                first += words[: 2 + inverted]
+                words = words[2 + inverted :]
             else:
                 rest.append(words.pop(0))
         return " ".join(first + rest)

@@ -123,7 +123,7 @@ class Host:
         """
         name = module.__name__.rpartition(".")[2]
         ran = self._by_engine(name, check, diff, params) if self.start == "engine" else None
-        answer = ran or self._by_archive(module, check, diff, params)
+        answer = self._by_archive(module, check, diff, params) if ran is None else ran
         answer.pop("invocation", None)
         undocumented = set(answer) - module_answer.OF_ANSIBLE - module_answer.DOCUMENTED[name]
         assert not undocumented, "the action would leave these out: describe them in RETURN"

@@ -99,7 +99,7 @@ def variants(document: t.Any) -> t.Iterator[tuple[Path, t.Any]]:
 def misfit(value: t.Any, hint: t.Any, where: str = "") -> str:
     """Return the first place where a value differs from its type hint and what it is there, "" if it conforms.
 
-    `where` is the place of `value` itself. Lengths of tuples and keys of mappings are not checked.
+    `where` is the place of `value` itself. Keys of mappings are not checked.
     """
     origin, arguments = t.get_origin(hint), t.get_args(hint)
     if hint is t.Any:
@@ -111,6 +111,8 @@ def misfit(value: t.Any, hint: t.Any, where: str = "") -> str:
         if not isinstance(value, tuple):
             return f"{where} is {value!r}"
         kinds = arguments if arguments[-1] is not ... else [arguments[0]] * len(value)
+        if len(kinds) != len(value):
+            return f"{where} is {value!r}"
         return next(filter(None, (misfit(one, kind, f"{where}[]") for one, kind in zip(value, kinds))), "")
     if origin is not None:  # Mapping[str, X]
         if not isinstance(value, t.Mapping):
