@@ -36,8 +36,8 @@ class AgentSettings:
     def from_dict(cls, data: t.Any, path: str = PATH) -> AgentSettings:
         """Return the settings in `data`, the parsed content of the file `path`; those that are not in it are defaults.
 
-        Raise SettingsError if `data` is not a mapping, or has an unknown name, a value of another type, a negative or
-        infinite number, an unknown log level or a port above 65535.
+        Raise SettingsError if `data` is not a dict, or has an unknown name, a value of another type (an integer may be
+        a time, null is nothing), a negative or infinite number, NaN, an unknown log level or a port above 65535.
         """
         if not isinstance(data, dict):
             raise SettingsError(f"{path}: it must hold a JSON object. {_REMEDY}")
@@ -62,8 +62,8 @@ class AgentSettings:
 def _fits(value: t.Any, default: t.Any) -> bool:
     """Return whether a value may replace its default.
 
-    For a text it is a text. For an integer it is an integer and for a float any number, finite, not negative and no
-    boolean.
+    A text may replace a text, an integer an integer, and any number a float. Numbers are finite and not negative, and a
+    boolean is none.
     """
     if isinstance(default, str):
         return isinstance(value, str)

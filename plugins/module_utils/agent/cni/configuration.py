@@ -91,8 +91,9 @@ class Configuration:
     def dns(self) -> Document:
         """The DNS object for the result, without empty fields.
 
-        Values of the runtime's `dns` capability override those of the configuration. Raise CniError if the
-        configuration's `dns` is not an object.
+        Values of the runtime's `dns` capability (servers, searches, options) that are not empty override those of the
+        configuration. A capability that is no object is ignored. Raise CniError if the configuration's `dns` is not an
+        object.
         """
         dns = dict(self._object("dns"))
         asked = self._capabilities.get("dns")
@@ -253,6 +254,7 @@ class Configuration:
     def _labels(self, arguments: Arguments) -> t.Mapping[str, str]:
         """Return the workload's labels: the network's, overridden by those that the runtime gives for the container.
 
+        These are CNI_ARGS, args.cni.labels and runtimeConfig.labels; a later one of them overrides an earlier one.
         Raise CniError for an invalid label. In CNI_ARGS an invalid one is ignored if IgnoreUnknown is true there.
         """
         labels = _checked_labels("labels", self._document.get("labels"))

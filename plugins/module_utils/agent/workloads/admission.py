@@ -51,9 +51,10 @@ class PolicyUpdates:
             self._reconciler.expect(REGISTRY.guards)
 
     def begin_admission(self) -> t.Optional[Write]:
-        """Start a write of policy that includes all workloads being added.
+        """Request a write of policy that includes all workloads being added.
 
-        Return it, or None if the node has no policy.
+        Return it, or None if the node has no policy. It begins at once or after the write under way, and may serve
+        other adds too. It is made even if nobody awaits it; what fails comes out where it is awaited, as in `admitted`.
         """
         return self._admissions.written() if self._desired.has_policy else None
 
@@ -61,7 +62,8 @@ class PolicyUpdates:
         """Wait until `write` has put policy for the workload `endpoint` in force.
 
         Raise AgentError with code `kernel` if a set or table that concerns this workload was refused, or if the kernel
-        could not be read or written at all. A single chain that was refused raises nothing.
+        could not be read or written at all. A single chain that was refused raises nothing. What compiling policy
+        raises comes out as it is.
         """
         refused = f"policy for workload {endpoint.namespace}/{endpoint.name} cannot be put in force"
         try:
@@ -77,7 +79,8 @@ class PolicyUpdates:
         """Write sets and chains for all workloads, including those being added.
 
         Set `write.stands` to True unless a set or a whole table was refused. Raise _NotAllWritten if one was, or one of
-        repair.ERRORS if the kernel cannot be read or written at all. Without a node state, write and set nothing.
+        repair.ERRORS if the kernel cannot be read or written at all, or what `PolicyCompilers.whole` raises. Without a
+        node state, write and set nothing.
         """
 
         def stands() -> None:

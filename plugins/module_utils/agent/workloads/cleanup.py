@@ -104,7 +104,10 @@ class Cleanup:
         return len(self._leaving) + len(self._superseded)
 
     def subjects(self) -> set[str]:
-        """Return the host ends and the names, <namespace>/<name>, of all workloads that are being removed."""
+        """Return the host ends and the names, <namespace>/<name>, of all workloads that are being removed.
+
+        Superseded ones, of which only tracked connections may be left, are not among them.
+        """
         endpoints = [leaving.endpoint for leaving in self._leaving.values()]
         return {found.interface for found in endpoints} | {workload.identity(found) for found in endpoints}
 
@@ -148,7 +151,7 @@ class Cleanup:
         return all(event.is_set() for event in unset)
 
     async def run(self) -> None:
-        """Remove queued workloads until cancelled; retry failed ones every second."""
+        """Remove queued workloads until cancelled; retry failed ones about every second. Each step gathers for 0.05 s."""
         while True:
             # Wait for a new workload, at most RETRY seconds if removals have failed.
             with contextlib.suppress(asyncio.TimeoutError):
@@ -161,7 +164,10 @@ class Cleanup:
             await self.step()
 
     async def step(self) -> None:
-        """Try once to remove every workload in the queue, in batches of 64. Failures are kept as `problems`."""
+        """Try once to remove every workload in the queue, in batches of 64. Failures are kept as `problems`.
+
+        Workloads that are queued meanwhile are tried too.
+        """
         tried: set[int] = set()
         while True:
             batch = [leaving for leaving in self._all() if id(leaving) not in tried][:BATCH]

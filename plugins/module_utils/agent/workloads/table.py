@@ -93,7 +93,7 @@ class WorkloadTable:
         self._settled -= _subjects(self.endpoint(workload))
 
     def forget_endpoint(self, workload: AttachedWorkload) -> None:
-        """Drop the cached endpoint of a workload that was removed."""
+        """Drop the cached endpoint of a workload that was removed; do nothing if none is cached."""
         self._endpoints.forget(workload.id)
 
     def expect_changes(self) -> None:
@@ -123,7 +123,12 @@ class WorkloadTable:
         return workload
 
     def endpoint(self, workload: AttachedWorkload) -> VethEndpoint:
-        """Return the endpoint of a workload under the present node state: its devices, addresses and settings."""
+        """Return the endpoint of a workload under the present node state: its devices, addresses and settings.
+
+        It is cached by the workload's id until `forget_endpoint`: the same object is returned while workload and state
+        give the same. Without a node state, the state's settings have their defaults. Raise ValueError for a workload
+        without an address.
+        """
         return self._endpoints.of(self._persisted.state or _NO_STATE, workload)
 
     def coming(self) -> tuple[VethEndpoint, ...]:
@@ -151,10 +156,10 @@ class WorkloadTable:
         self.opened = tuple(cidr for cidr in self._persisted.opened if cidr in self.opened or cidr in opened)
 
     def added_to(self, state: NodeState) -> NodeState:
-        """Return `state` with the attached workloads and the opened spare blocks added.
+        """Return `state` with the attached workloads, their routes and sysctls, and the opened spare blocks added.
 
-        A workload without an address is left out, and so is one whose host end or address another workload has. Those
-        of the inventory take precedence, then the smaller id.
+        It is `state` itself if there are none. A workload without an address is left out, and so is one whose host end
+        or address another workload has. Those of the inventory take precedence, then the smaller id.
         """
         return with_workloads(state, self, self._persisted.opened, self._endpoints)
 
