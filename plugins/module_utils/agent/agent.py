@@ -309,7 +309,7 @@ class Agent:
     def desired(self) -> t.Optional[NodeState]:
         """Return everything that the node must have now, or None while that is not known. It may block for seconds.
 
-        Policy is compiled for it if that was not done yet.
+        Policy is compiled for it if that was not done yet; raise what `PolicyCompilers.whole` raises.
         """
         return self.desired_state.whole()
 

@@ -109,7 +109,9 @@ class Polling:
         """Poll once, and mark the kinds that changed or are wrong.
 
         Everything that is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot
-        be read is left to the next poll and to the reconciler's own looks; no error is raised.
+        be read is left to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as
+        wrong. Errors of the kernel are not raised, but those of compiling policy are. Reading more than 200 sysctls
+        takes up to half a period, because of pauses.
         """
         self._take(state)
         make, sysctls, turn = self._reconciler.whole(state), self._sysctls, self._turn()

@@ -106,7 +106,7 @@ class Cleanup:
     def subjects(self) -> set[str]:
         """Return the host ends and the names, <namespace>/<name>, of all workloads that are being removed.
 
-        Superseded ones, of which only tracked connections may be left, are not among them.
+        Superseded ones are not among them, because at most their tracked connections are left.
         """
         endpoints = [leaving.endpoint for leaving in self._leaving.values()]
         return {found.interface for found in endpoints} | {workload.identity(found) for found in endpoints}
@@ -151,7 +151,10 @@ class Cleanup:
         return all(event.is_set() for event in unset)
 
     async def run(self) -> None:
-        """Remove queued workloads until cancelled; retry failed ones about every second. Each step gathers for 0.05 s."""
+        """Remove queued workloads until cancelled; retry failed ones every second.
+
+        Before each step, workloads are gathered for 0.05 seconds, unless an add or a delete waits for one.
+        """
         while True:
             # Wait for a new workload, at most RETRY seconds if removals have failed.
             with contextlib.suppress(asyncio.TimeoutError):

@@ -32,7 +32,10 @@ class UnusedAddresses:
         self._noticed: dict[str, float] = {}  # handle without a workload: when that was first noticed, by the clock
 
     async def run(self) -> None:
-        """Call `look` until cancelled, every 60 seconds, or once per grace period, at least 1 second, if that is less."""
+        """Call `look` until cancelled, every 60 seconds, or once per grace period if that is shorter.
+
+        The pause is 1 second at least.
+        """
         while True:
             await self.look()
             await asyncio.sleep(min(_INTERVAL, max(self._grace, 1.0)))
