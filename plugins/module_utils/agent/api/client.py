@@ -24,7 +24,8 @@ from ...sockets.line_socket import Hangup, LineSocket, LineTooLong
 from . import protocol
 from .protocol import AgentError
 
-#: Bytes of the longest answer that the client accepts. The limit of a request is protocol.LINE_LIMIT.
+#: Bytes of the longest answer that the client accepts. Requests have the limits protocol.LINE_LIMIT (root) and
+#: READER_LINE_LIMIT.
 ANSWER_LIMIT = 256 << 20
 
 

@@ -4,7 +4,8 @@
 """A bounded share of the event loop for callers other than root.
 
 Work that other users can cause on the loop, from accepting a connection to reading a piece of a request, is done in
-turns of a FairShare. Only the events of a stream are written outside of turns. Root's requests never wait for a turn:
+turns of a FairShare. The events of a stream are written, and slow methods are called, outside of these turns. Root's
+requests never wait for a turn:
 
     share = FairShare()
     async with share.turn(uid):        # waits until it is this caller's turn

@@ -76,7 +76,10 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """The network's name. Raise CniError if it is missing or invalid."""
+        """The network's name. Raise CniError if it is missing or invalid.
+
+        It has 1 to 64 letters, digits, "_", "." and "-", and begins with a letter or digit.
+        """
         name = self._document.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
             if name in (None, ""):

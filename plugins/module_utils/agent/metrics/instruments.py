@@ -229,7 +229,7 @@ class Instruments:
         self.cni_seconds.observe(verb if verb in CNI_VERBS else "other", str(code) if code else "ok", value=seconds)
 
     def lost_events(self) -> None:
-        """Record an overrun of kernel events, and the resync that follows it."""
+        """Record that kernel events were lost, by an overrun or with their socket, and the resync that follows."""
         self.events_lost.add()
         self.resyncs.add("lost")
 

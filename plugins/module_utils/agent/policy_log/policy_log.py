@@ -227,7 +227,10 @@ class PolicyLog:
 
 
 def _key(record: Record) -> t.Any:
-    """Return a hashable value that packets of one entry have in common: everything but the source port."""
+    """Return a hashable value that packets of one entry have in common: everything but the source port.
+
+    For what is no IP packet it is the rule's prefix alone.
+    """
     packet = record.packet
     if len(packet) >= 24 and packet[0] == _PLAIN_IPV4 and not _FRAGMENT.unpack_from(packet, 6)[0] & 0x1FFF:
         protocol = packet[9]

@@ -68,7 +68,10 @@ class _End:
 
     @property
     def missing(self) -> bool:
-        """Whether a setting was last reported with another value than the desired one."""
+        """Whether forwarding or proxy_arp was last reported as off, or rp_filter with another value than desired.
+
+        The former two are off for a workload without an IPv4 address too, which counts as missing them.
+        """
         return False in (self.forwarding, self.proxy, self.checked)
 
 
@@ -118,7 +121,7 @@ class EventFilter:
         return marks, min(self._young.values(), default=None)
 
     def forget(self) -> None:
-        """Forget all devices, because notifications were lost."""
+        """Forget all devices, because notifications were lost. Marked kinds are not forgotten."""
         self._ends.clear()
         self._young.clear()
         self._devices.clear()

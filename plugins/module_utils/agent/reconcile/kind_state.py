@@ -38,7 +38,7 @@ class KindState:
     blocked: bool = False
     #: The number of failures in a row.
     attempts: int = 0
-    #: When to retry, in seconds of the loop's clock; None: no retry is due.
+    #: When to retry, in seconds of the loop's clock; None: no retry is set.
     retry_at: t.Optional[float] = None
 
     @property

@@ -35,7 +35,8 @@ INTERIORS = 25  # the most network namespaces of workloads that are looked into 
 _VISITS = 5  # the most network namespaces that are looked into in one call of the drivers' thread
 _SLICE = 200  # the most sysctls that are read in one call of the drivers' thread, in a millisecond or two
 _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
-#: Sysctls that matter only while an interface gets its addresses. They are not polled.
+#: Sysctls that are not polled one by one: they matter only while an interface gets its addresses, or, accept_ra, are
+#: read otherwise (`_read_tunnels`, and workload.unlike for host ends).
 _FOR_THE_START = re.compile(r"net/ipv6/conf/.+/(?:accept_dad|accept_ra|addr_gen_mode)")
 
 _T = t.TypeVar("_T")
@@ -234,7 +235,10 @@ def _readable(read: t.Callable[[Kernel, _What], _T], kernel: Kernel, what: _What
 
 
 def _polled(sysctl: Sysctl) -> bool:
-    """Return whether a sysctl is polled: the monitor does not hear of it, and it matters after the start."""
+    """Return whether a sysctl is polled by `_wrong`: the monitor does not hear of it, and it is none of _FOR_THE_START.
+
+    No sysctl of the underlay's device is.
+    """
     known = _HEARD_OF.fullmatch(sysctl.key) or _FOR_THE_START.fullmatch(sysctl.key)
     return UNDERLAY not in sysctl.key and not known
 

@@ -31,7 +31,8 @@ _SO_RCVBUFFORCE = 33
 _BUFFER = 8 * 1024 * 1024
 _READ = 64 * 1024
 _AT_ONCE = 256  # the most datagrams that one callback reads, in about a millisecond
-_GATHER = 0.02  # seconds between two callbacks: an added workload causes some twenty datagrams, few of them with news
+# Seconds until an emptied socket is read again: an added workload causes some twenty datagrams, few of them with news.
+_GATHER = 0.02
 _REOPEN = 1.0  # seconds until a lost socket is opened again
 
 

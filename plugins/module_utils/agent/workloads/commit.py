@@ -29,8 +29,8 @@ class Write:
     def __init__(self) -> None:
         self.stands = False
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # An add that failed for another reason does not await its write. Without the callback, asyncio would log the
-        # error of that write.
+        # Some callers do not await their write, such as an add that failed for another reason. Without the callback,
+        # asyncio would log the error of that write.
         self._done.add_done_callback(lambda done: done.exception())
 
     def __await__(self) -> t.Generator[t.Any, None, None]:

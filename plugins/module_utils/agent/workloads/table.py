@@ -32,7 +32,7 @@ class WorkloadTable:
         self._persisted = persisted
         self._attached: dict[str, AttachedWorkload] = {}
         self._coming: dict[str, AttachedWorkload] = {}
-        self._interfaces: dict[str, str] = {}  # host end: id of the attached or coming workload that has it
+        self._interfaces: dict[str, str] = {}  # host end: id of the workload that has or claimed it
         self._endpoints = OwnEndpoints()
         self._settled: set[str] = set()  # subjects of changes about workloads that were attached exactly as desired
         self.opened: tuple[str, ...] = ()
@@ -41,7 +41,10 @@ class WorkloadTable:
     # ---- changes
 
     def load(self, workloads: t.Iterable[AttachedWorkload]) -> None:
-        """Replace the attached workloads by these, which the records hold at the agent's start."""
+        """Replace the attached workloads by these, which the records hold at the agent's start.
+
+        `opened` becomes the spare blocks in use of the journal. Workloads that are being added are not touched.
+        """
         self.opened = self._persisted.opened
         self._attached = {workload.id: workload for workload in workloads}
         self._interfaces = {workload.interface: workload.id for workload in self._attached.values()}
