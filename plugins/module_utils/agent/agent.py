@@ -7,7 +7,8 @@
     callers ─► records ────┼─► desired state ─┤
             ─► journal ────┘                  └─► add, delete (workloads/) ─► kernel     one workload, the short way
 
-It belongs to one event loop, which never waits for the kernel or the disk: threads do, each with a kernel of its own.
+It belongs to one event loop. What may take long in the kernel or on the disk is done in threads, each with a kernel of
+its own. The state, the drain mark and records of workloads are small files that the loop itself reads and writes.
 desired_state.py says what the node must have, workloads/add.py how a workload is attached.
 """
 
@@ -78,9 +79,9 @@ class Kernels(t.Protocol):
 class Agent:
     """The agent. It is constructed and used on one running event loop: first `start`, then all coroutines of `run`.
 
-    `clock` returns seconds and never goes back. `on_tick` is called whenever the reconciler has finished a pass, and at
-    least every ten seconds while it has nothing to do. `since`, when the agent was made, and `last_resync`, "" before
-    the first one, are UTC times as text. `ticked` is in seconds of `clock`.
+    `clock` returns seconds and never goes back. `on_tick` is called whenever the reconciler has finished a pass of its
+    own, not one on request, and at least every ten seconds while it has nothing to do. `since`, when the agent was
+    made, and `last_resync`, "" before the first one, are UTC times as text. `ticked` is in seconds of `clock`.
     """
 
     def __init__(
@@ -209,8 +210,9 @@ class Agent:
     def reload(self) -> None:
         """Read the desired state and the other nodes' workloads from the disk again.
 
-        The allocations are read again if they could not be read before. Files that cannot be read are noted in
-        `problems`; no error is raised. The reconciler brings the node to the new state later; this does not wait.
+        The allocations are read again if they could not be read before; the records of workloads are not. Files that
+        cannot be read are noted in `problems`; no error is raised. If there is no state file, the last state stays. The
+        reconciler brings the node to the new state later; this does not wait.
         """
         self.persisted.reload()
         self._context.addresses.adopt(self.workloads)
@@ -276,7 +278,7 @@ class Agent:
     async def _labels_in_force(self) -> None:
         """Bring policy to the present labels, and cut connections that it now denies if the settings want that.
 
-        Errors become `problems`.
+        Errors become `problems`. Do nothing on a node without policy.
         """
         if self.desired_state.has_policy:
             await self.reconciler.resync(REGISTRY.guards)
@@ -296,8 +298,9 @@ class Agent:
     async def check(self, id: str) -> t.List[str]:
         """Return how a workload differs from its desired state, a text for each difference; [] if it does not differ.
 
-        Change nothing. Raise AgentError with code `not_found` if no such workload is attached, `unavailable` if the
-        node has no desired state, or `kernel` if the kernel cannot be read.
+        Its link, sysctls, routes and addresses are compared, not policy. Something superfluous is no difference. Change
+        nothing. Raise AgentError with code `not_found` if no such workload is attached, `unavailable` if the node has
+        no desired state, or `kernel` if the kernel cannot be read.
         """
         return await check.check(self._context, id, self.desired_state.need)
 
@@ -306,7 +309,7 @@ class Agent:
     def desired(self) -> t.Optional[NodeState]:
         """Return everything that the node must have now, or None while that is not known. It may block for seconds.
 
-        Policy is compiled for it if that was not done yet.
+        Policy is compiled for it if that was not done yet; raise what `PolicyCompilers.whole` raises.
         """
         return self.desired_state.whole()
 
@@ -352,9 +355,11 @@ class Agent:
     async def node_apply(self, state: t.Optional[NodeState], removals: bool) -> PassOutcome:
         """Make `state` (None: the one on the disk) the desired state, bring the node to it, and return the outcome.
 
-        Without `removals`, objects are only added or changed. Nothing is removed then until a call with `removals`, or
-        until the state on the disk is complete. What fails is in the outcome. Raise AgentError with code `unavailable`
-        if `state` is None and the state on the disk cannot be read, or is missing and no earlier one is known.
+        With `removals`, superfluous objects may be removed at once, but only if allocations and records could be read.
+        Without them, objects are only added or changed for a `state` that is given, and nothing is removed until a call
+        with `removals`, or until a complete state is read from the disk. Such a one permits removals after the grace
+        period. What fails is in the outcome. Raise AgentError with code `unavailable` if `state` is None and the state
+        on the disk cannot be read, or is missing and no earlier one is known.
         """
         async with self._applying:
             await self._interfaces.look(state)
@@ -377,8 +382,8 @@ class Agent:
     async def reload_remote_endpoints(self) -> PassOutcome:
         """Read from the disk again what is known of other nodes' workloads, update policy, and return the outcome.
 
-        A file that cannot be read becomes a problem. Raise AgentError with code `unavailable` if the node has no state
-        yet.
+        The outcome is that of `resync`. A file that cannot be read becomes a problem, and what was known before stays.
+        Without a file nothing is known. Raise AgentError with code `unavailable` if the node has no state yet.
         """
         async with self._applying:
             remote = self.persisted.read_remote()
@@ -445,7 +450,8 @@ class Agent:
     def in_sync(self) -> bool:
         """Whether state, allocations and records could be read, nothing is known to differ, and denied flows are cut.
 
-        Objects that wait for their device, and removals that are not allowed yet, do not count as differences.
+        A missing file of allocations or records is no problem; without a state it is False. Objects that wait for their
+        device, members left out of sets, and removals that are not allowed yet do not count as differences.
         """
         return self.reconciler.in_sync and self.persisted.readable and not self._flow_cuts.problem
 
@@ -460,7 +466,10 @@ class Agent:
         return list(dict.fromkeys([*found, *self.cleanup.problems, *repairs, *flows]))
 
     def status(self) -> dict[str, t.Any]:
-        """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready."""
+        """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready.
+
+        The usage is [] if the allocations cannot be read; texts about the state are "" without one.
+        """
         state = self.state
         return {
             "since": self.since,

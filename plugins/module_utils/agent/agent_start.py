@@ -30,9 +30,10 @@ class RunningAgent:
         self.settings: str = version.get("settings", "")
 
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
-        """Call a method of the API and return its result; it blocks up to 35 seconds.
+        """Call a method of the API other than `version` and return its result; it blocks up to 35 seconds.
 
-        Raise TimeoutError if the agent does not answer in time, or AgentRefused if it refuses or has ended meanwhile.
+        Raise TimeoutError if the agent does not answer in time or gives up at its own deadline, or AgentRefused if it
+        refuses or has ended meanwhile.
         """
         return _called(self._client, method, params)
 
@@ -45,7 +46,8 @@ def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Option
     """Return a connection to the agent whose socket is `path`, or None if no agent answers there.
 
     An answer that is not the protocol's counts as none. `greeting` is the time for the first answer in seconds. Raise
-    TimeoutError if that does not come in time, or AgentRefused if the agent refuses or the socket may not be opened.
+    TimeoutError if that does not come in time or the agent accepts no connection, or AgentRefused if the agent refuses
+    or the socket may not be opened.
     """
     client = AgentClient(path, greeting)
     try:
@@ -59,8 +61,8 @@ def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Option
 def _called(client: AgentClient, method: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Call a method and return its result.
 
-    Raise TimeoutError if the answer does not come in time, NotRunning if no agent answers the method `version`, or
-    AgentRefused if it refuses or no agent answers another method.
+    Raise TimeoutError if the answer does not come in time or the agent's own deadline passes, NotRunning if no agent
+    answers the method `version`, or AgentRefused if it refuses or no agent answers another method.
     """
     try:
         return client.call(method, **params)

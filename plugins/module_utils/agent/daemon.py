@@ -62,9 +62,9 @@ class _PathsError(ValueError):
 def main(arguments: t.Sequence[str]) -> int:
     """Run the agent until it is stopped. Return the exit status: 0 if it was stopped, 1 if it failed.
 
-    First wait, at most `lock_timeout` seconds of the machine, until no other process holds writer.lock. A failure is
-    logged. Exit with status 2 if the arguments are wrong, or the file of --paths is JSON but no object, or has an
-    unknown key.
+    First wait, at most `lock_timeout` seconds of the machine, until no other process holds writer.lock; hold it until
+    the end. A failure is logged, or written to stderr if the settings or paths cannot be read. Exit with status 2 if
+    the arguments are wrong, or the file of --paths is JSON but no object, or has an unknown key.
     """
     parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")
@@ -100,8 +100,7 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
 
     `paths` is the path of a JSON object with fields of Machine and keywords of LinuxKernel, or None. `mounts` is the
     path of the host's mount namespace, or None. Raise ValueError if the file `paths` cannot be read or is not JSON, or
-    _PathsError, which is one, if it is JSON but no object, or has an unknown key. Raise OSError if the kernel gives no
-    netlink socket.
+    _PathsError, which is one, if it is JSON but no object, or has an unknown key. The values are not checked.
     """
     given: dict[str, t.Any] = {}
     if paths is not None:
@@ -134,8 +133,8 @@ def _check_paths(path: str, given: t.Any) -> None:
 async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels: Kernels) -> int:
     """Run the agent's parts until SIGTERM or SIGINT, or the end of a part. Return the exit status.
 
-    It is 0 after a signal, and 1 after the end of a part. Raise SocketInUse if another agent answers at the agent's
-    socket, or a socket cannot be made there.
+    It is 0 after a signal, and 1 after the end of a part. At the end, answers under way have 5 seconds, then the parts
+    5 more. Raise SocketInUse if another agent answers at the agent's socket, or a socket cannot be made there.
     """
     notifier = Notifier()
     instruments = Instruments(Registry())
@@ -202,7 +201,8 @@ async def _metrics(
 ) -> t.Optional[MetricsServer]:
     """Start the HTTP server for metrics and return it; None if the settings want none or the port cannot be used.
 
-    A port that cannot be used is logged and becomes a problem in `agent.persisted.broken`; no error is raised for it.
+    The metrics of the process and the agent are registered in any case; OSError comes out if /proc cannot be read. A
+    port that cannot be used is logged and becomes a problem in `agent.persisted.broken`; no error is raised for it.
     """
     watch_process(instruments)
     watch_agent(instruments, agent)
@@ -230,7 +230,7 @@ async def _metrics(
 
 
 def _told(parts: t.Mapping[str, asyncio.Future[t.Any]]) -> int:
-    """Log which parts ended although they should not have. Return 1, the exit status."""
+    """Log which parts ended, except cancelled ones, with the error if there was one. Return 1, the exit status."""
     for name, part in parts.items():
         if part.done() and not part.cancelled():
             error = part.exception()

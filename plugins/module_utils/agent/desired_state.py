@@ -7,8 +7,8 @@
     workload table ──┼─► DesiredState ─► reconciler, plans, policy's admission of workloads
     host interfaces ─┘
 
-Nothing here reads the kernel or waits. DesiredState imports neither the reconciler nor the transactions on workloads;
-they read it, and call `changed` after they changed its inputs.
+Nothing here reads the kernel or the disk; only compiling policy takes long. DesiredState imports neither the reconciler
+nor the transactions on workloads; they read it, and call `changed` after they changed its inputs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DesiredState:
 
     @property
     def cached(self) -> t.Optional[NodeState]:
-        """The state that `without_policy` returned last; None after a change."""
+        """The state that `without_policy` returned last; None before its first call and after a change."""
         return self._cached
 
     def without_policy(self) -> t.Optional[NodeState]:
@@ -75,7 +75,7 @@ class DesiredState:
     def whole(self) -> t.Optional[NodeState]:
         """Return all that the node must have, or None while that is not known.
 
-        Compiling policy can block for seconds.
+        Compiling policy can block for seconds, and raises what `PolicyCompilers.whole` raises.
         """
         desired = self.without_policy()
         return self.with_policy(desired)() if desired is not None else None
@@ -83,8 +83,9 @@ class DesiredState:
     def with_policy(self, state: NodeState) -> Make:
         """Return a function, for any thread, that compiles policy and returns `state` with its rules and sets.
 
-        The workloads being added are read here, in one step with the attached ones. If they were read in that thread, a
-        workload attached meanwhile would be in neither group and would be missing from the sets.
+        The function blocks and raises as `PolicyCompilers.whole` does. The workloads being added are read here, in one
+        step with the attached ones. If they were read in that thread, a workload attached meanwhile would be in neither
+        group and would be missing from the sets.
         """
         coming, others = self._table.coming(), self._persisted.remote.endpoints
         return functools.partial(self._compilers.whole, state, coming, self.interfaces, others)

@@ -22,7 +22,7 @@ _running: set[asyncio.Future[None]] = set()
 def dump(agent: Agent, path: str) -> None:
     """Start writing the dump to `path`, readable by root only, and return at once.
 
-    The file appears when the plan in it is made or has failed. If the file cannot be written, that is logged.
+    It replaces a former dump when the plan in it is made or has failed. If it cannot be written, that is logged.
     """
     task = asyncio.ensure_future(_dump(agent, path))
     _running.add(task)
@@ -32,7 +32,8 @@ def dump(agent: Agent, path: str) -> None:
 async def _dump(agent: Agent, path: str) -> None:
     """Write status, desired state, workloads and plan as JSON to `path`.
 
-    If the plan cannot be made, the reason is in its place. A file that cannot be written is logged; no error is raised.
+    Compiling policy may block the event loop for seconds. `desired` is null without a state. If the plan cannot be
+    made, the reason is in its place. A file that cannot be written is logged, not raised.
     """
     known: dict[str, t.Any] = {"status": agent.status()}
     desired = agent.desired()

@@ -31,8 +31,8 @@ _log = logging.getLogger("calico.knowledge")
 class PersistedState:
     """The content of the node's files. `state` is the one that Ansible gave, without the node's own workloads.
 
-    `state` is None before the first run. `complete` is False until then, and while a run has begun to change the node
-    and has not finished.
+    `state` is None before the first run, and if its file could not be read since the start. `complete` is False while
+    it is None, and from the time when a run begins to change the node until one finishes.
     """
 
     def __init__(self, machine: Machine, ipam: LocalIpam) -> None:
@@ -54,7 +54,8 @@ class PersistedState:
 
         Return (attached workloads, workloads whose add or delete is unfinished).
 
-        Files that cannot be read are noted in `broken`; no error is raised.
+        Files that cannot be read are noted in `broken`; no error is raised. Missing files are no problem. A record that
+        cannot be read is left out of both lists.
         """
         self.load_state()
         self._load_ipam()
@@ -100,7 +101,9 @@ class PersistedState:
     def read_remote(self) -> RemoteEndpoints:
         """Read the other nodes' workloads from the disk and return those that this node accepts.
 
-        If the file cannot be read, note that in `broken` and return those known before. `remote` is not changed.
+        Without a file there are none. If the file cannot be read, or has some that are not accepted, note that in
+        `broken`; for an unreadable file, those known before count. The result is the object `remote` if nothing
+        changed. `remote` itself is not changed.
         """
         try:
             self._remote = remote_endpoints.known(self.machine.store)
@@ -112,7 +115,8 @@ class PersistedState:
     def _believed(self) -> RemoteEndpoints:
         """Return the other nodes' workloads that this node accepts: the object `remote` if they are the same.
 
-        Note problems with the file in `broken`.
+        Note in `broken` that the file cannot be read or that some of its workloads are not accepted; remove the note if
+        neither is so.
         """
         known = self._remote.believed_by(self.state)
         self.trouble_with("remote endpoints")(self._remote_unreadable or known.problem(self.machine.store) or None)
@@ -167,7 +171,7 @@ class PersistedState:
 
     @property
     def whole(self) -> bool:
-        """Whether `complete` and `readable` are true: all desired objects are known, and others may be removed."""
+        """Whether `complete` and `readable` are both true, so that every desired object is known."""
         return self.complete and self.readable
 
     @property
@@ -200,8 +204,8 @@ class PersistedState:
     def need_for_add(self) -> NodeState:
         """Return the desired state if workloads can be added.
 
-        Raise AgentError with code `unavailable` if the allocations cannot be read, the node is drained, or there is no
-        state.
+        Raise AgentError with code `unavailable` if the allocations cannot be read, the node is drained (which a drain
+        mark that cannot be read means too), or there is no state. A state that was read before is enough.
         """
         words = self.broken.get("ipam")
         drained = drain.load(self.machine.store) if words is None else None

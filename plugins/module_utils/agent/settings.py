@@ -30,14 +30,14 @@ class AgentSettings:
     resync_interval: float = 90.0  # seconds between two resyncs, give or take 10 %
     cleanup_grace: float = 60.0  # seconds from the start until objects that are not desired may be removed
     leak_grace: float = 900.0  # seconds until the address of a workload that does not exist is free (Calico: the same)
-    cooldown: float = 30.0  # seconds from an address's release until it is assigned again
+    cooldown: float = 30.0  # seconds from an address's release until it may be assigned again
 
     @classmethod
     def from_dict(cls, data: t.Any, path: str = PATH) -> AgentSettings:
         """Return the settings in `data`, the parsed content of the file `path`; those that are not in it are defaults.
 
-        Raise SettingsError if `data` is not a mapping, or has an unknown name, a value of another type, a negative or
-        infinite number, an unknown log level or a port above 65535.
+        Raise SettingsError if `data` is not a dict, or has an unknown name, null, a value of another type (a time may
+        be an integer), a negative or infinite number, NaN, an unknown log level or a port above 65535.
         """
         if not isinstance(data, dict):
             raise SettingsError(f"{path}: it must hold a JSON object. {_REMEDY}")
@@ -62,8 +62,8 @@ class AgentSettings:
 def _fits(value: t.Any, default: t.Any) -> bool:
     """Return whether a value may replace its default.
 
-    For a text it is a text. For an integer it is an integer and for a float any number, finite, not negative and no
-    boolean.
+    A text may replace a text, an integer an integer, and any number a float. Numbers are finite and not negative, and a
+    boolean is none.
     """
     if isinstance(default, str):
         return isinstance(value, str)

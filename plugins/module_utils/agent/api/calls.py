@@ -26,9 +26,10 @@ class Method(t.NamedTuple):
     """A method of the API: its handler, and what callers may do with it.
 
     `handler` is `async def (params, peer) -> dict`. The handler of a method with `stream` is an async generator of
-    dicts. A handler raises AgentError to refuse. It is cancelled at the deadline and when the agent stops. It then
-    undoes its work, or makes sure that the work is completed later. When the client disconnects, requests of root run
-    to their end, but streams and requests of other callers are cancelled.
+    dicts, and has no deadline. A handler raises AgentError to refuse. It is cancelled at the deadline and when the
+    agent stops. It then undoes its work, or makes sure that the work is completed later. When the client disconnects,
+    requests of root run to their end, but streams and requests of other callers are cancelled. Cancelling a caller of a
+    `slow` method other than root does not cancel the handler once it has begun (Coalesced).
     """
 
     handler: Handler
@@ -39,12 +40,12 @@ class Method(t.NamedTuple):
 
 
 class Calls:
-    """The methods of the API and the CNI plugin, each called within `deadline` seconds.
+    """The methods of the API and the CNI plugin; `call` and `call_cni` give up after `deadline` seconds.
 
     `methods` is a mapping from name to Method and may be filled until the first call. `root` is the uid that may call
     every method. Members of the group `group` may call the methods that change nothing. `readers` is the gid of that
-    group, None if there is no such group. `observed(method, outcome, seconds)` is called by `observe`; `outcome` is
-    "ok" or the code of the error.
+    group, which the server sets; None if there is no such group, so that only root may call. `observed(method, outcome,
+    seconds)` is called by `observe`; `outcome` is "ok" or the code of the error.
     """
 
     def __init__(
@@ -100,7 +101,8 @@ class Calls:
         """Call the method of `request`, which `method` has checked for `peer`, and return its result, a JSON object.
 
         Raise AgentError, and nothing else: the handler's own refusal, timeout at the deadline, unavailable if the task
-        is cancelled otherwise, or internal for any other error, which is logged.
+        is cancelled otherwise, or internal for any other error, which is logged. The result of a slow method may be an
+        object that other callers get too.
         """
         deadline = _Deadline(self._deadline)
         method = self._methods[request.method]

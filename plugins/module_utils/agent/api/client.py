@@ -24,7 +24,8 @@ from ...sockets.line_socket import Hangup, LineSocket, LineTooLong
 from . import protocol
 from .protocol import AgentError
 
-#: Bytes of the longest answer that the client accepts. The limit of a request is protocol.LINE_LIMIT.
+#: Bytes of the longest answer that the client accepts. Requests have the limits protocol.LINE_LIMIT (root) and
+#: READER_LINE_LIMIT.
 ANSWER_LIMIT = 256 << 20
 
 
@@ -44,8 +45,8 @@ class AgentClient:
     """A connection to the agent, opened by the first call, and a context manager that closes it.
 
     `timeout` is in seconds and limits each request: opening a connection if there is none, sending, and the whole
-    answer. An error that the agent answers leaves the connection open. After any other error the next call opens a new
-    one.
+    answer. An error that the agent answers leaves the connection open, and so do `params` that JSON cannot express.
+    After any other error the next call opens a new one.
     """
 
     def __init__(self, path: str = protocol.SOCKET, timeout: float = protocol.DEADLINE) -> None:

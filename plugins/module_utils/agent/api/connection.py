@@ -4,9 +4,10 @@
 """One client's connection to the agent: it cuts bytes into requests and answers one after the other.
 
 What a client can cost is limited: the size of a request, the time until it is complete, unread bytes in either
-direction, and the bytes of incomplete requests over all connections (Bounds.admit_bytes). A connection that exceeds a
-limit receives a refusal. It is then only read until the client closes it or a moment has passed: closing it at once
-could lose the refusal.
+direction, and the bytes of incomplete requests over all connections (Bounds.admit_bytes). A connection that is one too
+many, or whose request is too large, receives a refusal. It is then only read until the client closes it or a moment has
+passed: closing it at once could lose the refusal. A connection that is idle, or whose answers are not read, for too
+long is closed without a word. Requests that are refused for unread answers or too many streams leave it open.
 
 Root's requests are read and answered as they come. The requests of others wait for turns (fair_share.py): the
 connection waits for a turn after each piece that it has read, and once more before it parses a request.
@@ -59,8 +60,8 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._ended = False  # True: the client sends no more, or the agent stops
         self._stuck = False  # True: the client does not read its answers, and the buffer for them is full
         self._root = False
-        # This is True while a request of root is answered. Meanwhile each turn of other callers is delayed by up to
-        # 0.1 s, for slow methods by up to 1 s.
+        # This is True while a request of root that is no stream, or one of CNI, is answered. Meanwhile each turn of
+        # other callers is delayed by up to 0.1 s, for slow methods by up to 1 s.
         self._urgent = False
         self._writable: t.Optional[asyncio.Future[None]] = None
         self._timer: t.Optional[asyncio.TimerHandle] = None
@@ -158,7 +159,8 @@ class ApiConnection(asyncio.BufferedProtocol):
     def _serve(self) -> None:
         """Start to answer the next request, if it is complete and no other request is being answered.
 
-        If nothing is left to answer and the client sends no more, close the connection instead.
+        Do nothing while the client does not read its answers. If nothing is left to answer and the client sends no
+        more, close the connection instead.
         """
         if not self._root:
             self._serve_in_turn()
@@ -188,7 +190,8 @@ class ApiConnection(asyncio.BufferedProtocol):
         """Do for a client other than root what `_serve` does, with each step in a turn of its own."""
         if self.busy and not self._ended:
             # More is read while a request is answered, because that shows when the client disconnects. These bytes
-            # belong to the next request, whose maximum size is `_limit`.
+            # belong to the next request, whose maximum size is `_limit`. Beyond it, reading stops until the answer is
+            # given; a stream has no such end, so its connection is closed at once.
             if len(self._buffer) <= self._limit:
                 self._read_on()
             elif self.streaming:
@@ -278,7 +281,10 @@ class ApiConnection(asyncio.BufferedProtocol):
                 self._begin(self._answer(request), urgent=True)
 
     def _understood(self, line: bytes) -> t.Optional[tuple[protocol.Request, Method]]:
-        """Parse a request and check its caller: return (request, method), or None after writing the refusal."""
+        """Parse a request and check its caller: return (request, method), or None after writing the refusal.
+
+        If there are too many connections, the refusal is the last answer of this one.
+        """
         id: protocol.Id = None
         try:
             request = protocol.parse(line)
@@ -349,8 +355,9 @@ class ApiConnection(asyncio.BufferedProtocol):
     async def _answer(self, request: protocol.Request, in_turn: bool = False) -> None:
         """Call the method of a request, report the outcome to `Calls.observe`, and write the result or the error.
 
-        `in_turn` makes the encoding of the result wait for a turn. A result that is not JSON is logged and becomes the
-        error `internal`.
+        `in_turn` makes the encoding of the result wait for a turn; it becomes the error `try_again` if the caller has
+        too many answers unread by then. A result that is not JSON is logged and becomes the error `internal`. If the
+        task is cancelled while it waits for that turn, nothing is reported or written.
         """
         began = time.perf_counter()
         outcome = "ok"

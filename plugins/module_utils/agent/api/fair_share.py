@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A bounded share of the event loop for callers other than root.
 
-All work that other users can cause on the loop, from accepting a connection to reading a piece of a request, is done in
-turns of a FairShare. Root's requests never wait for a turn:
+Work that other users can cause on the loop, from accepting a connection to reading a piece of a request, is done in
+turns of a FairShare. The events of a stream are written, and slow methods are called, outside of these turns. Root's
+requests never wait for a turn:
 
     share = FairShare()
     async with share.turn(uid):        # waits until it is this caller's turn
@@ -39,7 +40,7 @@ _current: contextvars.ContextVar[t.Optional[Turn]] = contextvars.ContextVar("tur
 
 
 class FairShare:
-    """Turns on the event loop, one at a time, that use at most a given share of its time.
+    """Turns on the event loop, one at a time, that use at most a given share of its time, except very long turns.
 
     `share` is a fraction of 1. `patience` is in seconds: urgent work delays turns by no more than that each. `pause` is
     in seconds: no turn waits longer for the time that the last one used. `clock` returns seconds. A FairShare belongs
@@ -243,7 +244,7 @@ class Coalesced:
     """Work that keeps a thread busy: one piece runs at a time, and callers that ask the same share a piece.
 
     A caller shares a piece only until the piece begins; after that it gets a new one. A piece is not begun if all its
-    callers were cancelled before.
+    callers were cancelled before. One that has begun runs to its end even if all are cancelled.
     """
 
     def __init__(self, share: FairShare) -> None:
@@ -260,7 +261,8 @@ class Coalesced:
         """Return the result of `work`, or of equal work of another caller that has not begun.
 
         Work is equal if `method` and `params`, which has to be JSON, are equal. It runs in a turn of the caller `key`
-        that asked first. Raise what the work raises, or TypeError if `params` is not JSON.
+        that asked first; all get the same object or error. Raise what the work raises, or TypeError if `params` is not
+        JSON.
         """
         asked = f"{method} {json.dumps(params, sort_keys=True)}"
         piece = self._waiting.get(asked)

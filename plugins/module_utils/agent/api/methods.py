@@ -36,7 +36,7 @@ class Methods:
 
     `table` is a mapping from the name of a method to the Method for the server. `settings` is the digest of the
     settings that the agent was started with. `root` is the uid whose plans may delay adds; the plans of other callers
-    wait until no workload is being added or deleted.
+    wait until no workload is being added, deleted or repaired, and are refused (try_again) after 10 seconds.
     """
 
     def __init__(self, agent: Agent, settings: str = "", root: int = 0) -> None:
@@ -187,9 +187,9 @@ class Methods:
 def planned(plan: NodePlan, in_sync: bool) -> Data:
     """Return a plan in JSON-ready form: `changes`, `expected`, `kept`, `problems`, `underlay` and `in_sync`.
 
-    The first three are lists of objects as `plain` makes them, `problems` is a list of texts, and `underlay` the device
-    of the node's address. `in_sync` is True if the parameter `in_sync`, the agent's view, is True and the plan has no
-    changes.
+    The first three are lists of objects as `plain` makes them, `problems` is a list of the notes of conflicts, and
+    `underlay` the device of the node's address, "" if no driver needed it. `in_sync` is True if the parameter
+    `in_sync`, the agent's view, is True and the plan has no changes.
     """
     return {
         "changes": [plain(change) for change in plan.changes],

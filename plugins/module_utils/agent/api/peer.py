@@ -30,7 +30,10 @@ class Peer(t.NamedTuple):
 
     @classmethod
     def from_socket(cls, connection: socket.socket) -> Peer:
-        """Return the peer of a connected Unix socket. Raise OSError if the kernel does not report it."""
+        """Return the peer of a connected Unix socket. Raise OSError if the kernel does not report it.
+
+        If the kernel cannot report supplementary groups (before Linux 4.13), `groups` has the main gid only.
+        """
         pid, uid, gid = _CREDENTIALS.unpack(
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )

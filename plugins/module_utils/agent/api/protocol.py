@@ -27,8 +27,8 @@ ROOT_SUFFIX = "-root"
 GROUP = "calico"
 
 LINE_LIMIT = 1 << 20  # bytes of a request of root, its newline included
-READER_LINE_LIMIT = 16 << 10  # bytes of a request of another caller
-DEADLINE = 30.0  # the most seconds until the answer to a request
+READER_LINE_LIMIT = 16 << 10  # bytes of a request of another caller, its newline included
+DEADLINE = 30.0  # the most seconds that the agent works on a request that is no stream, and that a client waits
 IDLE = 30.0  # the most seconds until a connection's next request is complete
 
 INVALID_PARAMS = "invalid_params"
@@ -56,7 +56,10 @@ Id = t.Union[int, str, None]
 
 
 def root_socket(path: str) -> str:
-    """Return the path of root's own socket beside the one at `path`: /run/calico/agent-root.sock for agent.sock."""
+    """Return the path of root's own socket beside the one at `path`: /run/calico/agent-root.sock for agent.sock.
+
+    Without a suffix in the file's name, "-root" is its end.
+    """
     stem, dot, suffix = path.rpartition(".")
     return f"{stem}{ROOT_SUFFIX}.{suffix}" if dot and "/" not in suffix else f"{path}{ROOT_SUFFIX}"
 
@@ -97,7 +100,10 @@ class BadRequest(AgentError):
 
 
 def parse(line: bytes) -> Request:
-    """Return the request on one line, which may end in a newline. Raise BadRequest for any other bytes."""
+    """Return the request on one line, which may end in a newline. Raise BadRequest for any other bytes.
+
+    Integers of more than 20 characters, numbers that are not finite and half surrogate pairs are refused too.
+    """
     data = _object(line)
     id = data.get("id")
     if isinstance(id, bool) or not (id is None or isinstance(id, (int, str))):

@@ -83,7 +83,7 @@ class AddRequest:
         return cls(**values).checked()
 
     def checked(self) -> AddRequest:
-        """Return a copy with defaults for `id` and `netns` and a lower-case `mac`.
+        """Return a copy with a lower-case `mac`, a default for `id` and, with `netns_owned`, one for `netns`.
 
         Raise AgentError (invalid_params) for the first field that is wrong.
         """
@@ -138,7 +138,8 @@ class AddRequest:
     def addresses(self) -> dict[int, str]:
         """The requested addresses: a mapping from IP version, 4 or 6, to the address in its canonical form.
 
-        Raise ValueError for a text that is no address, which `checked` refuses.
+        A version without a requested address is left out. Raise ValueError for a text that is no address, which
+        `checked` refuses.
         """
         asked = {4: self.address, 6: self.address6}
         return {version: str(ipaddress.ip_address(text)) for version, text in asked.items() if text is not None}
@@ -188,8 +189,9 @@ class AddRequest:
     def differs_from(self, workload: AttachedWorkload) -> str:
         """Return in words how this request differs from `workload`, which has the same id: the first difference, or "".
 
-        Addresses, families and pools that are not requested are not compared. Nor are labels in a request of CNI (with
-        `container`): a runtime may add its container again with other labels.
+        Addresses, families and pools that are not requested are not compared, but a MAC or MTU that is not requested
+        differs from one that was. Labels in a request of CNI (with `container`) are not compared: a runtime may add its
+        container again with other labels.
         """
         for field in (
             "name",

@@ -81,8 +81,9 @@ class Server:
     async def start(self) -> None:
         """Make both sockets and begin to accept connections.
 
-        Raise SocketInUse if another agent answers there, the path is too long, something else than a socket is there,
-        or a socket cannot be made, for instance in a folder that cannot be written.
+        If the group does not exist, only root may call methods. Raise SocketInUse if another agent answers there, the
+        path is too long, something else than a socket is there, or a socket cannot be made, for instance in a folder
+        that cannot be written.
         """
         with contextlib.suppress(KeyError):
             self.calls.readers = grp.getgrnam(self._group).gr_gid
@@ -129,7 +130,7 @@ class Server:
     async def _welcome(self, connection: socket.socket) -> None:
         """Serve a connection, or send the reason and close it if there are too many; close it if the client has left.
 
-        Raise OSError if the connection fails meanwhile.
+        Connections of root are not counted here. Raise OSError if the connection fails meanwhile.
         """
         connection.setblocking(False)
         try:
@@ -149,8 +150,8 @@ class Server:
     async def stop(self, grace: float = 5.0) -> None:
         """Stop listening, remove the sockets, and end the connections after the answers under way.
 
-        Answers that are not finished after `grace` seconds are cancelled. A socket file that another process has put in
-        its place since is not removed.
+        Answers that are not finished after `grace` seconds are cancelled; wait until they have ended. A socket file
+        that another process has put in its place since is not removed.
         """
         if self._listening is not None:
             for path, inode in self._inodes.items():

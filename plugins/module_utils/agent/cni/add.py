@@ -84,11 +84,11 @@ def _request(network: str, attachment: Attachment, arguments: Arguments, add_par
 
 
 def _name(attachment: Attachment, given: str) -> str:
-    """Return the workload's name, unique for each attachment.
+    """Return the workload's name, which no other attachment on the node normally has.
 
     It is "<name>.<first 12 digits of the container id>.<interface>" if the runtime gives a name, as podman and
-    Kubernetes do, and the id is 32 or more hex digits. Otherwise it is "<container id>.<interface>". `given` is the
-    runtime's name or "".
+    Kubernetes do, and the id is 32 or more lower-case hex digits. Otherwise it is "<container id>.<interface>". Name
+    and interface are as `_readable` returns them, "if" for an empty interface. `given` is the runtime's name or "".
     """
     name = _readable(given)
     if name and _RANDOM.fullmatch(attachment.container):

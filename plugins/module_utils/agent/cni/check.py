@@ -47,7 +47,8 @@ def _differences(
 ) -> t.Iterator[str]:
     """Yield in words each difference between the agent's workload and `previous`, the runtime's result of ADD.
 
-    Results before version 0.3.0 have no interfaces: only the network namespace is compared then.
+    The workload's network namespace is compared with the attachment's. Results before version 0.3.0 have no interfaces:
+    only the network namespace is compared then.
     """
     if workload.netns != attachment.netns:
         yield f"it was attached in {workload.netns}, and CNI_NETNS is {attachment.netns}"

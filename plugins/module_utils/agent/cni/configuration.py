@@ -76,7 +76,10 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """The network's name. Raise CniError if it is missing or invalid."""
+        """The network's name. Raise CniError if it is missing or invalid.
+
+        It has 1 to 64 letters, digits, "_", "." and "-", and begins with a letter or digit.
+        """
         name = self._document.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
             if name in (None, ""):
@@ -91,8 +94,9 @@ class Configuration:
     def dns(self) -> Document:
         """The DNS object for the result, without empty fields.
 
-        Values of the runtime's `dns` capability override those of the configuration. Raise CniError if the
-        configuration's `dns` is not an object.
+        Values of the runtime's `dns` capability (servers, searches, options) that are not empty override those of the
+        configuration. A capability that is no object is ignored. Raise CniError if the configuration's `dns` is not an
+        object.
         """
         dns = dict(self._object("dns"))
         asked = self._capabilities.get("dns")
@@ -253,6 +257,7 @@ class Configuration:
     def _labels(self, arguments: Arguments) -> t.Mapping[str, str]:
         """Return the workload's labels: the network's, overridden by those that the runtime gives for the container.
 
+        These are CNI_ARGS, args.cni.labels and runtimeConfig.labels; a later one of them overrides an earlier one.
         Raise CniError for an invalid label. In CNI_ARGS an invalid one is ignored if IgnoreUnknown is true there.
         """
         labels = _checked_labels("labels", self._document.get("labels"))

@@ -41,9 +41,10 @@ class DeletedWhileDown:
     async def complete(self) -> int:
         """Complete the stored DELs, remove their files, and return the number of files removed.
 
-        A DEL that is not valid is logged and dropped, which counts as completed. One that fails is logged and stays for
-        the next call. A file that cannot be removed is logged: the next call retries its removal, but not its DEL,
-        which might delete a newer workload. A folder that is missing or cannot be read counts as empty.
+        A DEL that is not valid is logged and dropped, which counts as completed. One that fails, or whose file cannot
+        be read, is logged and stays for the next call. A file that cannot be removed is logged: the next call retries
+        its removal, but not its DEL, which might delete a newer workload. A folder that is missing or cannot be read
+        counts as empty.
         """
         if not self._waiting():
             self._failed.clear()

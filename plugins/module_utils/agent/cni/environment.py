@@ -89,7 +89,10 @@ def attachment(environment: t.Mapping[str, str], *, netns: bool) -> Attachment:
 
 
 def arguments(environment: t.Mapping[str, str]) -> Arguments:
-    """Return the parsed CNI_ARGS, which may be missing. Raise CniError if a part between ";" is not KEY=VALUE."""
+    """Return the parsed CNI_ARGS, which may be missing. Raise CniError if a part between ";" is not KEY=VALUE.
+
+    Blank parts are ignored, keys and values are stripped, and the last of several equal keys counts.
+    """
     values: dict[str, str] = {}
     for pair in environment.get("CNI_ARGS", "").split(";"):
         if not pair.strip():

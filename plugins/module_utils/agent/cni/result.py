@@ -105,7 +105,7 @@ def interface_index(result: Document, ifname: str, sandbox: str) -> t.Optional[i
 
 
 def has_host_end(result: Document, interface: str) -> bool:
-    """Return whether a checked result has the interface `interface` on the host."""
+    """Return whether a checked result has the interface `interface` on the host, which is without a sandbox."""
     return any(entry.get("name") == interface and not entry.get("sandbox") for entry in result["interfaces"])
 
 

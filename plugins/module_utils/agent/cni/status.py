@@ -17,10 +17,11 @@ _BIRD_PATIENCE = 2.0  # the most seconds to wait for BIRD's answer
 
 
 async def status(agent: CniBackend) -> None:
-    """Return None if an ADD would succeed.
+    """Return None if an ADD that asks for nothing special would succeed.
 
-    Raise CniError: LIMITED (51) if BIRD does not answer, so that existing containers may suffer too, or UNAVAILABLE
-    (50) if only adding is impossible.
+    Then the agent takes workloads, a block of each IP version of the node has a free address, and BIRD answers, if the
+    node has it. Raise CniError: LIMITED (51) if BIRD does not answer, so that existing containers may suffer too, or
+    UNAVAILABLE (50) if only adding is impossible.
     """
     unable = list(agent.health()) or _without_addresses(agent)
     limited = await _without_routes(agent)
@@ -50,7 +51,7 @@ def _without_addresses(agent: CniBackend) -> list[str]:
 async def _without_routes(agent: CniBackend) -> list[str]:
     """Return in words why other nodes may not be reachable: BIRD does not answer within 2 seconds; [] if it does.
 
-    BIRD is not asked if the fleet has no BGP.
+    BIRD is not asked if the node has no state, or the fleet no BGP.
     """
     if agent.state is None or agent.state.bird is None:
         return []

@@ -12,7 +12,11 @@ from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
 
 
 def watch_agent(instruments: Instruments, agent: Agent) -> None:
-    """Refresh the agent's metrics from `agent` before each reading of the registry."""
+    """Refresh the agent's metrics from `agent` before each reading of the registry.
+
+    Metrics of addresses keep their values while the allocations cannot be read. Each refresh takes the counts of
+    `PolicyLog.counted`, so that no other reader gets them.
+    """
     # Read once: it is the digest of the engine that this process runs, even if another one is installed later.
     engine = bundle.running_digest(agent.machine.engine) or ""
 

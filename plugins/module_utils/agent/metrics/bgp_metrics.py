@@ -21,7 +21,7 @@ async def watch(
     wanted: t.Callable[[], bool] = lambda: True,
     interval: float = INTERVAL,
 ) -> t.NoReturn:
-    """Refresh the metrics of BIRD's sessions every `interval` seconds until cancelled; never return.
+    """Refresh the metrics of BIRD's sessions now and every `interval` seconds until cancelled; never return.
 
     While `wanted()` is False, this node needs no BIRD: `bird_up` and the numbers of sessions then have no values, so
     that no alert fires.
@@ -40,8 +40,8 @@ async def watch(
 class RefusedAnnouncements:
     """The announcements that BIRD refused from nodes of the fleet.
 
-    BIRD counts them for each session, from the session's beginning. Routers outside the fleet are left out, because
-    most of them announce more than is wanted.
+    BIRD counts them for each session, from the session's beginning. Sessions without a description are those with
+    routers outside the fleet. They are left out, because most of these announce more than is wanted.
     """
 
     def __init__(self) -> None:
@@ -68,8 +68,8 @@ async def look(
 ) -> None:
     """Read BIRD's sessions once, in a thread, and set their metrics; `timeout` is in seconds for each answer of BIRD.
 
-    If BIRD does not answer, set `bird_up` to 0 and remove the values of the session metrics, because no state is known.
-    Without `refused`, all refusals count as new.
+    If BIRD does not answer or refuses a command, set `bird_up` to 0 and remove the numbers of sessions, because no
+    state is known; the count of refused announcements stays. Without `refused`, all refusals count as new.
     """
     try:
         seen = await asyncio.get_running_loop().run_in_executor(None, status.observe, socket, timeout)

@@ -76,7 +76,10 @@ class MetricsServer:
         self._asking: t.List[_Client] = []
 
     async def start(self) -> None:
-        """Listen on all addresses of the configured host. Raise OSError if it cannot listen on one of them."""
+        """Listen on all addresses of the configured host, "" being all addresses of this machine.
+
+        Raise OSError if the host is not known, or if it cannot listen on one of them; it listens on none then.
+        """
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(
             self._address or None, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -98,9 +101,9 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The TCP port on which this server listens. The kernel has chosen it if the settings say 0.
+        """The TCP port on which this server listens, at its first address. The kernel has chosen it if `port` was 0.
 
-        Raise AssertionError before `start`.
+        Raise AssertionError before `start` and after `stop`.
         """
         return int(self.listens_at[1])
 
@@ -108,7 +111,7 @@ class MetricsServer:
     def listens_at(self) -> tuple[t.Any, ...]:
         """The first socket address that it listens on, in the form of its address family: (address, port, ...).
 
-        Raise AssertionError before `start`.
+        Raise AssertionError before `start` and after `stop`.
         """
         if not self._listeners:
             raise AssertionError("it has no address before `start`")

@@ -10,8 +10,8 @@ roles/calico_node/files/monitoring with it. Code that measures uses the attribut
     instruments.drift.add("route")
     instruments.apply_seconds.observe("route", value=0.012)
 
-Labels have few values, known beforehand: kinds of objects, methods, outcomes, pools and blocks of this node. No metric
-counts by workload or by BGP peer: in a full mesh, series by peer would grow quadratically with the nodes.
+Labels have few values, known beforehand: kinds of objects, methods, outcomes, policies, pools and blocks of this node.
+No metric counts by workload or by BGP peer: in a full mesh, series by peer would grow quadratically with the nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ FREE_RATIO_WARNING = 0.2
 #: Bucket bounds in seconds for short times
 _SHORT = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
-#: Values of labels: changes and drift are counted by the kind of object (Change.kind), errors by the driver's name.
+#: Values of labels: changes and drift are counted by the kind of object (Change.kind); errors, problems and the times
+#: of applying by the driver's name.
 OBJECTS = REGISTRY.kinds
 DRIVERS = REGISTRY.names
 
@@ -228,7 +229,7 @@ class Instruments:
         self.cni_seconds.observe(verb if verb in CNI_VERBS else "other", str(code) if code else "ok", value=seconds)
 
     def lost_events(self) -> None:
-        """Record an overrun of kernel events, and the resync that follows it."""
+        """Record that kernel events were lost, by an overrun or with their socket, and the resync that follows."""
         self.events_lost.add()
         self.resyncs.add("lost")
 
@@ -241,7 +242,8 @@ class Instruments:
     def use_of_addresses(self, usage: t.Sequence[Usage]) -> None:
         """Set the metrics of blocks and pools from `usage`, which has one entry for each block of the node.
 
-        Values of blocks and pools that are not in it disappear.
+        Values of blocks and pools that are not in it disappear. Resting (cooling) addresses count as free in the ratio
+        of free ones, which is 0 for a pool without usable addresses.
         """
         addresses: dict[t.Sequence[str], float] = {}
         blocks: dict[t.Sequence[str], float] = {}

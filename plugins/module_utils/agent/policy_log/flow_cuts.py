@@ -41,15 +41,19 @@ class FlowCuts:
     async def cut(self) -> None:
         """Cut the connections that policy denies if policy wants that and is in force, and return when that is done.
 
-        Do nothing if connections were judged already by the present policy, labels and remote endpoints. A failure of
-        the kernel is logged and becomes the `problem`; the next call retries.
+        Do nothing if connections were judged already by the present policy, labels and remote endpoints, or before the
+        desired state was derived after a change. A failure of the kernel is logged and becomes the `problem`; the next
+        call retries.
         """
         remote, labels = self._persisted.remote, self._table.relabellings
         if self._due():
             await self._cutter.cut(functools.partial(self._in_force, remote), remote, labels)
 
     def cut_soon(self) -> None:
-        """Start `cut` in the background unless it is running or connections were judged already; return at once."""
+        """Start `cut` in the background and return at once.
+
+        Do nothing if the last one that this started is running, or if `cut` would do nothing.
+        """
         if (self._task is None or self._task.done()) and self._due():
             self._task = asyncio.ensure_future(self.cut())
 

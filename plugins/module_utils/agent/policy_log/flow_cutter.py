@@ -27,7 +27,8 @@ class FlowCutter:
     """The cutter of connections that policy denies.
 
     `run` runs work in a thread. `on_cut` is called with the number of connections that were cut, if there were any.
-    `problem` says why the last cut failed, with the remedy; it is "" if it did not fail.
+    `problem` says why the last cut failed, with the remedy; it is "" before a failure and after the next run to its
+    end.
     """
 
     def __init__(self, kernel: Kernel, run: Worker, on_cut: t.Callable[[int], None] = lambda count: None) -> None:
@@ -85,9 +86,10 @@ class FlowCutter:
     async def _cut(
         self, before: NodeState, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints
     ) -> t.Optional[int]:
-        """Cut the connections that policy denies, and return their number, or None if the policy changed meanwhile.
+        """Cut the connections that policy denies, and return their number.
 
-        Raise KernelError if the kernel refuses.
+        Return None, and cut nothing, if the policy changed or is not in force any more after they were searched. Raise
+        KernelError if the kernel refuses.
         """
         kernel, others = self._kernel, remote.endpoints
         judged = await self._run(lambda: denied_flows.judged(kernel, before, others))

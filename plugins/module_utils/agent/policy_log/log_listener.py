@@ -73,7 +73,10 @@ class LogListener:
             await _until(timer_alignment.after(loop.time(), _RETRY if problem else timer_alignment.PERIOD))
 
     async def _listen(self, loop: asyncio.AbstractEventLoop, group: int) -> t.Optional[str]:
-        """Listen to a group while it is wanted; return None then, or in words the reason why listening failed."""
+        """Listen to a group while it is wanted; return None then, or in words the reason why listening failed.
+
+        While it listens, the policy log has the number as its `group`; `on_problem` gets None at the beginning.
+        """
         try:
             netlink = self._opener()
         except OSError as error:

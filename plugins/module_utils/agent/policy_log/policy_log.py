@@ -108,7 +108,7 @@ class PolicyLog:
         self.names = names
         self.group = 0  # the NFLOG group that is listened to, 0 for none
         self.lost = 0  # packets whose records the kernel could not deliver, or whose counts were dropped
-        self.unlisted = 0  # packets that were counted and added to no entry, because too many flows were new
+        self.unlisted = 0  # packets counted and added to no entry, because too many flows had to be looked up
         self._clock = clock
         self._room = room
         self._entries: collections.OrderedDict[t.Any, PolicyLogEntry] = (
@@ -128,9 +128,9 @@ class PolicyLog:
         """Add the records of one turn to the log; `device` returns the name of an interface by its number.
 
         Gaps in the numbers of records count as lost packets. Names are looked up for at most 50 flows: new ones, and
-        known ones after a change of policy or workloads. Packets of further such flows are only counted, in `unlisted`
-        too. Above 20,000 prefixes all counts that `counted` has not returned yet are dropped, and policy's packets
-        among them count as lost.
+        known ones after a change of policy or workloads; each packet of another program's rule takes one of them too.
+        Packets of further such flows are only counted, in `unlisted` too. Above 20,000 prefixes all counts that
+        `counted` has not returned yet are dropped, and policy's packets among them count as lost.
         """
         now = self._clock()
         entries, due, newcomers = self._entries, self._due, NEWCOMERS
@@ -227,7 +227,10 @@ class PolicyLog:
 
 
 def _key(record: Record) -> t.Any:
-    """Return a hashable value that packets of one entry have in common: everything but the source port."""
+    """Return a hashable value that packets of one entry have in common: everything but the source port.
+
+    For what is no IP packet it is the rule's prefix alone.
+    """
     packet = record.packet
     if len(packet) >= 24 and packet[0] == _PLAIN_IPV4 and not _FRAGMENT.unpack_from(packet, 6)[0] & 0x1FFF:
         protocol = packet[9]

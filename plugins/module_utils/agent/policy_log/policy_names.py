@@ -68,7 +68,11 @@ class PolicyNames:
         return Decider(reason.kind, tier, "" if reason.kind == log_prefix.TIER else name, reason.rule)
 
     def workload(self, address: str) -> tuple[str, str]:
-        """Return (workload, node) of an address: ("", node) for a node's own address, ("", "") for an unknown one."""
+        """Return (workload, node) of an address: ("", node) for a node's own address, ("", "") for an unknown one.
+
+        The workload is its id, or <namespace>/<name> for one of the inventory. A node without policy knows only the
+        workloads on it.
+        """
         self._read()
         if self._here is None:
             state = self._state()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The number of changes that other programs made to our objects: since the start, and in the last 24 hours."""
+"""The number of changes that other programs made to our objects: since the start, and in the last 23 to 24 hours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _HOURS = 24
 class Drift:
     """Counts of drift by kind of object.
 
-    `clock` returns seconds and never goes back. `total` counts since the start.
+    `clock` returns seconds and never goes back; its hours are not those of the wall clock. `total` counts since the
+    start.
     """
 
     def __init__(self, clock: t.Callable[[], float]) -> None:
@@ -41,7 +42,11 @@ class Drift:
         return dict(sorted(summed.items()))
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return {"total": drift since the start, "day": drift in `day()`, "kinds": the drift in `day()` by kind}."""
+        """Return counts of drift: {"total": since the start, "day": the sum of `day()`, "kinds": `day()`}.
+
+        Drift are changes that other programs made. `day()` counts this clock hour and the 23 before it, by kind; kinds
+        without drift are left out.
+        """
         day = self.day()
         return {"total": sum(self.total.values()), "day": sum(day.values()), "kinds": day}
 

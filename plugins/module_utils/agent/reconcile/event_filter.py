@@ -68,7 +68,10 @@ class _End:
 
     @property
     def missing(self) -> bool:
-        """Whether a setting was last reported with another value than the desired one."""
+        """Whether forwarding or proxy_arp was last reported as off, or rp_filter with another value than desired.
+
+        The former two are off for a workload without an IPv4 address too, which counts as missing them.
+        """
         return False in (self.forwarding, self.proxy, self.checked)
 
 
@@ -118,7 +121,7 @@ class EventFilter:
         return marks, min(self._young.values(), default=None)
 
     def forget(self) -> None:
-        """Forget all devices, because notifications were lost."""
+        """Forget all devices, because notifications were lost. Marked kinds are not forgotten."""
         self._ends.clear()
         self._young.clear()
         self._devices.clear()
@@ -155,7 +158,10 @@ class EventFilter:
             offset += (length + 3) & ~3
 
     def _refresh(self) -> None:
-        """Recompute the pools and the node's own addresses if the desired state is another object than before."""
+        """Recompute the pools and the node's own addresses if the desired state is another object than before.
+
+        While there is no desired state, those of the last one stay.
+        """
         state = self._state()
         if state is self._known or state is None:
             return
@@ -294,7 +300,8 @@ class EventFilter:
     def _netconf(self, message: bytes, now: float) -> None:
         """Record the settings of a device: notifications call some of the sysctls below net/ipv4/conf netconf.
 
-        A host end with a wrong setting is marked as changed, another known device has its sysctls looked at.
+        A host end whose settings are wrong, or were before, is marked as changed. For another known device, or `all`,
+        the sysctls are looked at. An unknown device is noted as a possible host end.
         """
         if message[16] != socket.AF_INET:
             return

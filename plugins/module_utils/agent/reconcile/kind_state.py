@@ -38,7 +38,7 @@ class KindState:
     blocked: bool = False
     #: The number of failures in a row.
     attempts: int = 0
-    #: When to retry, in seconds of the loop's clock; None: no retry is due.
+    #: When to retry, in seconds of the loop's clock; None: no retry is set.
     retry_at: t.Optional[float] = None
 
     @property
@@ -102,7 +102,7 @@ class KindStates:
         return {name: state.waiting for name, state in self._states.items() if state.waiting}
 
     def those(self, are: t.Callable[[KindState], bool]) -> tuple[str, ...]:
-        """Return the names of the kinds for whose state `are` returns true."""
+        """Return the names of the kinds for whose state `are` returns true, in the drivers' order."""
         return tuple(name for name, state in self._states.items() if are(state))
 
     def mark(self, names: t.Iterable[str]) -> None:
@@ -173,7 +173,7 @@ class KindStates:
     def note_not_added(self, name: str, texts: t.Iterable[str], retry_at: float) -> None:
         """Note what of a kind could not be read or added, and when to retry, in seconds of the loop's clock.
 
-        Failed removals stay problems. Raise KeyError for an unknown kind.
+        A retry that is set already stays. Failed removals stay problems. Raise KeyError for an unknown kind.
         """
         self._states[name].additions_failed = tuple(texts)
         self._states[name].retry(retry_at)
@@ -181,7 +181,7 @@ class KindStates:
     def note_not_removed(self, name: str, texts: t.Iterable[str], retry_at: float) -> None:
         """Note what of a kind could not be removed, and when to retry, in seconds of the loop's clock.
 
-        Failed additions stay problems. Raise KeyError for an unknown kind.
+        A retry that is set already stays. Failed additions stay problems. Raise KeyError for an unknown kind.
         """
         self._states[name].removals_failed = tuple(texts)
         self._states[name].retry(retry_at)

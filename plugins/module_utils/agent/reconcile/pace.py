@@ -28,7 +28,10 @@ class Pace:
         self._at = 0.0
 
     def delay(self, now: float) -> float:
-        """Return the seconds to wait before a pass, from 0 to 0.1. `now` is in seconds of the loop's clock."""
+        """Return the seconds to wait before a pass, from 0 to 0.1. `now` is in seconds of the loop's clock.
+
+        It is 0 after a quiet time, and rises with the passes counted in the last second or two.
+        """
         self._level = max(0.0, self._level - (now - self._at) * _RATE)
         self._at = now
         return min(_WINDOW, self._level * _WINDOW / 10) if self._level >= 1 else 0.0

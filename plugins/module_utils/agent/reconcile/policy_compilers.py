@@ -4,7 +4,8 @@
 """The policy compilers of the agent: one for the policy in force, and one for a policy that Ansible plans.
 
 A compiler that has a policy loaded takes milliseconds for another workload. Compiling a large policy from nothing takes
-seconds. It runs in the drivers' thread, while the event loop continues with everything that needs no policy.
+seconds. It runs in the drivers' thread, while the event loop continues with everything that needs no policy. Only a
+dump (dump.py) compiles on the event loop.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class PolicyCompilers:
             return whole
 
     def _of(self, policy: PolicyState) -> t.Optional[NodePolicyTables]:
-        """Return the compiler that has this policy loaded, or None."""
+        """Return the compiler that has this policy, or an equal one, loaded; None if none has."""
         same = next((guard for kept, guard in self._kept if kept is policy), None)
         return same or next((guard for kept, guard in self._kept if kept == policy), None)
 

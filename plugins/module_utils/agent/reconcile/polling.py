@@ -35,7 +35,8 @@ INTERIORS = 25  # the most network namespaces of workloads that are looked into 
 _VISITS = 5  # the most network namespaces that are looked into in one call of the drivers' thread
 _SLICE = 200  # the most sysctls that are read in one call of the drivers' thread, in a millisecond or two
 _HEARD_OF = re.compile(r"net/ipv4/(?:ip_forward|conf/.+/(?:forwarding|rp_filter|proxy_arp))")
-#: Sysctls that matter only while an interface gets its addresses. They are not polled.
+#: Sysctls that are not polled one by one: they matter only while an interface gets its addresses, or, accept_ra, are
+#: read otherwise (`_read_tunnels`, and workload.unlike for host ends).
 _FOR_THE_START = re.compile(r"net/ipv6/conf/.+/(?:accept_dad|accept_ra|addr_gen_mode)")
 
 _T = t.TypeVar("_T")
@@ -109,7 +110,9 @@ class Polling:
         """Poll once, and mark the kinds that changed or are wrong.
 
         Everything that is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot
-        be read is left to the next poll and to the reconciler's own looks; no error is raised.
+        be read is left to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as
+        wrong. Errors of the kernel are not raised, but those of compiling policy are. Reading more than 200 sysctls
+        takes up to half a period, because of pauses.
         """
         self._take(state)
         make, sysctls, turn = self._reconciler.whole(state), self._sysctls, self._turn()
@@ -232,7 +235,10 @@ def _readable(read: t.Callable[[Kernel, _What], _T], kernel: Kernel, what: _What
 
 
 def _polled(sysctl: Sysctl) -> bool:
-    """Return whether a sysctl is polled: the monitor does not hear of it, and it matters after the start."""
+    """Return whether a sysctl is polled by `_wrong`: the monitor does not hear of it, and it is none of _FOR_THE_START.
+
+    No sysctl of the underlay's device is.
+    """
     known = _HEARD_OF.fullmatch(sysctl.key) or _FOR_THE_START.fullmatch(sysctl.key)
     return UNDERLAY not in sysctl.key and not known
 

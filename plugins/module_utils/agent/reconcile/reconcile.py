@@ -48,7 +48,8 @@ class PassOutcome(t.NamedTuple):
     """The outcome of a pass: the changes made, and texts that say what failed and why, and what waits for a device.
 
     `in_sync` is False if something failed or some kind was never found with nothing missing, except kinds that were
-    marked during the pass. Waiting objects and removals that are not allowed yet do not count against it.
+    marked during the pass. Waiting objects, members left out of sets, and removals that are not allowed yet do not
+    count against it; such members are not in `problems` either.
     """
 
     changes: tuple[Change, ...] = ()
@@ -143,7 +144,7 @@ class Reconciler:
     def in_sync(self) -> bool:
         """Whether no kind is to be looked at, nothing failed, and every kind was found with nothing missing.
 
-        Waiting objects and removals that are not allowed yet do not count against it.
+        Waiting objects, members left out of sets, and removals that are not allowed yet do not count against it.
         """
         return self._in_sync_but_for(()) and not self._kinds.dirty
 
@@ -215,8 +216,8 @@ class Reconciler:
     async def resync(self, kinds: t.Optional[t.Collection[str]] = None) -> PassOutcome:
         """Look at everything, or at these kinds, once now, and repair it.
 
-        Return the outcome; errors become its problems, and so does a desired state that is not known. Raise KeyError
-        for an unknown kind.
+        Return the outcome: all changes, and the problems at the end, those of other kinds too. Errors become problems,
+        and so does a desired state that is not known. Raise KeyError for an unknown kind.
 
         The namespaces of workloads are looked into in batches, so that an urgent repair need not wait for all of them.
         """
@@ -272,7 +273,11 @@ class Reconciler:
     # ---- passes
 
     async def _sleep(self, seconds: float) -> None:
-        """Return after `seconds`, or earlier when a kind is marked or a removal may become allowed."""
+        """Return after `seconds`, at most 10, or earlier when a kind is marked.
+
+        Return after 1 second at most while removals are withheld, or while kinds are dirty and no state is known. If
+        there is a look to do already, return at once.
+        """
         self._wake.clear()
         if self._kinds.dirty and self._wanted.state() is not None:
             return

@@ -61,8 +61,8 @@ def plan(
 def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Change]) -> NodeState:
     """Return `state` with only the workloads and sysctls that the changes `found` concern.
 
-    That is enough to plan the additions of these kinds again, and much less to read. Return `state` itself if `kinds`
-    has others than workloads and sysctls, or if IPv4 forwarding changes.
+    That is enough to plan the additions of these kinds again, and much less to read. Sysctls of the underlay's device
+    stay too. Return `state` itself if `kinds` has others than workloads and sysctls, or if IPv4 forwarding changes.
     """
     if not set(kinds) <= {workload.STEP.name, sysctl.STEP.name}:
         return state
@@ -180,7 +180,8 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
     """Return the additions and changes whose device is missing, or is down although it must be up.
 
-    They wait, which is not a failure. Raise KernelError if the devices cannot be read.
+    They wait, which is not a failure. A device that the plan itself makes counts as there, whatever its state. Raise
+    KernelError if the devices cannot be read.
     """
     named: list[tuple[Change, str, bool]] = []
     made: set[str] = set()

@@ -61,9 +61,9 @@ class Listener:
     it: the desired state before this one would need it as well. What the first look finds is not drift. `on_step(kinds,
     seconds)` gets the time for which the lock was held, and `on_failure(kind)` each failure. `on_ended(change)` is
     called once for each workload that is not repaired because its network namespace is gone, or because its name or
-    path leads to another one; the change's note has the reason.
-    `on_tick` is called after each pass, and at least every ten seconds while there is none. `on_resync(reason)` is
-    called when everything is to be looked at; the reason is start, timer or request.
+    path leads to another one; the change's note has the reason. `on_tick` is called after each pass of
+    `Reconciler.run`, and at least every ten seconds while there is none, but not after those of `Reconciler.resync`.
+    `on_resync(reason)` is called when everything is to be looked at; the reason is start, timer or request.
     """
 
     on_change: t.Callable[[Change, bool], None]
@@ -75,12 +75,12 @@ class Listener:
 
 
 class Refresh(enum.IntEnum):
-    """What the next look at iptables does besides reading."""
+    """What the next look at iptables does besides reading what may have changed."""
 
     NONE = 0
     #: Retry chains that the kernel refused before.
     REFUSED = 1
-    #: Retry refused chains, and read all rules instead of what is cached.
+    #: Retry refused chains, and read all rules and sets instead of what is cached.
     ALL = 2
 
 
@@ -98,8 +98,8 @@ class Found(t.NamedTuple):
 class Stages:
     """The reader and writer of the kernel through the drivers, in the Worker `run`. It keeps `kinds` up to date.
 
-    It belongs to the event loop. `state` is the desired state at the last look, None before it. `changed` counts the
-    changes made by kind. `turn` is the exclusive lock of all writers of the kernel.
+    It belongs to the event loop. `state` is the desired state at the last look, None before it. `changed` maps a kind
+    to the number of changes made to its objects. `turn` is the exclusive lock of all writers of the kernel.
     """
 
     def __init__(
@@ -174,8 +174,8 @@ class Stages:
     async def look(self, kinds: t.Collection[str]) -> t.Optional[Found]:
         """Read these kinds from the kernel and return what differs from the desired state.
 
-        A kind that cannot be read is retried later and is not in the result. Return None if none could be read, or if
-        the desired state is not known.
+        A kind that cannot be read is noted as a problem, retried later, and not in the result. Return None if none
+        could be read, or if the desired state is not known; the kinds are dirty again then.
         """
         state = self._wanted.state()
         if state is None:
@@ -237,9 +237,9 @@ class Stages:
     async def add(self, stage: t.Sequence[str], found: Found) -> list[Change]:
         """Add and correct objects of a stage, after planning its kinds again under `turn`. Return the changes made.
 
-        `found` is the result of the look before. There may be thousands of workloads and sysctls: only those in `found`
-        are read again. Errors are noted as problems of their kinds, not raised. If additions of a kind that guards
-        one of these failed, nothing is made.
+        `found` is the result of the look before. There may be thousands of workloads and sysctls: if no other kind is
+        planned with them, and IPv4 forwarding is right, only those in `found` are read again. Errors are noted as
+        problems of their kinds, not raised. If additions of a kind that guards one of these failed, nothing is made.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]

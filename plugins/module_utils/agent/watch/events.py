@@ -27,7 +27,7 @@ class Events:
         self._watchers: set[asyncio.Queue[Event]] = set()
 
     async def watch(self) -> t.AsyncIterator[Event]:
-        """Yield events from now on, until the caller closes the iterator or an overflow has been yielded.
+        """Yield events from the first iteration on, until the caller closes the iterator or an overflow was yielded.
 
         Each is a mapping with `event`, its name, `when`, a UTC time as text, and further keys that depend on the event.
         """

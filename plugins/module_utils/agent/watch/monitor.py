@@ -31,7 +31,8 @@ _SO_RCVBUFFORCE = 33
 _BUFFER = 8 * 1024 * 1024
 _READ = 64 * 1024
 _AT_ONCE = 256  # the most datagrams that one callback reads, in about a millisecond
-_GATHER = 0.02  # seconds between two callbacks: an added workload causes some twenty datagrams, few of them with news
+# Seconds until an emptied socket is read again: an added workload causes some twenty datagrams, few of them with news.
+_GATHER = 0.02
 _REOPEN = 1.0  # seconds until a lost socket is opened again
 
 
@@ -111,7 +112,10 @@ class Monitor:
         self.lost = 0  # the number of times that notifications were lost
 
     async def run(self) -> None:
-        """Receive notifications and mark kinds until cancelled. A socket that fails is opened again."""
+        """Receive notifications and mark kinds until cancelled.
+
+        A socket that fails or cannot be opened is opened again after `reopen` seconds; no error is raised or logged.
+        """
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -137,7 +141,10 @@ class Monitor:
             self._channel.close()
 
     async def _listen(self, loop: asyncio.AbstractEventLoop, netlink: socket.socket) -> None:
-        """Join all groups and read the socket until it fails. Raise OSError then."""
+        """Join all groups, mark all kinds, and read the socket until it fails.
+
+        Raise OSError then, or if the filter cannot be attached or a group cannot be joined.
+        """
         self._broken, self._filtered, self._tunnels = None, None, None
         self._filter(netlink)
         for group in GROUPS:
@@ -221,9 +228,10 @@ class Monitor:
     def _filter(self, netlink: socket.socket) -> None:
         """Update the kernel's filter to our present ports and tunnel devices.
 
-        The devices are read only if they may have changed, because the kernel delays that query while it adds or
-        deletes any device. The kernel announces a tunnel device that comes up, even if this process set it up. If the
-        devices cannot be read, the filter stays as it is. Raise OSError if the kernel refuses the filter.
+        It blocks the event loop. The devices are read only if they may have changed, because the kernel delays that
+        query while it adds or deletes any device. The kernel announces a tunnel device that comes up, even if this
+        process set it up. If the devices cannot be read, the filter stays as it is. Raise OSError if the kernel refuses
+        the filter.
         """
         if self._tunnels is None:
             try:

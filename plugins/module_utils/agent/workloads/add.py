@@ -147,8 +147,9 @@ async def _undo(on: WorkloadContext, workload: AttachedWorkload) -> None:
 async def _add_again(on: WorkloadContext, request: AddRequest, present: AttachedWorkload) -> AttachedWorkload:
     """Repair an attached workload of the request's id and return it with the MAC and MTU (bytes) of its link.
 
-    A container's request also updates its labels. Raise AgentError with code `conflict` if the request differs from the
-    workload, or another AgentError if the kernel or the disk refuses.
+    A container's request also updates its labels, except those that were changed by `relabel` since. Raise AgentError
+    with code `conflict` if the request differs from the workload, or another AgentError if the kernel or the disk
+    refuses.
     """
     difference = request.differs_from(present)
     if difference:

@@ -29,8 +29,9 @@ class WorkloadAddresses:
     def assign(self, request: AddRequest) -> tuple[tuple[str, ...], str]:
         """Assign addresses to a workload, in memory only, and return (addresses, name of the first address's pool).
 
-        The addresses are texts without prefix length, IPv4 first. `write` puts them on the disk. Raise AgentError if an
-        address or pool cannot be used, if none is free, or if the journal cannot be read. Nothing is assigned then.
+        The addresses are texts without prefix length, IPv4 first. Addresses that the id has already, as after a reboot,
+        are kept. `write` puts them on the disk. Raise AgentError if an address or pool cannot be used, if none is free,
+        or if the journal cannot be read. Nothing is assigned then.
         """
         attributes = {"namespace": request.namespace, "name": request.name}
         if request.network:
@@ -44,10 +45,11 @@ class WorkloadAddresses:
         return tuple(one.address for one in held), held[0].pool
 
     def write(self) -> Write:
-        """Start a write of everything assigned or released so far, and return it.
+        """Request a write of everything assigned or released so far, and return it.
 
-        Awaiting the returned write raises IpamNotWritten if the disk refused; what it should have written is undone in
-        memory then.
+        It begins at once or after the write under way, may serve others too, and is made even if nobody awaits it.
+        Awaiting it raises IpamNotWritten if the disk refused; what it should have written, and all that happened after
+        that, is undone in memory then.
         """
         return self._commit.written()
 

@@ -62,7 +62,8 @@ class PolicyUpdates:
         """Wait until `write` has put policy for the workload `endpoint` in force.
 
         Raise AgentError with code `kernel` if a set or table that concerns this workload was refused, or if the kernel
-        could not be read or written at all. A single chain that was refused raises nothing.
+        could not be read or written at all. A single chain that was refused raises nothing. What compiling policy
+        raises comes out as it is.
         """
         refused = f"policy for workload {endpoint.namespace}/{endpoint.name} cannot be put in force"
         try:
@@ -78,7 +79,8 @@ class PolicyUpdates:
         """Write sets and chains for all workloads, including those being added.
 
         Set `write.stands` to True unless a set or a whole table was refused. Raise _NotAllWritten if one was, or one of
-        repair.ERRORS if the kernel cannot be read or written at all. Without a node state, write and set nothing.
+        repair.ERRORS if the kernel cannot be read or written at all, or what `PolicyCompilers.whole` raises. Without a
+        node state, write and set nothing.
         """
 
         def stands() -> None:

@@ -54,9 +54,10 @@ def parsed_selector(text: str) -> selectors.Selector:
 async def check(on: WorkloadContext, id: str, need_desired: t.Callable[[], NodeState]) -> list[str]:
     """Return how a workload differs from its desired state, one text for each difference; [] if it does not differ.
 
-    Change nothing. `need_desired` returns the node's desired state; it is called while no other transaction works on
-    this workload, and its AgentError is passed on. Raise AgentError with code `not_found` if no workload `id` is
-    attached, or `kernel` if the kernel cannot be read.
+    Its link, sysctls, routes and addresses are compared, not policy. Something superfluous is no difference. Change
+    nothing. `need_desired` returns the node's desired state; it is called while no other transaction works on this
+    workload, and its AgentError is passed on. Raise AgentError with code `not_found` if no workload `id` is attached,
+    or `kernel` if the kernel cannot be read.
     """
     async with on.locks(id), on.rwlock.shared():
         workload = on.table.need(id)

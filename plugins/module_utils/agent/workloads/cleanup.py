@@ -104,7 +104,10 @@ class Cleanup:
         return len(self._leaving) + len(self._superseded)
 
     def subjects(self) -> set[str]:
-        """Return the host ends and the names, <namespace>/<name>, of all workloads that are being removed."""
+        """Return the host ends and the names, <namespace>/<name>, of all workloads that are being removed.
+
+        Superseded ones are not among them, because at most their tracked connections are left.
+        """
         endpoints = [leaving.endpoint for leaving in self._leaving.values()]
         return {found.interface for found in endpoints} | {workload.identity(found) for found in endpoints}
 
@@ -148,7 +151,10 @@ class Cleanup:
         return all(event.is_set() for event in unset)
 
     async def run(self) -> None:
-        """Remove queued workloads until cancelled; retry failed ones every second."""
+        """Remove queued workloads until cancelled; retry failed ones every second.
+
+        Before each step, workloads are gathered for 0.05 seconds, unless an add or a delete waits for one.
+        """
         while True:
             # Wait for a new workload, at most RETRY seconds if removals have failed.
             with contextlib.suppress(asyncio.TimeoutError):
@@ -161,7 +167,10 @@ class Cleanup:
             await self.step()
 
     async def step(self) -> None:
-        """Try once to remove every workload in the queue, in batches of 64. Failures are kept as `problems`."""
+        """Try once to remove every workload in the queue, in batches of 64. Failures are kept as `problems`.
+
+        Workloads that are queued meanwhile are tried too.
+        """
         tried: set[int] = set()
         while True:
             batch = [leaving for leaving in self._all() if id(leaving) not in tried][:BATCH]

@@ -21,15 +21,16 @@ from ..reconcile.driver_thread import Worker
 class Write:
     """A write that is under way or to come. Awaiting it returns None when it is done, or raises why it failed.
 
-    Cancelling one waiter does not cancel the write or other waiters. `stands` is true once the data is written. Any
-    thread may read or set it, earlier than the event loop learns that the write ended.
+    Cancelling one waiter does not cancel the write or other waiters. `stands` is true once all of the data is written;
+    it stays false if the write fails. Any thread may read or set it, earlier than the event loop learns that the write
+    ended.
     """
 
     def __init__(self) -> None:
         self.stands = False
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # An add that failed for another reason does not await its write. Without the callback, asyncio would log the
-        # error of that write.
+        # Some callers do not await their write, such as an add that failed for another reason. Without the callback,
+        # asyncio would log the error of that write.
         self._done.add_done_callback(lambda done: done.exception())
 
     def __await__(self) -> t.Generator[t.Any, None, None]:

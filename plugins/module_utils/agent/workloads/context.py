@@ -16,8 +16,8 @@ from .locks import KeyedLock, RWLock
 from .table import WorkloadTable
 from .wiring import WorkloadWiring
 
-#: The most seconds that an add waits for the removal of a deleted workload. A failed add, and a delete whose route the
-#: kernel did not remove, wait as long for their own cleanup.
+#: The most seconds that an add waits for a deleted workload with its device to be removed, and again for each of its
+#: addresses. A failed add, and a delete whose route the kernel did not remove, wait as long for their own cleanup.
 PATIENCE = 10.0
 
 

@@ -14,7 +14,8 @@ from .context import WorkloadContext
 async def relabel(on: WorkloadContext, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
     """Set these labels on the workload `id` beside its own, None removing one; return the workload as it is then.
 
-    Raise AgentError with code `not_found` if no such workload is attached, or `not_written` if the disk refuses.
+    Keys and values are not checked. Policy is updated later. If nothing changes, nothing is written. Raise AgentError
+    with code `not_found` if no such workload is attached, or `not_written` if the disk refuses.
     """
     async with on.locks(id):
         workload = on.table.need(id)
@@ -22,7 +23,7 @@ async def relabel(on: WorkloadContext, id: str, labels: t.Mapping[str, t.Optiona
 
 
 def save_labels(on: WorkloadContext, before: AttachedWorkload, workload: AttachedWorkload) -> AttachedWorkload:
-    """Record an attached workload with its new labels, report the change to policy and watchers, and return it.
+    """Record an attached workload with its new labels, report a change of them to policy and watchers, and return it.
 
     `before` is the version in the table; if `workload` is that very object, do nothing. Raise AgentError with code
     `not_written` if the disk refuses.

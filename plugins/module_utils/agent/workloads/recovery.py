@@ -39,10 +39,10 @@ async def recover(
 async def _identify(on: WorkloadContext) -> None:
     """Find the namespaces of workloads whose records, written by an earlier release, do not identify them.
 
-    A namespace is a workload's if the workload's link is in it with one of its addresses. If it is not, the workload
-    has ended: the table gets the identity "unknown" for it, which no namespace has. A workload without addresses, or
-    whose namespace cannot be read, gets "unknown" too; a read error is logged. An identity that was found is also
-    written to the record; errors of that write are ignored.
+    Namespaces that the agent itself made are left out. A namespace is a workload's if the workload's link is in it with
+    one of its addresses. If it is not, the workload has ended: the table gets the identity "unknown" for it, which no
+    namespace has. A workload without addresses, or whose namespace cannot be read, gets "unknown" too; a read error is
+    logged. An identity that was found is also written to the record; errors of that write are ignored.
     """
     for workload in on.table:
         if workload.netns_identity or workload.netns_owned:

@@ -32,7 +32,7 @@ class WorkloadTable:
         self._persisted = persisted
         self._attached: dict[str, AttachedWorkload] = {}
         self._coming: dict[str, AttachedWorkload] = {}
-        self._interfaces: dict[str, str] = {}  # host end: id of the attached or coming workload that has it
+        self._interfaces: dict[str, str] = {}  # host end: id of the workload that has or claimed it
         self._endpoints = OwnEndpoints()
         self._settled: set[str] = set()  # subjects of changes about workloads that were attached exactly as desired
         self.opened: tuple[str, ...] = ()
@@ -41,7 +41,10 @@ class WorkloadTable:
     # ---- changes
 
     def load(self, workloads: t.Iterable[AttachedWorkload]) -> None:
-        """Replace the attached workloads by these, which the records hold at the agent's start."""
+        """Replace the attached workloads by these, which the records hold at the agent's start.
+
+        `opened` becomes the spare blocks in use of the journal. Workloads that are being added are not touched.
+        """
         self.opened = self._persisted.opened
         self._attached = {workload.id: workload for workload in workloads}
         self._interfaces = {workload.interface: workload.id for workload in self._attached.values()}
@@ -93,7 +96,7 @@ class WorkloadTable:
         self._settled -= _subjects(self.endpoint(workload))
 
     def forget_endpoint(self, workload: AttachedWorkload) -> None:
-        """Drop the cached endpoint of a workload that was removed."""
+        """Drop the cached endpoint of a workload that was removed; do nothing if none is cached."""
         self._endpoints.forget(workload.id)
 
     def expect_changes(self) -> None:
@@ -123,7 +126,12 @@ class WorkloadTable:
         return workload
 
     def endpoint(self, workload: AttachedWorkload) -> VethEndpoint:
-        """Return the endpoint of a workload under the present node state: its devices, addresses and settings."""
+        """Return the endpoint of a workload under the present node state: its devices, addresses and settings.
+
+        It is cached by the workload's id until `forget_endpoint`: the same object is returned while workload and state
+        give the same. Without a node state, the state's settings have their defaults. Raise ValueError for a workload
+        without an address.
+        """
         return self._endpoints.of(self._persisted.state or _NO_STATE, workload)
 
     def coming(self) -> tuple[VethEndpoint, ...]:
@@ -151,10 +159,10 @@ class WorkloadTable:
         self.opened = tuple(cidr for cidr in self._persisted.opened if cidr in self.opened or cidr in opened)
 
     def added_to(self, state: NodeState) -> NodeState:
-        """Return `state` with the attached workloads and the opened spare blocks added.
+        """Return `state` with the attached workloads, their routes and sysctls, and the opened spare blocks added.
 
-        A workload without an address is left out, and so is one whose host end or address another workload has. Those
-        of the inventory take precedence, then the smaller id.
+        It is `state` itself if there are none. A workload without an address is left out, and so is one whose host end
+        or address another workload has. Those of the inventory take precedence, then the smaller id.
         """
         return with_workloads(state, self, self._persisted.opened, self._endpoints)
 

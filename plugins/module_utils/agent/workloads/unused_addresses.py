@@ -32,7 +32,10 @@ class UnusedAddresses:
         self._noticed: dict[str, float] = {}  # handle without a workload: when that was first noticed, by the clock
 
     async def run(self) -> None:
-        """Call `look` until cancelled, every 60 seconds, or more often if the grace period is shorter."""
+        """Call `look` until cancelled, every 60 seconds, or once per grace period if that is shorter.
+
+        The pause is 1 second at least.
+        """
         while True:
             await self.look()
             await asyncio.sleep(min(_INTERVAL, max(self._grace, 1.0)))
@@ -40,8 +43,9 @@ class UnusedAddresses:
     async def look(self) -> None:
         """Check every allocation once, and release those that no workload has used for the whole grace period.
 
-        Do nothing while the journal or the records cannot be read. Refusals of the disk are logged and retried by the
-        next call.
+        The period begins when a call first finds an allocation without a workload, at the earliest at the agent's
+        start. Do nothing while the journal or the records cannot be read. Refusals of the disk are logged and retried
+        by the next call.
         """
         if self._on.persisted.broken.keys() & {"ipam", "records"}:
             return  # an address whose record cannot be read may be in use

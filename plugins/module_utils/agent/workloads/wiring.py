@@ -26,7 +26,8 @@ _T = t.TypeVar("_T")
 class WorkloadWiring:
     """One workload's link and route in the kernel. The caller holds the RWLock.
 
-    All methods raise AgentError if the kernel refuses, its code being `kernel` or the code of an AttachError.
+    All methods raise AgentError if the kernel refuses or cannot be read, its code being `kernel` or the code of an
+    AttachError.
     """
 
     def __init__(self, kernel: Kernel, thread: Worker) -> None:
@@ -78,7 +79,8 @@ class WorkloadWiring:
     async def plan(self, state: NodeState, endpoint: VethEndpoint) -> NodePlan:
         """Return the plan that repairs one workload, without writing anything.
 
-        `state` must hold only what belongs to this workload. Raise AgentError if the kernel cannot be read.
+        `state` must hold only what belongs to this workload. The kinds workload, sysctl and route are planned; removals
+        in the plan may concern other workloads. Raise AgentError if the kernel cannot be read.
         """
         return await self._run(plan_node, state, ("workload", "sysctl", "route"), (endpoint.interface,))
 
