@@ -58,10 +58,10 @@ class Inventory:
 
 
 def read(hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> Inventory:
-    """Return the checked content of all variables, with defaults.
+    """Return the checked content of all variables, with defaults for those that are not required.
 
-    `documents` are policy resources from files. Raise FleetError for the first invalid or contradictory value or
-    misspelt or renamed variable, with its file and line if they are known, and if group calico_nodes has no hosts.
+    `documents` are policy resources from files. Raise FleetError for the first missing, invalid or contradictory value
+    or misspelt or renamed variable, with its file and line if they are known, and if group calico_nodes has no hosts.
     """
     try:
         return _read(hosts, documents)
@@ -114,8 +114,8 @@ class _Reader:
     def get(self, name: str) -> t.Any:
         """Return the value of variable `name`, or its default if no host has it; it is read once and cached.
 
-        Raise FleetError if it is required and missing, differs between hosts, or is invalid. Raise KeyError if there is
-        no such variable.
+        Raise FleetError if it is required and missing, is set on some hosts only, differs between hosts, or is invalid.
+        Raise KeyError if there is no such variable.
         """
         if name not in self._known:
             self._known[name] = self._read(name)

@@ -100,7 +100,7 @@ class LintedFleet:
 
     @functools.cached_property
     def ends(self) -> t.Mapping[tuple[str, str], BirdPeer]:
-        """The sessions in `sessions` by node name and peer address."""
+        """The sessions in `sessions` by node name and peer address; of two with one address, the last one."""
         return {(name, peer.address): peer for name, found in self.sessions.items() for peer in found}
 
     def back(self, node: str, peer: BirdPeer) -> t.Optional[BirdPeer]:
@@ -149,7 +149,10 @@ class LintedFleet:
         return node_address.origin(found) if found else ""
 
     def variable(self, name: str) -> t.Any:
-        """Return the value of a fleet variable as it is written in the inventory, None if it is not set."""
+        """Return the value of a fleet variable as the first host that has it does; None if none has it or it is null.
+
+        Templates are evaluated and secrets decrypted, but no default is filled in.
+        """
         return next((host.variables[name] for host in self.hosts if name in host.variables), None)
 
     def selected(self, pool: resources.IPPool) -> list[FleetNode]:

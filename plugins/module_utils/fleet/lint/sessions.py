@@ -169,7 +169,10 @@ def _more(found: t.Sequence[Pair]) -> str:
 
 
 def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a peer with ttlSecurity 1 outside the node's own subnet: its packets pass a router and are refused."""
+    """Report a peer with ttlSecurity 1 outside the node's own subnet: its packets pass a router and are refused.
+
+    A peer in the subnet of the BGPPeer's sourceAddress is accepted, too. There is no issue if BGP is disabled.
+    """
     for given, local, dummy in network.meant:
         if given.address is None or given.peer.ttlSecurity != 1:
             continue

@@ -236,7 +236,7 @@ def changed_passwords(result: t.Any) -> tuple[str, ...]:
 def generations(result: t.Any) -> list[dict[str, t.Any]]:
     """Return the generations in a `node_info` result, oldest first: each is a dict of n, when, who, plan and phase.
 
-    The list is empty if the result has none. Raise Unreadable if it is invalid.
+    The list is empty if the result has none. Raise Unreadable if it is invalid, or if `result` is no mapping.
     """
     if not isinstance(result, t.Mapping):
         raise Unreadable("", f"{shown(result)}, not a table")

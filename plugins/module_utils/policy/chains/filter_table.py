@@ -102,7 +102,8 @@ def _cut(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[
 
 def _forward(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
     yield from _cut(node, write, INGRESS)
-    # Clear the marks that the tables raw and mangle may have left, except for the one by which they accept the packet.
+    # At the beginning, clear the marks that the tables raw and mangle may have left, except for the one by which they
+    # accept the packet. At the end, leave only the mark that accepts it, for the rule at the end of FORWARD.
     clear = IptablesRule((), clear_marks(node.marks.every & ~node.marks.accept))
     if node.hosts:
         yield clear

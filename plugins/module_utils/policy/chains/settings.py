@@ -85,7 +85,10 @@ class ChainSettings:
 
     @property
     def vxlan_ports(self) -> tuple[int, ...]:
-        """The UDP ports of VXLAN to which workloads may not send: the fleet's and 4789, the assigned one, sorted."""
+        """The UDP ports of VXLAN: the fleet's and 4789, the assigned one, sorted.
+
+        Workloads may not send to them, unless `allow_vxlan_from_workloads` is true.
+        """
         return tuple(sorted({self.vxlan_port, VXLAN_PORT}))
 
     @property

@@ -66,7 +66,10 @@ class PathHost:
         return frozenset(address for _name, held in self.interfaces for address in held)
 
     def interface_to(self, address: str) -> str:
-        """Return the interface of the route with the longest prefix that contains `address`, or "" if there is none."""
+        """Return the interface of the route with the longest prefix that contains `address`, or "" if there is none.
+
+        Of several such routes, the one with the last interface by name counts.
+        """
         leading = [(cidr(net).length, interface) for net, interface in self.routes if cidr(net).contains(cidr(address))]
         return max(leading)[1] if leading else ""
 
@@ -235,7 +238,8 @@ class _Asked:
     ) -> bool:
         """Return whether untracked or preDNAT policy lets the flow pass: later policy of that endpoint is skipped then.
 
-        `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. Raise _Denied on a denial.
+        `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. False if neither decides; a flow
+        with a failsafe is not evaluated. Raise _Denied on a denial, except in audit mode: the result is True then.
         """
         failsafe = self._failsafe(INGRESS, flow)
         if untracked and not failsafe and not self._failsafe(EGRESS, _reply(flow)):

@@ -194,7 +194,8 @@ class PolicyIndex:
     def _governed(self) -> dict[str, Endpoint]:
         """Return a mapping from interface, or "*", to the local endpoint that governs it.
 
-        If several workloads claim an interface, the one with the lowest name gets it, as in Felix.
+        If several workloads claim an interface, the one with the lowest name gets it, as in Felix. A workload precedes
+        a HostEndpoint of the same interface.
         """
         governed: dict[str, Endpoint] = {}
         for (kind, _name), endpoint in sorted(self._local.items()):

@@ -70,7 +70,7 @@ def namespaces_of(node: selectors.Expression) -> str:
 def of_service_accounts(text: str) -> selectors.Expression:
     """Return an expression that matches endpoints whose service account the selector `text` selects.
 
-    Raise SelectorError if `text` is not a selector.
+    In `text`, all() and global() mean any service account. Raise SelectorError if `text` is not a selector.
     """
     return selectors.replace_leaves(
         selectors.parse(text).root, lambda leaf: _prefixed(leaf, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNT_LABEL)

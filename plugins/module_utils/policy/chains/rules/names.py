@@ -35,7 +35,8 @@ ALLOWED, PASSED, STAGED = "cali-allow", "cali-pass", "cali-staged"
 def chain_name(prefix: str, name: str) -> str:
     """Return `prefix` followed by `name`, if the name is plain and the result has at most 28 characters.
 
-    Otherwise return `prefix`, "_" and a base64url SHA-256 of the name, cut to 28 characters.
+    A plain name has only ASCII letters, digits and "._/-", and begins with a letter, a digit or ".". Otherwise return
+    `prefix`, "_" and a base64url SHA-256 of the name, cut to 28 characters.
     """
     if _PLAIN.fullmatch(name) and len(prefix) + len(name) <= NAME_LIMIT:
         return prefix + name
