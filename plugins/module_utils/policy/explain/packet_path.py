@@ -118,7 +118,7 @@ def path(
     A host that is not among `hosts` contributes no stages. `settings` are those of all hosts, None means the defaults.
     `nodes` are the addresses of nodes that may send and receive encapsulated packets. With `before_dnat`, the flow
     arrives at the first host in that form, and DNAT there makes it `flow`. Raise SelectorError if the selector of a
-    policy or rule is not valid.
+    policy or rule is not valid, or KeyError for an unknown name of a protocol in a rule.
     """
     return Paths(evaluator, hosts, settings, nodes).of(flow, before_dnat)
 
@@ -162,8 +162,10 @@ class Paths:
     def of(self, flow: Flow, before_dnat: t.Optional[Flow] = None) -> Path:
         """Return the path of one flow from the host of its source to the host of its destination.
 
-        With `before_dnat`, the flow arrives at the first host in that form, and DNAT there makes it `flow`. Raise
-        SelectorError if the selector of a policy or rule is not valid.
+        A host that `Paths` was not given contributes no stages; without any stage the flow is allowed. With
+        `before_dnat`, the flow arrives at the first host in that form, and DNAT there makes it `flow`. Raise
+        SelectorError if the selector of a policy or rule is not valid, or KeyError for an unknown name of a protocol in
+        a rule.
         """
         nowhere = _Place("")
         source, destination = (self._places.get(one, nowhere) for one in (flow.source, flow.destination))
@@ -344,7 +346,8 @@ class _Asked:
 def _leading_to(address: str, host: PathHost, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
     """Return the HostEndpoint of the interface by which `host` reaches an address, or None.
 
-    `governed` maps an interface, or "*" for all others, to its HostEndpoint.
+    `governed` maps an interface, or "*" for all others, to its HostEndpoint. For an address without a route the result
+    is the one of "*".
     """
     return endpoint_of(host.interface_to(address), governed) if governed else None
 
