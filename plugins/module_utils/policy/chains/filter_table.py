@@ -43,8 +43,8 @@ from .rules.rule import (
 )
 from .tables import FILTER, HookRule, Table
 
-#: The ICMPv6 types that workloads may always send to the host, because IPv6 needs them: MLD (130 to 132), router
-#: solicitation (133), neighbours (135, 136).
+#: The ICMPv6 types that workloads may send to the host whatever policy says, because IPv6 needs them: MLD (130 to 132),
+#: router solicitation (133), neighbours (135, 136).
 _NEIGHBOR_DISCOVERY = (130, 131, 132, 133, 135, 136)
 
 _TO_HOST = {settings.ACCEPT: ACCEPT, settings.RETURN: RETURN, settings.DROP: DROP}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks on the source addresses of packets in the table raw, on every node, with and without policy.
+"""Checks on the source addresses of packets in the table raw, on every workload node, with or without policy.
 
     cali-PREROUTING      leads packets of workloads to cali-wl-sources; drops other forged sources in this node's blocks
     cali-wl-sources      drops forged sources, addresses of the loopback and encapsulated packets; leads link-local

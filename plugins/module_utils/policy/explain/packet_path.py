@@ -43,8 +43,8 @@ from .evaluator import ALLOWED, DENIED, UNDECIDED, EvaluationStep, Evaluator, Ve
 
 _IPIP = 4  # the number of the protocol
 
-#: The ICMPv6 types that workloads may always send to their host, because IPv6 needs them: multicast listeners, router
-#: solicitation, neighbours (Felix, cali-wl-to-host).
+#: The ICMPv6 types that workloads may send to their host whatever policy says, because IPv6 needs them: multicast
+#: listeners, router solicitation, neighbours (Felix, cali-wl-to-host).
 _ALWAYS_FROM_WORKLOADS = frozenset({130, 131, 132, 133, 135, 136})
 
 
