@@ -29,7 +29,7 @@ NODE_ADVERTISEMENTS = "calico_node_bgp_prefix_advertisements"
 IGNORED = "calico_bgp_ignored_interfaces"
 INCLUDE_DIR = "calico_node_bird_include_dir"
 
-#: A mapping from the fields of a BGPConfiguration to variables.
+#: A mapping from the fields of a BGPConfiguration that `_configuration` sets to the fleet's variables for them.
 _VARIABLES = {"communities": COMMUNITIES, "prefixAdvertisements": ADVERTISEMENTS, "ignoredInterfaces": IGNORED}
 #: An absolute path without characters that have a meaning in BIRD's strings or file patterns.
 _FOLDER = re.compile(r"(/[A-Za-z0-9._-]+)+/?", re.ASCII)

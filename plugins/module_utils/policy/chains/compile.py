@@ -33,7 +33,7 @@ class Compiler:
         self._marks = marks(settings.mark_mask)
         self._groups = Groups()
         self._of_chains, self._of_sets = ResultCache(), ResultCache()
-        self._made_of: t.Any = None  # what the present chains were made from; None before the first ones and after an error
+        self._made_of: t.Any = None  # what the present chains were made from; None before them and after an error
         self._tables: t.Mapping[str, Table] = {}
         self._nets: tuple[PolicyIpSet, ...] = ()
 

@@ -12,7 +12,8 @@ from ...base.ports import VXLAN_PORT
 from ..model import Failsafe
 from .rules.marks import DEFAULT_MASK
 
-#: Values of `default_endpoint_to_host_action`, `deny_action` and `allow_action`.
+#: Values of `default_endpoint_to_host_action`, `deny_action` and `allow_action`; `ChainSettings` says which one has
+#: which.
 DROP, REJECT, ACCEPT, RETURN = "Drop", "Reject", "Accept", "Return"
 
 IPIP, VXLAN = "ipip", "vxlan"

@@ -27,7 +27,8 @@ SPOOFED, ENCAPSULATED = "cali-spoofed", "cali-encapsulated"
 FROM_HOST_ENDPOINT, TO_HOST_ENDPOINT = "cali-from-host-endpoint", "cali-to-host-endpoint"
 FROM_HOST_FORWARD, TO_HOST_FORWARD = "cali-from-hep-forward", "cali-to-hep-forward"
 FAILSAFE_IN, FAILSAFE_OUT = "cali-failsafe-in", "cali-failsafe-out"
-#: The targets of rules that decide: these chains mark the packet, which returns to the endpoint's chain.
+#: The targets of rules that allow or pass, and of rules of staged policies: these chains mark the packet, which returns
+#: to the endpoint's chain.
 ALLOWED, PASSED, STAGED = "cali-allow", "cali-pass", "cali-staged"
 
 
