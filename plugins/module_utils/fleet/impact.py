@@ -193,8 +193,8 @@ def told_alone(
     """Return the part of the impact `found` that the state of only one node tells of, by node.
 
     Both ends tell of a session of two nodes. The node of a block and all nodes with a route to it tell of the block.
-    Nodes that `after` lacks do not count. The other arguments are those from which `of_run` made `found`. Nodes that
-    alone tell of nothing are missing.
+    Nodes that `after` lacks do not count. Only sessions and routes are in the results. The other arguments are those
+    from which `of_run` made `found`. Nodes that alone tell of nothing are missing.
     """
     withdrawn = frozenset(found.withdrawn)
     tellers: dict[t.Any, list[str]] = {}

@@ -57,7 +57,10 @@ class FleetBGP:
 
     @functools.cached_property
     def ports(self) -> tuple[int, ...]:
-        """The TCP ports of all sessions on either side, sorted and each once."""
+        """The TCP ports of all sessions on either side, sorted and each once.
+
+        Listening ports of nodes without sessions and ports of BGPPeers that apply to no node are included.
+        """
         listening = {speaker.listen_port for speaker in self.speakers.values()}
         own = {given.extensions.listenPort for given in self.peers if given.extensions.listenPort}
         far = {given.address.port or BGP_PORT for given in self.peers if given.address}

@@ -21,8 +21,8 @@ def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes that never receive the routes to others' blocks, because no chain of sessions advertises them.
 
     Nodes are those in group calico_nodes with an address of the IP version. It makes one issue for each IP version,
-    which names the node that lacks the most. Nodes without any session of the IP version are left to the rule
-    `node-without-session`.
+    which names the node that lacks the most. Nodes without any session of the IP version are left out: the rule
+    `node-without-session` reports those that have no session at all.
     """
     for family in sorted({pool.version for pool in network.fleet.pools if not pool.disableBGPExport}):
         nodes = [node.name for node in network.workload_nodes if network.speakers.get(node.name)]
@@ -47,9 +47,10 @@ def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def _has_sessions(network: LintedFleet, name: str, family: int) -> bool:
-    """Return whether a node has any session of this IP version; the rule `node-without-session` reports the others.
+    """Return whether a node has any session of this IP version.
 
-    A node in the mesh counts as one that has. Raise KeyError for a node that is no BGP speaker.
+    Of nodes without one, the rule `node-without-session` reports those without a session of the other version. A node
+    in the mesh counts as one that has. Raise KeyError for a node that is no BGP speaker.
     """
     return name in network.mesh or any(peer.family == family for peer in network.sessions[name])
 

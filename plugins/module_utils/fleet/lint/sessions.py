@@ -126,7 +126,7 @@ def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
 def different_passwords(network: LintedFleet) -> t.Iterator[Issue]:
     """Report sessions whose two ends have different passwords, or a password at one end only.
 
-    It makes one issue for all of them.
+    Compared are the names of the secrets, not the passwords in them. It makes one issue for all of them.
     """
     found = [pair for pair in network.pairs if pair.there is not None and pair.here.password != pair.there.password]
     if found:

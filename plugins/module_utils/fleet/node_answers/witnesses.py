@@ -71,6 +71,7 @@ def too_far(
 ) -> tuple[str, ...]:
     """Return the sorted nodes without whose states the run stays inside the limits; () if there are no such nodes.
 
+    It is also () if the run exceeds no limit. Those with the largest part are tried first, and not all combinations.
     They are at most 64 (MOST), and at most half of the nodes with a state. `alone` has, by node, the part of the impact
     `found` that only this node's state tells of.
     """
