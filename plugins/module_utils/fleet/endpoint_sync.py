@@ -50,10 +50,11 @@ def refusal(host: str, answer: Answer) -> str:
 
 
 def teller(host: str, answer: Answer, blocks: t.Iterable[str]) -> tuple[Teller, tuple[LeftOut, ...]]:
-    """Return the usable part of a host's answer, and the parts that are left out.
+    """Return the usable part of a host's answer, and the parts of its `endpoints` that are left out.
 
-    The answer must be one that `refusal` accepts. `blocks` (CIDRs) are the host's blocks in the lockfile, including
-    spare blocks. Raise ValueError if one of them is not a CIDR, or has host bits.
+    Invalid entries of `known` are dropped without being reported. The answer must be one that `refusal` accepts.
+    `blocks` (CIDRs) are the host's blocks in the lockfile, including spare blocks. Raise ValueError if one of them is
+    not a CIDR, or has host bits.
     """
     own = OwnBlocks(blocks)
     endpoints, left_out = read_endpoints(host, answer["endpoints"], own)

@@ -79,7 +79,8 @@ def tables(
 ) -> tuple[IptablesTable, ...]:
     """Return the tables filter and nat of both IP versions, without those that would be empty.
 
-    `bgp_ports` are the TCP ports of BGP in the fleet, besides the assigned one (179).
+    `bgp_ports` are the TCP ports of BGP in the fleet. Outgoing NAT leaves packets to them, to port 179 and to the ports
+    of BFD unchanged.
     """
     exempt = outgoing_nat.exemptions(bgp_ports)
     found = []

@@ -124,7 +124,10 @@ class Fleet:
         )
 
     def ipam_of(self, node: str) -> NodeIpam:
-        """Return the blocks and addresses of a node, empty if the plan does not have the node."""
+        """Return the blocks and addresses of a node; there are none if the plan does not have the node.
+
+        The plan's generation and the fleet's reservations are in the result for any name.
+        """
         part = self.allocation.nodes.get(node, NodeAllocations())
         return NodeIpam(
             self.allocation.generation,

@@ -159,9 +159,10 @@ def of_run(
 
     `before` has the stored states and `after` the new data for BIRD of the nodes in this run, by node name. None stands
     for a node without a state or without BGP. Of a node that only `before` has, the routes count and the sessions do
-    not. `announced` has the CIDRs of the blocks that the fleet will advertise, `staying` the names of all nodes that
-    remain. `passwords` maps node names to the names of the passwords whose values change; None means no change. The
-    nodes in `alone` end an earlier change by themselves: their backup routes are no reason for phases.
+    not; a node that only `after` has is ignored. `divert` in the result is True only if `hold` is. `announced` has the
+    CIDRs of the blocks that the fleet will advertise, `staying` the names of all nodes that remain. `passwords` maps
+    node names to the names of the passwords whose values change; None means no change. The nodes in `alone` end an
+    earlier change by themselves: their backup routes are no reason for phases.
     """
     resets: dict[tuple[tuple[str, str], int], Reset] = {}
     hold = divert = False
@@ -192,8 +193,8 @@ def told_alone(
     """Return the part of the impact `found` that the state of only one node tells of, by node.
 
     Both ends tell of a session of two nodes. The node of a block and all nodes with a route to it tell of the block.
-    Nodes that `after` lacks do not count. The other arguments are those from which `of_run` made `found`. Nodes that
-    alone tell of nothing are missing.
+    Nodes that `after` lacks do not count. Only sessions and routes are in the results. The other arguments are those
+    from which `of_run` made `found`. Nodes that alone tell of nothing are missing.
     """
     withdrawn = frozenset(found.withdrawn)
     tellers: dict[t.Any, list[str]] = {}

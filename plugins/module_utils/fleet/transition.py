@@ -171,8 +171,8 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
 def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeState:
     """Return `target` with the BGP sessions of `before`, to revert a change of sessions.
 
-    Pools and blocks are those of `target`, and there are no backup routes. If either state has no BIRD, return `target`
-    itself.
+    Pools and blocks are those of `target`, and there are no backup routes. The routes that BIRD learns are those of
+    `target`, then those to destinations that only `before` has. If either state has no BIRD, return `target` itself.
     """
     if before is None or before.bird is None or target.bird is None:
         return target
@@ -198,7 +198,8 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     """
     held: dict[str, int] = {}
     for workload in current.workloads:
-        # Workloads with two pools are skipped: their limit may be due to either pool, whose `route_mtu` has it.
+        # Workloads with an IPv6 address are skipped. They may have two pools, and so a limit that is due to either one,
+        # whose `route_mtu` has it.
         if workload.route_mtu is not None and not workload.address6:
             held[workload.pool] = min(workload.route_mtu, held.get(workload.pool, workload.route_mtu))
     for pool in current.pools:

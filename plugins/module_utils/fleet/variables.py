@@ -715,8 +715,8 @@ def check_renamed(names: t.Container[str]) -> None:
 def misspelt(names: t.Iterable[str]) -> t.Iterator[tuple[str, str]]:
     """Yield each name in `names`, sorted, that looks like a misspelling, with the variable that is probably meant.
 
-    It looks at names that begin with calico_ and are nearly the name of a fleet variable. Other unknown names are
-    permitted: Kubespray's variables may be in the same inventory.
+    It looks at names that begin with calico_ and are nearly a name in VARIABLES; names of group lists are left out.
+    Other unknown names are permitted: Kubespray's variables may be in the same inventory.
     """
     for name in sorted(names):
         if name.startswith("calico_") and name not in BY_NAME and not name.startswith(GROUP_LISTS):

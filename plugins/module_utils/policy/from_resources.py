@@ -194,7 +194,8 @@ def _rules(resource: t.Union[AnyPolicy, Profile], direction: str, namespace: str
 
 def _rule(rule: Rule, namespace: str) -> model.PolicyRule:
     protocol = _protocol(rule.protocol)
-    # Packets of another protocol are no ICMP messages, so notICMP excludes none of them.
+    # Packets of another protocol are no ICMP messages, so notICMP excludes none of them. `check_supported` refuses a
+    # notICMP without a protocol.
     not_icmp = _icmp(rule.notICMP) if protocol in ("icmp", "icmpv6") else None
     return model.PolicyRule(
         action=rule.action,

@@ -32,5 +32,8 @@ def governing(host_endpoints: t.Iterable[Endpoint], interfaces: Interfaces) -> d
 
 
 def endpoint_of(interface: str, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
-    """Return the HostEndpoint of `interface` in `governed`: its own, else the one of "*", else None."""
+    """Return the HostEndpoint of `interface` in `governed`: its own, else the one of "*", else None.
+
+    "*" stands for any name here, also for "", the loopback and interfaces of workloads.
+    """
     return governed.get(interface) or governed.get(WILDCARD)

@@ -45,7 +45,7 @@ class LocalEndpoint:
     def profiles(self) -> tuple[str, ...]:
         """The names of the profiles, in the order in which they are tried if no tier decides.
 
-        A profile that is missing in NodePolicy.profiles denies everything.
+        A profile that is missing in NodePolicy.profiles denies all packets that none before it accepts.
         """
         return self.endpoint.profiles
 

@@ -39,7 +39,7 @@ def demands(selector: selectors.Selector) -> Demands:
                 continue
             operands = done[-len(node.operands) :]
             del done[-len(node.operands) :]
-            # A negated "and" needs only one operand that does not match (De Morgan).
+            # A negated "and" needs only one operand that does not match, a negated "or" needs that none matches.
             all_must_hold = isinstance(node, selectors.And) != negated
             done.append(_cheapest(operands) if all_must_hold else _any(operands))
         elif isinstance(node, selectors.Leaf):

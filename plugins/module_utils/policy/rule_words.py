@@ -14,7 +14,7 @@ from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, PolicyProfi
 def rule_text(rule: PolicyRule) -> str:
     """Return the rule as one line of text, annotations included.
 
-    Rules that differ in anything but annotations have different texts.
+    Rules that differ in anything but annotations have different texts. Only an ICMP code without a type is not shown.
     """
     words = [rule.action, *_protocol(rule)]
     for preposition, entity in (("from", rule.source), ("to", rule.destination)):

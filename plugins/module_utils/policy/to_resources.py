@@ -74,7 +74,7 @@ def profile(value: model.PolicyProfile) -> Resource:
 def network_set(value: model.PolicyNetworkSet) -> Resource:
     """Return a network set as a NetworkSet resource, or as a GlobalNetworkSet if it has no namespace.
 
-    Raise ResourceError if it is not valid as one.
+    Its profiles are left out, because these resources have none. Raise ResourceError if it is not valid as one.
     """
     namespace, name = _split(value.name, bool(value.namespace))
     labels = own_labels(value.labels, namespace)
@@ -84,7 +84,10 @@ def network_set(value: model.PolicyNetworkSet) -> Resource:
 
 
 def host_endpoint(value: model.Endpoint) -> Resource:
-    """Return a host endpoint as a HostEndpoint resource. Raise ResourceError if it is not valid as one."""
+    """Return a host endpoint as a HostEndpoint resource.
+
+    Raise ResourceError if it is not valid as one, and KeyError for an unknown name of a protocol of a port.
+    """
     spec = {
         "node": value.node,
         "interfaceName": value.interface,

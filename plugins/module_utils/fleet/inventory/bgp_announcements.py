@@ -29,7 +29,7 @@ NODE_ADVERTISEMENTS = "calico_node_bgp_prefix_advertisements"
 IGNORED = "calico_bgp_ignored_interfaces"
 INCLUDE_DIR = "calico_node_bird_include_dir"
 
-#: A mapping from the fields of a BGPConfiguration to variables.
+#: A mapping from the fields of a BGPConfiguration that `_configuration` sets to the fleet's variables for them.
 _VARIABLES = {"communities": COMMUNITIES, "prefixAdvertisements": ADVERTISEMENTS, "ignoredInterfaces": IGNORED}
 #: An absolute path without characters that have a meaning in BIRD's strings or file patterns.
 _FOLDER = re.compile(r"(/[A-Za-z0-9._-]+)+/?", re.ASCII)
@@ -106,7 +106,8 @@ NO_ANNOUNCEMENTS = Announcements()
 def read(get: Get, hosts: t.Sequence[Host]) -> Announcements:
     """Return the settings for advertised and accepted routes in the variables of `hosts`.
 
-    `get` returns the value of a fleet variable, or raises FleetError. Raise FleetError for an invalid value.
+    A node's own list of prefix advertisements replaces the fleet's, also if it is empty. `get` returns the value of a
+    fleet variable, or raises FleetError. Raise FleetError for an invalid value.
     """
     names = get(COMMUNITIES)
     for_all = _configuration(names, get(ADVERTISEMENTS), get(IGNORED), ADVERTISEMENTS, "")
@@ -150,7 +151,7 @@ def _configuration(
     """
     fields = {"communities": communities, "prefixAdvertisements": advertisements, "ignoredInterfaces": ignored}
     if not advertisements:
-        # Calico refuses community names that no advertisement uses. Here a single node may be the only user.
+        # Calico refuses names of communities without any advertisement. Here a single node may be the only user.
         fields["prefixAdvertisements"] = [{"cidr": "0.0.0.0/0", "communities": []}]
     try:
         return t.cast(

@@ -57,7 +57,10 @@ class FleetBGP:
 
     @functools.cached_property
     def ports(self) -> tuple[int, ...]:
-        """The TCP ports of all sessions on either side, sorted and each once."""
+        """The TCP ports of all sessions on either side, sorted and each once.
+
+        Listening ports of nodes without sessions and ports of BGPPeers that apply to no node are included.
+        """
         listening = {speaker.listen_port for speaker in self.speakers.values()}
         own = {given.extensions.listenPort for given in self.peers if given.extensions.listenPort}
         far = {given.address.port or BGP_PORT for given in self.peers if given.address}
@@ -107,8 +110,9 @@ def read(
     """Return the BGP settings in the variables of `hosts`, also if BGP is disabled.
 
     `get` returns the value of a fleet variable, or raises FleetError. `nodes` are by name and `hosts` has each of them.
-    Raise FleetError for an invalid value or a contradiction between values. The fleet's hold and keepalive times, and
-    equal router ids, are a contradiction only if BGP is enabled.
+    If calico_bgp_node_to_node_mesh is unset, there is a mesh if no node has a cluster id. Raise FleetError for an
+    invalid value or a contradiction between values. The fleet's hold and keepalive times, and equal router ids, are a
+    contradiction only if BGP is enabled.
     """
     secrets = bgp_secrets.read(get(bgp_secrets.VARIABLE))
     _check_cluster_id(get("calico_rr_cluster_id"), "calico_rr_cluster_id")

@@ -20,7 +20,10 @@ _EXAMPLE = "Write for example {tor-a: {password: ...}}, the password encrypted w
 
 
 def read(value: t.Any) -> passwords.Passwords:
-    """Return the passwords in the value of the variable, by `name:key`. Raise FleetError for the first invalid one."""
+    """Return the passwords in the value of the variable, by `name:key`.
+
+    Raise FleetError for the first invalid name, key or password, and if the value or a secret is not a mapping.
+    """
     if not isinstance(value, t.Mapping):
         raise FleetError(VARIABLE, None, "is not a dictionary of secrets.", _EXAMPLE)
     found: dict[str, str] = {}

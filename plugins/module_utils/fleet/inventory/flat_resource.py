@@ -24,7 +24,8 @@ def mapping(kind: type[resources.Resource], entry: t.Any, label: str) -> t.Mappi
 def read(kind: type[_Kind], entry: t.Any, label: str) -> _Kind:
     """Return the resource of this kind in `entry`, a flat mapping or a whole document.
 
-    Raise FleetError, which names the field within `label`, if the entry is invalid.
+    Raise FleetError, which names the field within `label`, if the entry is invalid. A field that Calico knows and this
+    collection does not support is accepted here.
     """
     try:
         return t.cast(_Kind, resources.parse_flat(kind.KIND, mapping(kind, entry, label)))

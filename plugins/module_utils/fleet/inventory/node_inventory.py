@@ -64,8 +64,9 @@ class FleetNode:
 def read(hosts: t.Sequence[Host]) -> dict[str, FleetNode]:
     """Return the node of each host by its name, in order of names.
 
-    Raise FleetError if a host has no address or an invalid one, shares it with another host, or has an invalid name,
-    invalid labels or a value of calico_workload_source_spoofing that is neither true nor false.
+    A node without the label kubernetes.io/hostname gets it with its name. Raise FleetError if a host has no address or
+    an invalid one, shares it with another host, or has an invalid name, invalid labels or a value of
+    calico_workload_source_spoofing that is neither true nor false.
     """
     nodes: dict[str, FleetNode] = {}
     owners: dict[str, str] = {}

@@ -73,8 +73,9 @@ def read(
 ) -> Reading:
     """Return the policy in the inventory's lists and in `documents`, and the names of the profiles.
 
-    `get` returns the value of a fleet variable. The ports of `bgp` are among the default failsafe ports. Raise
-    FleetError for an invalid resource or setting, with file and line if it is in a file.
+    All resources are checked, also if no policy is in force. `get` returns the value of a fleet variable. The ports of
+    `bgp` are among the default failsafe ports. Raise FleetError for an invalid resource or setting, with file and line
+    if it is in a file.
     """
     get("calico_policy_files")
     collected = _Collected(nodes)
@@ -124,7 +125,7 @@ class _Collected:
         self.host_endpoints: list[tuple[Source, Endpoint]] = []
 
     def add(self, source: Source) -> None:
-        """Add the resource of `source`; a staged deletion is checked, but not added.
+        """Add the resource of `source`; of a staged deletion only the name is kept, in `seen`.
 
         Raise FleetError if it is invalid, unsupported or has the name of another one of its kind and namespace. Also
         raise it for a Profile with the name of the one that allows everything, and for a HostEndpoint whose node is not

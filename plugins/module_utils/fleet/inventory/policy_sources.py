@@ -89,7 +89,7 @@ class Source(t.NamedTuple):
         """Return the parsed resource. Raise FleetError if it is not a valid policy resource.
 
         A HostEndpoint in the list of a node or group gets its node; one that names another node is invalid. If it is
-        flat, it gets a name unless it has one.
+        flat, it gets a name unless it has one or has no interfaceName.
         """
         self._check_kind()
         try:
@@ -120,7 +120,8 @@ class Source(t.NamedTuple):
     def _with_node(self) -> t.Mapping[str, t.Any]:
         """Return the entry of a HostEndpoint with its node, and with a name if it is flat and has none.
 
-        An entry whose spec is no mapping is returned unchanged, for the parser to refuse. Raise FleetError if it names
+        The name is made of the node and the interfaceName; without an interfaceName that is a text there is none. An
+        entry whose spec is no mapping is returned unchanged, for the parser to refuse. Raise FleetError if it names
         another node.
         """
         spec = self.entry if self.is_flat else self.entry.get("spec")
@@ -171,7 +172,8 @@ def sources(
 def _of_groups(hosts: t.Sequence[Host]) -> t.Iterator[Source]:
     """Yield the resources in the lists of groups. Raise FleetError for an unknown group or a value that is no list.
 
-    A HostEndpoint counts for each host of the group, another resource once unless it differs between hosts.
+    A HostEndpoint counts for each host of the group. Another resource counts once, and again for each host at which it
+    differs from the first host's.
     """
     members = {re.sub(r"[-.]", "_", group): group for host in hosts for group in host.groups}
     first: dict[tuple[str, int], t.Any] = {}

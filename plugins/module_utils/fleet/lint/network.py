@@ -100,7 +100,7 @@ class LintedFleet:
 
     @functools.cached_property
     def ends(self) -> t.Mapping[tuple[str, str], BirdPeer]:
-        """The sessions in `sessions` by node name and peer address."""
+        """The sessions in `sessions` by node name and peer address; of two with one address, the last one."""
         return {(name, peer.address): peer for name, found in self.sessions.items() for peer in found}
 
     def back(self, node: str, peer: BirdPeer) -> t.Optional[BirdPeer]:

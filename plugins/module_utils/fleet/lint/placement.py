@@ -78,7 +78,7 @@ def _written(network: LintedFleet, name: str, family: int) -> str:
 def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes with a /32 address (IPv6: /128) beside a CrossSubnet pool, where everything is encapsulated then.
 
-    It makes one issue for all such nodes of an IP version.
+    Nodes are those in group calico_nodes. It makes one issue for all such nodes of an IP version.
     """
     for family, whole in ((4, 32), (6, 128)):
         crossing = next((pool.name for pool in network.fleet.pools if _crosses(pool, family)), None)
@@ -123,7 +123,10 @@ def no_common_family(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def on_no_device(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a node whose address is on none of the host's devices, according to gathered facts."""
+    """Report a node whose address is on none of the host's devices, according to gathered facts.
+
+    Nodes without gathered facts are left out. A node with addresses of both IP versions may have two issues.
+    """
     for family, links in ((4, network.links), (6, network.links6)):
         for name, link in links.items():
             if link is None:
@@ -136,7 +139,10 @@ def on_no_device(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def moves_between_hosts(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a node whose address is an additional /32 of its device, like addresses that keepalived manages."""
+    """Report a node whose address is an additional /32 of its device, like addresses that keepalived manages.
+
+    IPv6 addresses are not examined. Nodes without gathered facts are left out.
+    """
     for name, link in network.links.items():
         if link is not None and link.alone:
             yield Issue(

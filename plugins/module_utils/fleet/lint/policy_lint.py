@@ -51,8 +51,10 @@ class PolicyFinding(t.NamedTuple):
 def findings(policy_set: PolicySet, endpoints: t.Sequence[Endpoint]) -> list[PolicyFinding]:
     """Return the likely mistakes: in rules, then policies that are never asked, then in tiers and HostEndpoints.
 
-    Rules and policies are in the order of evaluation.
-    `endpoints` are all endpoints of the inventory. The work is linear in rules, endpoints and distinct selectors.
+    Rules and policies are in the order of evaluation. The rules of profiles and the notSelectors of rules are not
+    examined. `endpoints` are all endpoints of the inventory. Raise SelectorError if a selector is not valid. The work
+    is linear in rules, endpoints and distinct selectors, but each HostEndpoint without a profile is compared with all
+    policies.
     """
     owners: list[t.Union[Endpoint, PolicyNetworkSet]] = [*endpoints, *policy_set.network_sets]
     vocabulary = _Vocabulary(policy_set, owners)
@@ -94,10 +96,10 @@ class _Conditions:
         return next(self.covering(rule))
 
     def covering(self, rule: PolicyRule) -> t.Iterator[_Key]:
-        """Yield the keys of all rules that match every packet that `rule` matches, by leaving out some conditions.
+        """Yield keys of rules that match every packet that `rule` matches, because they leave out some conditions.
 
-        The first one is the key of `rule` itself. Different conditions that cover those of `rule` (a larger CIDR) are
-        not considered.
+        The first one is the key of `rule` itself. Source and destination each leave out nothing, their ports, all but
+        their ports, or everything. Different conditions that cover those of `rule` (a larger CIDR) are not considered.
         """
         return itertools.product(
             _or_any(rule.ip_version),
@@ -188,7 +190,8 @@ class _Vocabulary:
     def misspelt(self, selector: str) -> list[str]:
         """Return a sentence for each part of `selector` whose label or value looks misspelt, [] if there is none.
 
-        Raise SelectorError if it is not a selector.
+        Only has(), == and in are examined, also under a negation; of an `in`, only the first such value is named. Raise
+        SelectorError if it is not a selector.
         """
         if selector not in self._known:
             leaves = selectors.leaves(selectors.parse(selector).root)
@@ -248,7 +251,10 @@ def _misspelt(policy: Policy, vocabulary: _Vocabulary) -> t.Iterator[str]:
 
 
 def _unknown_ports(policy: Policy, ports: t.Collection[tuple[str, str]]) -> t.Iterator[str]:
-    """Yield a sentence for each named port in the rules of `policy` that is not in `ports`, (name, protocol) pairs."""
+    """Yield a sentence for each named port in the rules of `policy` that is not in `ports`, (name, protocol) pairs.
+
+    A port that rules name beside different selectors gets a sentence for each of them.
+    """
     for key in dict.fromkeys(of_rules(policy)):
         if isinstance(key, NamedPortKey) and (key.name, key.protocol) not in ports:
             near = _nearly(key.name, {name for name, protocol in ports if protocol == key.protocol})

@@ -79,7 +79,8 @@ def not_exported(network: LintedFleet) -> t.Iterator[Issue]:
 def over_management(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a pool that covers the address by which Ansible reaches a node.
 
-    A host name in place of the address is not resolved, and so never reported.
+    A host name in place of the address is not resolved, and so never reported. It makes one issue for each pool, which
+    names the first such node.
     """
     ways = []
     for name, text in network.ways.items():

@@ -35,7 +35,7 @@ def findings(fleet: Fleet) -> list[PolicyFinding]:
 
     Each node with a HostEndpoint is checked with one other node as its peer, in both directions. A node without a
     tunnel of an IP version, or with the only one, is not checked for it. Nodes in audit mode have no findings. The list
-    is empty without policy. The work is linear in the number of nodes with HostEndpoints.
+    is empty without policy. The work is linear in the number of nodes.
     """
     if fleet.policy is None:
         return []
@@ -72,7 +72,7 @@ def findings(fleet: Fleet) -> list[PolicyFinding]:
 def _probed(fleet: Fleet, version: int) -> list[tuple[str, str, str]]:
     """Return (node name, tunnel device, address of that device) for each node that has a tunnel of this IP version.
 
-    Only these addresses answer probes.
+    Only these addresses answer probes. Of several tunnels of a node, the first by the name of its kind counts.
     """
     kinds = {tunnel_kind(pool) for pool in fleet.pools if pool.version == version}
     found = []

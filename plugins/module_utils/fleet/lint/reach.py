@@ -20,8 +20,9 @@ from .network import LintedFleet, address_of, counted, listed
 def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes that never receive the routes to others' blocks, because no chain of sessions advertises them.
 
-    It makes one issue for each IP version, which names the node that lacks the most. Nodes without any session of the
-    IP version are left to the rule `node-without-session`.
+    Nodes are those in group calico_nodes with an address of the IP version. It makes one issue for each IP version,
+    which names the node that lacks the most. Nodes without any session of the IP version are left out: the rule
+    `node-without-session` reports those that have no session at all.
     """
     for family in sorted({pool.version for pool in network.fleet.pools if not pool.disableBGPExport}):
         nodes = [node.name for node in network.workload_nodes if network.speakers.get(node.name)]
@@ -46,9 +47,10 @@ def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def _has_sessions(network: LintedFleet, name: str, family: int) -> bool:
-    """Return whether a node has any session of this IP version; the rule `node-without-session` reports the others.
+    """Return whether a node has any session of this IP version.
 
-    A node in the mesh counts as one that has. Raise KeyError for a node that is no BGP speaker.
+    Of nodes without one, the rule `node-without-session` reports those without a session of the other version. A node
+    in the mesh counts as one that has. Raise KeyError for a node that is no BGP speaker.
     """
     return name in network.mesh or any(peer.family == family for peer in network.sessions[name])
 
@@ -68,7 +70,8 @@ class _Rib(t.NamedTuple):
 def heard_of(network: LintedFleet, family: int, bit: t.Mapping[str, int]) -> dict[str, int]:
     """Return the origins whose routes each node receives, itself included: a mapping from node name to an integer.
 
-    `bit` gives each origin its bit in these integers. `family` is the IP version of the sessions.
+    `bit` gives each origin its bit in these integers; other nodes have none. `family` is the IP version of the
+    sessions. Apart from the mesh, a session that only one of two nodes has does not count.
     """
     ribs = {name: _Rib(bit.get(name, 0), 0) for name in network.speakers}
     ways = [
@@ -97,7 +100,8 @@ def heard_of(network: LintedFleet, family: int, bit: t.Mapping[str, int]) -> dic
 def _tell(network: LintedFleet, ribs: dict[str, _Rib], name: str, peer: BirdPeer, own_bit: int) -> None:
     """Advertise the routes of node `name` to the node `peer.node`: update that node's entry in `ribs`.
 
-    A node advertises its own blocks, `own_bit`. A reflector also advertises other nodes' routes, as BGP permits.
+    A node advertises its own blocks, `own_bit`. A reflector with clients also advertises other nodes' routes, as BGP
+    permits; any other node does not.
     """
     own, theirs = network.speakers[name], network.speakers[peer.node]
     back = network.back(name, peer)

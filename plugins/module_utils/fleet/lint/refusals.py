@@ -24,7 +24,7 @@ from .finding import ERROR, LintFinding
 MOST = 20
 RULE = "refused"
 #: Beginnings of FleetError.variable. An error there that is not the first is left out, because it may follow from what
-#: was taken out; an invalid value of these variables themselves is left out then as well.
+#: was taken out. An invalid value of these variables themselves is left out then as well.
 _OF_THE_REST = ("group ", "calico_bgp_node_to_node_mesh", "calico_bgp_enabled")
 
 #: The pool that replaces the last one that is taken out, because a fleet has at least one. Its range is reserved for
@@ -124,8 +124,8 @@ class _Rest:
     def follows(self, error: FleetError) -> bool:
         """Return whether `error` may be there only because this search has taken wrong entries out of the inventory.
 
-        That is so if it names a variable, resource or host that was taken out, or is about a group, the mesh or
-        calico_bgp_enabled.
+        That is so if it names a variable, resource or host that was taken out. Any error about a group, the mesh or
+        calico_bgp_enabled counts as such, also if it has another cause.
         """
         if error.variable.startswith(_OF_THE_REST) or error.variable.partition(" of ")[0] in self._variables:
             return True

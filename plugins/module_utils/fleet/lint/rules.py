@@ -91,7 +91,8 @@ def named(names: t.Optional[t.Sequence[str]]) -> frozenset[str]:
 def findings(network: LintedFleet, ignored: t.Collection[str] = ()) -> list[LintFinding]:
     """Return the findings of all rules but the `ignored` ones: errors before warnings, each in the order of RULES.
 
-    The work is linear in the number of hosts.
+    The work is linear in the number of hosts, except for the rule blocks-do-not-arrive: its sets of nodes are integers
+    with a bit for each node.
     """
     by_name = {host.name: host for host in (*network.hosts, *network.outside)}
     found = [

@@ -126,7 +126,7 @@ def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
 def different_passwords(network: LintedFleet) -> t.Iterator[Issue]:
     """Report sessions whose two ends have different passwords, or a password at one end only.
 
-    It makes one issue for all of them.
+    Compared are the names of the secrets, not the passwords in them. It makes one issue for all of them.
     """
     found = [pair for pair in network.pairs if pair.there is not None and pair.here.password != pair.there.password]
     if found:
@@ -169,7 +169,10 @@ def _more(found: t.Sequence[Pair]) -> str:
 
 
 def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a peer with ttlSecurity 1 outside the node's own subnet: its packets pass a router and are refused."""
+    """Report a peer with ttlSecurity 1 outside the node's own subnet: its packets pass a router and are refused.
+
+    A peer in the subnet of the BGPPeer's sourceAddress is accepted, too. There is no issue if BGP is disabled.
+    """
     for given, local, dummy in network.meant:
         if given.address is None or given.peer.ttlSecurity != 1:
             continue

@@ -13,7 +13,11 @@ from .network import LintedFleet, listed
 
 
 def tunnel_behind_a_router(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a pool with a tunnel whose routes a node gets from eBGP routers only, which set themselves as next hop."""
+    """Report a pool with a tunnel whose routes a node gets from eBGP routers only, which set themselves as next hop.
+
+    A pool with CrossSubnet is accepted if the router is in the node's subnet. Pools with disableBGPExport are left out.
+    It makes one issue for each BGPPeer and pool, and none if BGP is disabled.
+    """
     for given, local, remote in network.meant:
         far = given.address
         if far is None or remote:

@@ -144,7 +144,10 @@ def _check_blocks(place: str, cidrs: t.Sequence[str]) -> None:
 
 
 def _check_names(place: str, names: t.Iterable[str]) -> None:
-    """Raise Unreadable if one of these, which errors show, is no name of a host."""
+    """Raise Unreadable if one of these names of hosts, which errors show, is too long or not printable.
+
+    The limit is 253 characters. "" is accepted.
+    """
     for name in names:
         if len(name) > _LONGEST_NAME or not name.isprintable():
             raise Unreadable(place, f"{shown(name)}, no name of a host")
@@ -236,7 +239,7 @@ def changed_passwords(result: t.Any) -> tuple[str, ...]:
 def generations(result: t.Any) -> list[dict[str, t.Any]]:
     """Return the generations in a `node_info` result, oldest first: each is a dict of n, when, who, plan and phase.
 
-    The list is empty if the result has none. Raise Unreadable if it is invalid.
+    The list is empty if the result has none. Raise Unreadable if it is invalid, or if `result` is no mapping.
     """
     if not isinstance(result, t.Mapping):
         raise Unreadable("", f"{shown(result)}, not a table")

@@ -40,8 +40,9 @@ def fleet_change(
     """Return whether the fleet needs the phases of a change to get to `pools` and `underlay_mtu`.
 
     More than half of the nodes with a state must say so, or half of them if the lockfile remembers (`remembered`, by
-    pool) another encapsulation of a pool, or none. The phases of nodes in an interrupted change differ by one at most.
-    So if half of the nodes are at rest in the new modes, the others are one step before or behind, and need no phases.
+    pool) another encapsulation of a pool, or none. If the fleet does not, the result names the nodes that say so. The
+    phases of nodes in an interrupted change differ by one at most. So if half of the nodes are at rest in the new
+    modes, the others are one step before or behind, and need no phases.
     """
     states = {node: state for node, state in observed.items() if state is not None}
     saying = tuple(sorted(node for node in states if _in_change(states[node], pools, underlay_mtu)))
@@ -70,6 +71,7 @@ def too_far(
 ) -> tuple[str, ...]:
     """Return the sorted nodes without whose states the run stays inside the limits; () if there are no such nodes.
 
+    It is also () if the run exceeds no limit. Those with the largest part are tried first, and not all combinations.
     They are at most 64 (MOST), and at most half of the nodes with a state. `alone` has, by node, the part of the impact
     `found` that only this node's state tells of.
     """

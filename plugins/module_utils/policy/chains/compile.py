@@ -33,14 +33,15 @@ class Compiler:
         self._marks = marks(settings.mark_mask)
         self._groups = Groups()
         self._of_chains, self._of_sets = ResultCache(), ResultCache()
-        self._made_of: t.Any = None  # the values from which the present chains were made, None after an error
+        self._made_of: t.Any = None  # what the present chains were made from; None before them and after an error
         self._tables: t.Mapping[str, Table] = {}
         self._nets: tuple[PolicyIpSet, ...] = ()
 
     def compile(self, node: NodePolicy) -> Tables:
         """Return the tables and sets for a node's policy in the compiler's IP version.
 
-        Raise KeyError if an endpoint names a policy that `node` does not have.
+        Of several workloads, or several host endpoints, on one interface, only the first counts. Raise KeyError if an
+        endpoint names a policy that `node` does not have, or a rule a protocol that model.PROTOCOL_NUMBERS lacks.
         """
         hosts, workloads = sorted_out(node.endpoints)
         # A workload without an address of this family is in no set, so it needs no group and no chains.

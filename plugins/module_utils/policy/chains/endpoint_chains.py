@@ -69,9 +69,11 @@ class EndpointChains:
         ]
 
     def forward(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
-        """Return the rules for forwarded packets, which are allowed unless a policy with applyOnForward denies them.
+        """Return the rules for forwarded packets.
 
-        Raise KeyError if the endpoint names a policy that the node does not have.
+        They are allowed unless a policy with applyOnForward, or the default action of its tier, denies them. Packets of
+        invalid state are dropped, if the settings want this. Raise KeyError if the endpoint names a policy that the
+        node does not have.
         """
         return [
             *self._tracked(direction),
@@ -135,7 +137,8 @@ class EndpointChains:
         """Yield the rules of all tiers with policies in this direction, and then of the profiles.
 
         `last` means that no later hook decides, so that default actions of tiers apply. `profiles` is None at hooks
-        without profiles. Raise KeyError if the node does not have a policy.
+        without profiles; if it is (), packets that no tier decides are denied. Raise KeyError if the node does not have
+        a policy.
         """
         asked = False
         for tier in tiers:

@@ -43,8 +43,8 @@ from .rules.rule import (
 )
 from .tables import FILTER, HookRule, Table
 
-#: The ICMPv6 types that workloads may always send to the host, because IPv6 needs them: MLD (130 to 132), router
-#: solicitation (133), neighbours (135, 136).
+#: The ICMPv6 types that workloads may send to the host whatever policy says, because IPv6 needs them: MLD (130 to 132),
+#: router solicitation (133), neighbours (135, 136).
 _NEIGHBOR_DISCOVERY = (130, 131, 132, 133, 135, 136)
 
 _TO_HOST = {settings.ACCEPT: ACCEPT, settings.RETURN: RETURN, settings.DROP: DROP}
@@ -102,7 +102,8 @@ def _cut(node: NodeChains, write: EndpointChains, direction: str) -> t.Iterator[
 
 def _forward(node: NodeChains, write: EndpointChains) -> t.Iterator[IptablesRule]:
     yield from _cut(node, write, INGRESS)
-    # Clear the marks that the tables raw and mangle may have left, except for the one by which they accept the packet.
+    # At the beginning, clear the marks that the tables raw and mangle may have left, except for the one by which they
+    # accept the packet. At the end, leave only the mark that accepts it, for the rule at the end of FORWARD.
     clear = IptablesRule((), clear_marks(node.marks.every & ~node.marks.accept))
     if node.hosts:
         yield clear

@@ -114,9 +114,10 @@ class NodeChains:
 def member_sets(
     node: NodePolicy, groups: t.Mapping[str, Group], family: int, memory: ResultCache
 ) -> t.Iterator[PolicyIpSet]:
-    """Yield the sets of selectors, named ports and groups of workloads in IP version `family`.
+    """Yield the sets of selectors, named ports, and groups of workloads in IP version `family`; empty ones, too.
 
-    Sets whose members did not change come from the cache `memory`.
+    If the dispatch of groups is a tree, the sets of its prefixes of IDs are included. Sets whose members did not change
+    come from the cache `memory`.
     """
 
     def recall(name: str, make: t.Callable[[str, int, t.Any], PolicyIpSet], members: t.Any) -> PolicyIpSet:

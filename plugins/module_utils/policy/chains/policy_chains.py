@@ -52,7 +52,8 @@ class RuleWriter:
     def deny(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
         """Yield the rules for packets that policy denies: log and drop them, or in audit mode log and accept them.
 
-        `matching` are the conditions of the rules, `reason` is what the log says.
+        In the table filter they are rejected instead of dropped if the settings say so. `matching` are the conditions
+        of the rules, `reason` is what the log says.
         """
         if self.settings.audit:
             yield from self.note(matching, reason._replace(verdict=log_prefix.AUDIT))
@@ -78,14 +79,19 @@ class RuleWriter:
             yield IptablesRule(matching, log(self.settings.nflog_group, log_prefix.prefix(reason)))
 
     def policy(self, policy: model.Policy, direction: str) -> PolicyChain:
-        """Return the chain of a policy in one direction.
+        """Return the chain of a policy in one direction, "Ingress" or "Egress", also if it is not among its types.
 
-        A staged policy decides nothing: packets that it denies are logged and continue.
+        Rules that no packet of the IP version can match are left out. A staged policy decides nothing: a rule that
+        matches, unless its action is Log, marks the packet as staged and leaves the chain; Deny also logs it. Raise
+        KeyError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
         """
         return self._chain(policy.rules(direction), direction, log_prefix.POLICY, policy.name, policy.staged)
 
     def profile(self, profile: model.PolicyProfile, direction: str) -> PolicyChain:
-        """Return the chain of a profile in one direction."""
+        """Return the chain of a profile in one direction, without rules that no packet of the IP version can match.
+
+        Raise KeyError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
+        """
         return self._chain(profile.rules(direction), direction, log_prefix.PROFILE, profile.name, False)
 
     def _chain(

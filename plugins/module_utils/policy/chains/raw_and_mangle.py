@@ -35,7 +35,8 @@ def raw_table(node: NodeChains) -> Table:
     """
     write = node.writer(RAW)
     hosts = [one for one in node.hosts if one.untracked and one.interface != WILDCARD]
-    # Incoming packets pass this rule, and testing a mark costs less than writing it.
+    # Every incoming packet passes this rule, and every outgoing one if there are `hosts`. To test a mark costs less
+    # than to write it.
     clear = IptablesRule((marked_at_all(node.marks.every),), clear_marks(node.marks.every))
     accepted = (marked(node.marks.accept),)
     accept = (IptablesRule(accepted, NOTRACK), IptablesRule(accepted, ACCEPT))
@@ -60,7 +61,8 @@ def mangle_table(node: NodeChains) -> Table:
     """Return the table mangle: preDNAT policies, and policy for packets of the host whose destination DNAT changes.
 
     For the latter, the table filter sees the outgoing interface from before DNAT. So it only marks the packet, and
-    POSTROUTING decides. Raise KeyError if an endpoint names a policy that the node does not have.
+    POSTROUTING decides. Without host endpoints the table is empty. Raise KeyError if an endpoint names a policy that
+    the node does not have.
     """
     write = node.writer(MANGLE)
     hooks: list[HookRule] = []

@@ -21,7 +21,7 @@ class ResultCache:
         self._now: dict[t.Hashable, tuple[t.Any, t.Any]] = {}
 
     def begin(self) -> None:
-        """Begin a round. Results that the previous round did not use are dropped."""
+        """Begin a round, which is one compilation. Results that the previous round did not use are dropped."""
         self._before, self._now = self._now, {}
 
     def recall(self, key: t.Hashable, given: t.Any, make: t.Callable[[], T]) -> T:

@@ -12,7 +12,8 @@ from ...base.ports import VXLAN_PORT
 from ..model import Failsafe
 from .rules.marks import DEFAULT_MASK
 
-#: Values of `default_endpoint_to_host_action`, `deny_action` and `allow_action`.
+#: Values of `default_endpoint_to_host_action`, `deny_action` and `allow_action`; `ChainSettings` says which one has
+#: which.
 DROP, REJECT, ACCEPT, RETURN = "Drop", "Reject", "Accept", "Return"
 
 IPIP, VXLAN = "ipip", "vxlan"
@@ -85,7 +86,10 @@ class ChainSettings:
 
     @property
     def vxlan_ports(self) -> tuple[int, ...]:
-        """The UDP ports of VXLAN to which workloads may not send: the fleet's and 4789, the assigned one, sorted."""
+        """The UDP ports of VXLAN: the fleet's and 4789, the assigned one, sorted.
+
+        Workloads may not send to them, unless `allow_vxlan_from_workloads` is true.
+        """
         return tuple(sorted({self.vxlan_port, VXLAN_PORT}))
 
     @property

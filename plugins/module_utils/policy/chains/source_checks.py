@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks on the source addresses of packets in the table raw, on every node, with and without policy.
+"""Checks on the source addresses of packets in the table raw, on every workload node, with or without policy.
 
     cali-PREROUTING      leads packets of workloads to cali-wl-sources; drops other forged sources in this node's blocks
     cali-wl-sources      drops forged sources, addresses of the loopback and encapsulated packets; leads link-local
@@ -37,8 +37,8 @@ _OF_ROUTERS = (134, 137)
 #: The ICMPv6 types that create no neighbour entry: multicast listeners, neighbour advertisements.
 _HARMLESS = (130, 131, 132, 136, 143)
 #: The limit for packets with link-local sources from one sixteenth of the workloads. Each packet may create a neighbour
-#: entry. The kernel removes entries older than 5 s when its table of 1,024 is half full. All sixteen limits together
-#: stay below 512 packets in 5 s.
+#: entry. The kernel removes entries older than 5 s when its table of 1,024 is half full. The sixteen limits of one
+#: prefix of interfaces and the common limit together stay below 512 packets in 5 s.
 _LIMIT = "-m limit --limit 2/second --limit-burst 5"
 _DIGITS = "0123456789abcdef"
 
@@ -78,7 +78,7 @@ def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
     for option in ("-s", "-d"):
         yield IptablesRule((f"{option} {LOOPBACK[write.family]}",), goto(names.SPOOFED))
     if settings.workload_source_spoofing:
-        # A workload that may use foreign addresses still must not use those of another workload on this node.
+        # A workload that may use foreign addresses still must not use one in this node's blocks that is not its own.
         yield from _of_local_blocks(write)
     elif write.family == 6 or not settings.rp_filter:
         yield IptablesRule((_FORGED,), goto(names.SPOOFED))
@@ -92,10 +92,11 @@ def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
 
 
 def _link_local(interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:
-    """Yield the rules that limit link-local packets which create neighbour entries; rpfilter accepts all of them.
+    """Yield the rules for packets with link-local sources; rpfilter accepts all of them.
 
-    Interfaces share a limit by the first digit of their names, which are digests. An interface that exceeds its limit
-    takes from the others only the common limit, which is also for interfaces whose names have no such digit.
+    Types that only routers send are dropped, and types that may create neighbour entries are limited. Interfaces share
+    a limit by the first hex digit after the prefix of their names, which are digests. An interface that exceeds it
+    takes from those with other digits only the common limit, which is also for interfaces without such a digit.
     """
     for kind in _OF_ROUTERS:
         yield IptablesRule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), DROP)

@@ -115,9 +115,10 @@ class Evaluator:
         At UNTRACKED and PRE_DNAT, default actions and profiles do not count, and the action is "none" if no policy
         decides. At FORWARD, profiles do not count, and a flow that no policy decides is allowed.
 
-        Staged policies decide nothing. If only staged policies of a tier apply, its default action decides nothing
-        either, but the trace has it, as staged, if none of their rules matches. Raise SelectorError if the selector of
-        a policy or rule is not valid.
+        Without `enforce_staged`, staged policies decide nothing. If only staged policies of a tier apply, its default
+        action decides nothing either, but the trace has it, as staged, if none of their rules but Log rules matches.
+        Raise SelectorError if the selector of a policy or rule is not valid, or KeyError for an unknown name of a
+        protocol in a rule.
         """
         trace: list[EvaluationStep] = []
         for tier in self.policy_set.tiers:
@@ -188,6 +189,6 @@ def verdict(
 ) -> Verdict:
     """Return the verdict on one flow at the hook NORMAL. For several flows, make one Evaluator: it caches.
 
-    Raise SelectorError if the selector of a policy or rule is not valid.
+    Raise SelectorError if the selector of a policy or rule is not valid, or KeyError for an unknown name of a protocol.
     """
     return Evaluator(policy_set, endpoints).verdict(endpoint, direction, flow)

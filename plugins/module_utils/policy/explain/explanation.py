@@ -34,9 +34,9 @@ def explain(
 ) -> list[str]:
     """Return the lines of text that explain `path`, the result of `packet_path.path` for `flow`.
 
-    `knowledge` maps names of endpoints to a text that says since when their data is known. `way` is lines about the
-    packet's route, which are inserted before the hints. Policies that do not apply are only counted. With
-    `all_policies`, each is listed with the reason.
+    `knowledge` maps names of endpoints to a text that says since when their data is known; only owners of the flow's
+    two addresses are looked up. `way` is lines about the packet's route, which are inserted before the hints. Policies
+    that do not apply are only counted. With `all_policies`, each is listed with the reason.
     """
     lines = [_headline(path)]
     rows = [row for stage in path.stages for row in _rows(stage, path)]
@@ -58,9 +58,10 @@ def explain(
 
 
 def to_document(path: Path) -> dict[str, t.Any]:
-    """Return `path` as a mapping for JSON, with "verdict", "would_deny" and a list "stages" with all steps tried.
+    """Return `path` as a mapping for JSON, with "verdict" ("allow" or "deny"), "would_deny" and a list "stages".
 
-    "would_deny" is true if the flow is allowed only because a host is in audit mode.
+    "would_deny" is true if the flow is allowed only because a host is in audit mode. A stage has "host", "endpoint" (a
+    name, None if the host decides), "direction", "hook", "verdict", and "tried" with the fields of each EvaluationStep.
     """
     return {
         "verdict": path.action,
@@ -80,7 +81,10 @@ def to_document(path: Path) -> dict[str, t.Any]:
 
 
 def decided_by(stage: Stage) -> str:
-    """Return what decided at a stage, and where, as a text: "default/no-ssh#1 (ingress, HostEndpoint node1-eth0)"."""
+    """Return what decided at a stage, and where, as a text: "default/no-ssh#1 (ingress, HostEndpoint node1-eth0)".
+
+    If no policy, profile or tier did, it is "default" with the reason: "default (REASON) (ingress, host node1)".
+    """
     step, endpoint = stage.verdict.decided_by, stage.endpoint
     name = _name(step)
     why = "" if step.policy or step.profile or step.tier else f" ({step.reason})"

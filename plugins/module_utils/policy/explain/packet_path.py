@@ -43,8 +43,8 @@ from .evaluator import ALLOWED, DENIED, UNDECIDED, EvaluationStep, Evaluator, Ve
 
 _IPIP = 4  # the number of the protocol
 
-#: The ICMPv6 types that workloads may always send to their host, because IPv6 needs them: multicast listeners, router
-#: solicitation, neighbours (Felix, cali-wl-to-host).
+#: The ICMPv6 types that workloads may send to their host whatever policy says, because IPv6 needs them: multicast
+#: listeners, router solicitation, neighbours (Felix, cali-wl-to-host).
 _ALWAYS_FROM_WORKLOADS = frozenset({130, 131, 132, 133, 135, 136})
 
 
@@ -66,7 +66,10 @@ class PathHost:
         return frozenset(address for _name, held in self.interfaces for address in held)
 
     def interface_to(self, address: str) -> str:
-        """Return the interface of the route with the longest prefix that contains `address`, or "" if there is none."""
+        """Return the interface of the route with the longest prefix that contains `address`, or "" if there is none.
+
+        Of several such routes, the one with the last interface by name counts.
+        """
         leading = [(cidr(net).length, interface) for net, interface in self.routes if cidr(net).contains(cidr(address))]
         return max(leading)[1] if leading else ""
 
@@ -115,7 +118,7 @@ def path(
     A host that is not among `hosts` contributes no stages. `settings` are those of all hosts, None means the defaults.
     `nodes` are the addresses of nodes that may send and receive encapsulated packets. With `before_dnat`, the flow
     arrives at the first host in that form, and DNAT there makes it `flow`. Raise SelectorError if the selector of a
-    policy or rule is not valid.
+    policy or rule is not valid, or KeyError for an unknown name of a protocol in a rule.
     """
     return Paths(evaluator, hosts, settings, nodes).of(flow, before_dnat)
 
@@ -159,8 +162,10 @@ class Paths:
     def of(self, flow: Flow, before_dnat: t.Optional[Flow] = None) -> Path:
         """Return the path of one flow from the host of its source to the host of its destination.
 
-        With `before_dnat`, the flow arrives at the first host in that form, and DNAT there makes it `flow`. Raise
-        SelectorError if the selector of a policy or rule is not valid.
+        A host that `Paths` was not given contributes no stages; without any stage the flow is allowed. With
+        `before_dnat`, the flow arrives at the first host in that form, and DNAT there makes it `flow`. Raise
+        SelectorError if the selector of a policy or rule is not valid, or KeyError for an unknown name of a protocol in
+        a rule.
         """
         nowhere = _Place("")
         source, destination = (self._places.get(one, nowhere) for one in (flow.source, flow.destination))
@@ -235,7 +240,8 @@ class _Asked:
     ) -> bool:
         """Return whether untracked or preDNAT policy lets the flow pass: later policy of that endpoint is skipped then.
 
-        `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. Raise _Denied on a denial.
+        `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. False if neither decides; a flow
+        with a failsafe is not evaluated. Raise _Denied on a denial, except in audit mode: the result is True then.
         """
         failsafe = self._failsafe(INGRESS, flow)
         if untracked and not failsafe and not self._failsafe(EGRESS, _reply(flow)):
@@ -340,7 +346,8 @@ class _Asked:
 def _leading_to(address: str, host: PathHost, governed: t.Mapping[str, Endpoint]) -> t.Optional[Endpoint]:
     """Return the HostEndpoint of the interface by which `host` reaches an address, or None.
 
-    `governed` maps an interface, or "*" for all others, to its HostEndpoint.
+    `governed` maps an interface, or "*" for all others, to its HostEndpoint. For an address without a route the result
+    is the one of "*".
     """
     return endpoint_of(host.interface_to(address), governed) if governed else None
 

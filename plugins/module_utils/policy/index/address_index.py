@@ -48,7 +48,10 @@ class AddressIndex:
             self._by_net.extend((net, owner) for net in network_set.nets)
 
     def of(self, address: str) -> tuple[AddressOwner, ...]:
-        """Return the endpoints, then the network sets, that have `address`, a canonical one; () if there are none."""
+        """Return the endpoints, then the network sets, that have `address`, a canonical one; () if there are none.
+
+        A network set occurs once for each of its nets that contains the address.
+        """
         if address not in self._cache:
             by_net = (owner for net, owner in self._by_net if cidr(net).contains(cidr(address)))
             self._cache[address] = (*self._by_address.get(address, ()), *by_net)

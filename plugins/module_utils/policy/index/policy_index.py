@@ -84,7 +84,7 @@ class PolicyIndex:
         self._profiles: RulesInUse[PolicyProfile] = RulesInUse()
 
     def update_endpoint(self, endpoint: Endpoint) -> None:
-        """Add an endpoint of any node, or replace the one of its kind and name."""
+        """Add an endpoint of any node, or replace the one of its kind and name. `commit` makes it effective."""
         key = (endpoint.kind, endpoint.name)
         self._sets.update_owner(key, endpoint)
         if endpoint.node != self.node:
@@ -95,7 +95,7 @@ class PolicyIndex:
             self._unsettled.add(key)
 
     def remove_endpoint(self, kind: str, name: str) -> None:
-        """Remove the endpoint of this kind and name. An unknown one changes nothing."""
+        """Remove the endpoint of this kind and name, with effect from `commit`. An unknown one changes nothing."""
         self._sets.remove_owner((kind, name))
         self._remove_local((kind, name))
 
@@ -105,14 +105,14 @@ class PolicyIndex:
             self._unsettled.add(key)
 
     def update_interfaces(self, interfaces: Interfaces) -> None:
-        """Replace the host's interfaces and their addresses, without interfaces of workloads."""
+        """Replace the host's interfaces and their addresses, without interfaces of workloads, for the next `commit`."""
         if interfaces == self._interfaces:
             return
         self._interfaces = interfaces
         self._unsettled |= {key for key in self._local if key[0] == HOST_ENDPOINT}
 
     def update_policy_set(self, policy_set: PolicySet) -> None:
-        """Replace all policies, tiers, profiles and network sets.
+        """Replace all policies, tiers, profiles and network sets. `commit` makes it effective.
 
         Raise SelectorError if the selector of a policy is not valid. The index must not be used after that.
         """
@@ -194,7 +194,8 @@ class PolicyIndex:
     def _governed(self) -> dict[str, Endpoint]:
         """Return a mapping from interface, or "*", to the local endpoint that governs it.
 
-        If several workloads claim an interface, the one with the lowest name gets it, as in Felix.
+        If several workloads claim an interface, the one with the lowest name gets it, as in Felix. A workload precedes
+        a HostEndpoint of the same interface.
         """
         governed: dict[str, Endpoint] = {}
         for (kind, _name), endpoint in sorted(self._local.items()):

@@ -17,9 +17,11 @@ from ...model import EGRESS, INGRESS
 
 LIMIT = 63
 
-#: Verdicts: dropped; logged by the action Log; logged instead of dropped because of a staged policy or audit mode.
+#: Verdicts: dropped or rejected; logged by the action Log; logged instead of dropped because of a staged policy or
+#: audit mode.
 DENY, LOG, AUDIT = "deny", "log", "audit"
-#: Kinds. A tier's default action, a profile that does not exist and the end of all profiles have rule 0.
+#: Kinds. A tier's default action, a profile that does not exist and the end of all profiles have rule 0, and so has the
+#: kind HOST.
 POLICY, PROFILE, TIER, NO_PROFILE, HOST = "policy", "profile", "tier", "no-profile", "host"
 #: Names of the kind HOST: the reasons for which the host drops packets without policy.
 UNKNOWN_INTERFACE, SPOOFED, INVALID_STATE = "unknown-interface", "spoofed", "invalid-state"

@@ -53,7 +53,10 @@ class Marks(t.NamedTuple):
 
 
 def marks(mask: int = DEFAULT_MASK) -> Marks:
-    """Return the marks made of the five lowest bits of `mask`. Raise ValueError if it has fewer than five bits."""
+    """Return the marks made of the five lowest bits that are set in `mask`; bits above the 32nd are ignored.
+
+    Raise ValueError if fewer than five bits are set.
+    """
     bits = [1 << index for index in range(32) if mask >> index & 1]
     wanted = len(Marks._fields)
     if len(bits) < wanted:

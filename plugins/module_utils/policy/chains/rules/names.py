@@ -21,13 +21,14 @@ _PLAIN = re.compile(r"[A-Za-z0-9.][A-Za-z0-9._/-]*", re.ASCII)
 FROM_WORKLOAD, TO_WORKLOAD = "cali-from-workload", "cali-to-workload"
 FROM_WORKLOAD_DISPATCH, TO_WORKLOAD_DISPATCH = "cali-from-wl-dispatch", "cali-to-wl-dispatch"
 WORKLOAD_TO_HOST = "cali-wl-to-host"
-#: Chains in the table raw on every node with workloads: `source_checks.py` says what they do.
+#: Chains in the table raw on every node of group calico_nodes: `source_checks.py` says what they do.
 WORKLOAD_SOURCES, LINK_LOCAL = "cali-wl-sources", "cali-wl-link-local"
 SPOOFED, ENCAPSULATED = "cali-spoofed", "cali-encapsulated"
 FROM_HOST_ENDPOINT, TO_HOST_ENDPOINT = "cali-from-host-endpoint", "cali-to-host-endpoint"
 FROM_HOST_FORWARD, TO_HOST_FORWARD = "cali-from-hep-forward", "cali-to-hep-forward"
 FAILSAFE_IN, FAILSAFE_OUT = "cali-failsafe-in", "cali-failsafe-out"
-#: The targets of rules that decide: these chains mark the packet, which returns to the endpoint's chain.
+#: The targets of rules that allow or pass, and of rules of staged policies: these chains mark the packet, which returns
+#: to the endpoint's chain.
 ALLOWED, PASSED, STAGED = "cali-allow", "cali-pass", "cali-staged"
 
 
@@ -35,7 +36,8 @@ ALLOWED, PASSED, STAGED = "cali-allow", "cali-pass", "cali-staged"
 def chain_name(prefix: str, name: str) -> str:
     """Return `prefix` followed by `name`, if the name is plain and the result has at most 28 characters.
 
-    Otherwise return `prefix`, "_" and a base64url SHA-256 of the name, cut to 28 characters.
+    A plain name has only ASCII letters, digits and "._/-", and begins with a letter, a digit or ".". Otherwise return
+    `prefix`, "_" and a base64url SHA-256 of the name, cut to 28 characters.
     """
     if _PLAIN.fullmatch(name) and len(prefix) + len(name) <= NAME_LIMIT:
         return prefix + name

@@ -160,7 +160,7 @@ def _no_ports(entity: Entity, protocol: t.Optional[Protocol], side: str, family:
 
 
 def _kinds(ports: t.Iterable[Port]) -> tuple[list[PortRange], list[NamedPort]]:
-    """Return (ranges, names): the ranges sorted and merged where they touch, and each name once."""
+    """Return (ranges, names): the ranges sorted and merged where they touch or overlap, and each name once."""
     ranges: list[PortRange] = []
     for port in sorted((port for port in ports if isinstance(port, PortRange)), key=lambda port: port.first):
         if ranges and port.first <= ranges[-1].last + 1:
