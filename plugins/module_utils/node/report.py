@@ -234,8 +234,9 @@ def bgp(machine: Machine) -> Data:
 
     A session is a dict with the fields of bird.status's session and `established`.
 
-    `running` is False if BIRD does not answer. If BIRD cannot be read, `error` is a message, version and router_id are
-    None and there are no sessions; else `error` is None. Raise nothing.
+    `running` is False if BIRD does not answer; each of three answers is waited for up to 10 seconds. If BIRD cannot be
+    read, `error` is a message, version and router_id are None and there are no sessions; else `error` is None, and
+    router_id is "" if BIRD reports none. Raise nothing.
     """
     try:
         found = status.observe(machine.bird_socket)

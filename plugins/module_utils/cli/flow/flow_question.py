@@ -87,7 +87,10 @@ class FlowQuestion:
 
     @property
     def flow(self) -> Flow:
-        """The flow as its source sends it. A host sends from the address of the device that its packets leave by."""
+        """The flow as its source sends it.
+
+        If the source is this node and its packets leave by a tunnel, its address is the tunnel's, if that has one.
+        """
         source = self.source.address
         if self.sends and self.source.is_node and self.leg.kind == TUNNEL:
             own = (device.address for device in self.state.devices if device.name == self.leg.device)

@@ -112,7 +112,7 @@ def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
 
 
 def _loader(kind: t.Any) -> t.Any:
-    """Return a loader class like `kind` that raises BeyondLimits for duplicate keys; PyYAML uses the last one."""
+    """Return a loader class like `kind` that raises BeyondLimits if a scalar key occurs twice; PyYAML uses the last."""
 
     class Loader(kind):  # type: ignore[misc]
         def __init__(self, text: str) -> None:

@@ -35,8 +35,9 @@ class AgentWrites(Exception):
 def restore(machine: Machine) -> NodePlan:
     """Write the firewall of the state to which boot brings the node; return the plan that was applied.
 
-    Raise NothingStored, AgentWrites, LockError (after 10 seconds), StoreError, ObserveError, KernelError, ApplyError,
-    AgentSilent or AgentRefused, or OSError if a lock file cannot be opened or the boot's id cannot be read.
+    Records and allocations that cannot be read are left out. Raise NothingStored, AgentWrites, LockError (if a lock is
+    not free within 10 seconds or its file cannot be opened), StoreError, ObserveError, KernelError, ApplyError,
+    AgentSilent or AgentRefused, or OSError if a change waits and the boot's id cannot be read.
     """
     with lock.held(WHO, _LOCK, machine.lock):
         state = _state(machine)

@@ -126,7 +126,7 @@ class ChangePlan:
 
     @property
     def sessions_reset(self) -> int:
-        """The number of BGP sessions that the plan ends or restarts."""
+        """The number of BGP sessions that the plan ends or restarts; 0 if nothing is stored."""
         old = self.stored.state if self.stored else None
         return len(sessions.resets(old, self.target.state, self.passwords.changed))
 
@@ -138,7 +138,10 @@ class ChangePlan:
 
     @property
     def routes_withdrawn(self) -> int:
-        """The number of CIDRs that go: blocks no longer announced, and destinations of our routes in the kernel."""
+        """The number of CIDRs that go: blocks no longer announced, and destinations of our routes in the kernel.
+
+        A CIDR that is both counts once.
+        """
         old = self.stored.state if self.stored else None
         gone = set(sessions.withdrawn(old, self.target.state))
         gone |= {change.subject for change in self.node.removals if change.kind == "route"}

@@ -43,9 +43,10 @@ class _Text(t.NamedTuple):
 
 
 def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: str) -> list[Change]:
-    """Return what turns policy `old` into `new` on `node`, in the order of evaluation; None means no policy.
+    """Return what turns policy `old` into `new` on `node`; None means no policy.
 
-    The changes are for people only: no driver applies them. `detail` is a unified diff.
+    First come removals and changes of what `old` has, then what only `new` has, each in the order of evaluation. They
+    are for people only: no driver applies them. `detail` is a unified diff.
     """
     before, after = _texts(old, node), _texts(new, node)
     found = []
@@ -63,7 +64,8 @@ def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: st
 def folded(plan: t.Sequence[Change]) -> list[Change]:
     """Return the changes of a plan, in which those of policy's chains are one change, and those of its sets another.
 
-    These two are at the end, and count what is written and what is removed. Problems and notes are left as they are.
+    These two are at the end, and count what is written and what is removed. Problems, notes, and changes of the sets
+    and tables in `_WITHOUT_POLICY` are left as they are.
     """
     kept: list[Change] = []
     hidden: dict[str, list[Change]] = {}
