@@ -73,7 +73,7 @@ class Sources:
     def ask(self, method: str, **params: t.Any) -> Data:
         """Return the agent's result for `method`.
 
-        Raise CommandError if the agent refuses, does not run, or does not answer in time.
+        Raise CommandError if the agent refuses, does not run, or does not answer within 30 seconds.
         """
         try:
             return self._client.call(method, **params)
@@ -83,7 +83,8 @@ class Sources:
     def ask_if_running(self, method: str, **params: t.Any) -> t.Optional[Data]:
         """Return the agent's result for `method`, or None if no agent runs, with one warning per command.
 
-        Raise CommandError if the agent refuses or does not answer in time.
+        An answer that is not the protocol's counts as none. Raise CommandError if the agent refuses or does not answer
+        within 30 seconds.
         """
         try:
             return self._client.call(method, **params)

@@ -45,7 +45,7 @@ class AgentRefused(Exception):
 
 
 def is_bird_answering(socket: str) -> bool:
-    """Return whether BIRD answers at its control socket `socket` within 5 seconds."""
+    """Return whether BIRD answers at its control socket `socket`: it has 5 seconds to accept, and 5 to greet."""
     try:
         with client.BirdClient(socket, timeout=5.0):
             return True

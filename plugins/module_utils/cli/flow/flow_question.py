@@ -122,7 +122,7 @@ class FlowQuestion:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes of the fleet that the flow passes, in their order."""
+        """The names of the nodes of the fleet that the flow passes, in their order, each once; () if none."""
         return tuple(name for name in dict.fromkeys((self.source.node, self.destination.node)) if name)
 
     def policy_of(self, node: str) -> t.Optional[PolicyState]:

@@ -132,7 +132,7 @@ class ChangePlan:
 
     @property
     def sessions_begun(self) -> int:
-        """The number of BGP sessions that the plan begins."""
+        """The number of BGP sessions that the plan begins: all of the target's if nothing is stored."""
         before = self.stored.state.bird if self.stored else None
         return sum(change.what == "begins" for change in session_changes.changes(before, self.target.state.bird))
 
@@ -224,7 +224,10 @@ def plan_change(
 
 
 def _with_restart(wanted: t.Sequence[units.WantedUnit], reason: str) -> list[units.WantedUnit]:
-    """Return the units with the agent's restart for `reason`; unchanged if `reason` is empty."""
+    """Return the units with the agent's restart for `reason`; unchanged if `reason` is empty.
+
+    The agent's unit is added if it is not among them.
+    """
     if not reason:
         return list(wanted)
     others = [unit for unit in wanted if unit.name != units.AGENT_UNIT]

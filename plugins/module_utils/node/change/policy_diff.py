@@ -27,7 +27,8 @@ from ...policy.rule_words import rule_count, rule_text
 from ...policy.sets import ip_sets
 from ...state.policy_state import ALLOW_ALL, PolicySettings, PolicyState
 
-#: The sets and tables that a node has without policy as well: they are shown one by one.
+#: Sets and tables that a node has without policy as well, and that are shown one by one. The sets of the node's own
+#: blocks and the table raw are not among them, although it has these too: with policy, they count as policy's.
 _WITHOUT_POLICY = {
     "ipset": tuple(ip_sets.name_of(family, ip_sets.ALL_HOSTS) for family in (4, 6)),
     "iptables": ("nat",),
