@@ -17,7 +17,7 @@ from .machine import Machine
 from .store import lock
 
 #: A function that compares with the kernel and returns what to change, in the order of additions. It is called while
-#: the node's lock is held, but in check mode without the lock.
+#: the node's lock and writer.lock are held, but in check mode without them.
 Build = t.Callable[[Kernel], t.Sequence[Part]]
 
 _AGENT_RUNS = (

@@ -22,7 +22,7 @@ _SOCKET = re.compile(r"socket:\[(\d+)\]")
 class Process(t.NamedTuple):
     pid: int
     name: str  # comm, at most 15 characters
-    unit: str  # systemd unit by its cgroup, "" outside of any
+    unit: str  # its systemd service, by its cgroup; "" outside of any
     own_bird: bool  # whether it is the BIRD that this collection runs
 
 

@@ -40,7 +40,7 @@ class AttachedWorkload:
     pool: str = ""
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     mac: t.Optional[str] = None  # as requested, for the end inside the namespace; None: any
-    mtu: t.Optional[int] = None  # as requested, in bytes; None: the pool's workload_mtu
+    mtu: t.Optional[int] = None  # as requested, in bytes; the pools' workload_mtu counts if it is smaller, or for None
     network: str = ""  # CNI: name of the network
     container: str = ""  # CNI: id of the container
     since: str = ""  # time of its attachment: ISO 8601, UTC

@@ -110,7 +110,7 @@ def _checked(text: str) -> str:
 
 def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:
     ipam = sources.state().ipam
-    # These settings of Calico are fixed in this collection: one node assigns from a block, and the plan grants blocks.
+    # No variable sets these: only one node assigns from a block, the plan grants blocks, and the cooldown is constant.
     settings = {
         "StrictAffinity": "true",
         "AutoAllocateBlocks": "false",

@@ -164,8 +164,8 @@ def plan_change(
     Change nothing. `by` plans the kernel's part, by default this process. This process also plans it if the agent must
     restart first. `engine` and `wanted_units` are what the node must have, None and () to leave them. `target.files`
     None stands for the stored files. `passwords` maps the name of a secret to the password of BGP sessions.
-    `connections` are the SSH sessions to check against the new policy. `undoable` is True if the node may revert the
-    change by itself.
+    `connections` are the SSH sessions to check against the new policy, if the plan changes anything. `undoable` is True
+    if the node may revert the change by itself.
 
     Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, OSError if a file or
     the passwords cannot be read, ValueError if a file's mode is not octal or bird.cfg is not UTF-8, and AgentSilent or

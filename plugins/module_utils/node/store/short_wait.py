@@ -25,7 +25,7 @@ _STEP = 0.1
 def is_over(change: str, folder: str = FOLDER) -> bool:
     """Return True as soon as `change` does not wait any more, False if it still waits after the first seconds.
 
-    A change that is followed by a later one, with which it waits, counts as not waiting: the later one has a wait.
+    A change that waits together with a later one counts as not waiting: the later one has a process of its own.
     These are 15 seconds, or a quarter of the time to confirm if that is less. `folder` is the node's store. Return
     False at once if its file about the change cannot be read.
     """
