@@ -92,7 +92,8 @@ def redacted(text: str) -> str:
 def collect(sources: Sources) -> t.Iterator[tuple[str, str]]:
     """Yield (file in the archive, text); the text is an error message if the source could not be read.
 
-    A command may take 20 seconds. Of its output, the last 16 MiB are in the text; of a file, the first 16 MiB.
+    Passwords are still in the text (see `redacted`). A command may take 20 seconds. Of its output, the last 16 MiB are
+    in the text; of a file, the first 16 MiB.
     """
     for name, command in COMMANDS.items():
         yield f"{name}.txt", _said(command)

@@ -184,8 +184,8 @@ def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
 
     Raise UsageError for a port, ICMP type, protocol or source port that does not exist, for a missing port, or for an
     ICMP message of the other IP version. Raise NoVerdict if FlowEnds.find does for an end, as for one that is unknown
-    or ambiguous. Raise it also if the ends share no IP version or have the same address, or if neither is on a node
-    whose state is known.
+    or ambiguous. Raise it also if the ends share no IP version or have the same address, or, in an inventory's network,
+    if neither is on a node whose state is known.
     """
     kind = asked.kind()
     ends = FlowEnds(known)

@@ -51,9 +51,10 @@ def restore(machine: Machine) -> NodePlan:
 
 
 def _state(machine: Machine) -> NodeState:
-    """Return the stored state, or the state before a change that was not confirmed in time, as boot.restore does.
+    """Return the stored state, or the one before a change that was not confirmed in time or before a reboot.
 
-    Store nothing. Raise NothingStored or StoreError, or OSError if a change waits and the boot's id cannot be read.
+    It is the state that boot.restore chooses. Store nothing. Raise NothingStored or StoreError, or OSError if a change
+    waits and the boot's id cannot be read.
     """
     stored = Store(machine.store).load()
     if stored is None:
