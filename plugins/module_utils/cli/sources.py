@@ -171,8 +171,8 @@ class Sources:
     def ipam_check(self) -> Data:
         """Return the check of allocations: {"lines": texts to print, "problems": the number of problems, ...}.
 
-        If no agent runs, check what is on the disk, and warn. Raise CommandError if the agent refuses, or if no agent
-        runs and the allocations or the state cannot be read.
+        If no agent runs, check what is on the disk, and warn. Raise CommandError if the agent refuses or does not
+        answer in time, or if no agent runs and the allocations or the state cannot be read.
         """
         answer = self.ask_if_running("ipam.check")
         if answer is None:

@@ -324,9 +324,9 @@ class NodeState:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
         """Return the state in `data`, the result of `to_dict` or `to_wire`.
 
-        A missing field gets its default. Raise ValueError for another version, an unknown field, a missing one without
-        a default, or a value of another type, and for a policy that cannot be unpacked or that `PolicyState.from_dict`
-        refuses.
+        Its policy may also be in two parts (see PolicyWire). A missing field gets its default. Raise ValueError for
+        another version, an unknown field, a missing one without a default, or a value of another type, and for a policy
+        that cannot be unpacked or that `PolicyState.from_dict` refuses.
         """
         fields = dict(_mapping(data))
         version = fields.pop("version", None)
