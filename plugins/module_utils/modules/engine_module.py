@@ -33,7 +33,7 @@ PACKED = "calico-engine packed "
 #: Characters of JSON from which on an answer is sent compressed.
 _PACKED_FROM = 32 * 1024
 
-_LONGEST_LOGGED = 1024  # characters of a parameter
+_LONGEST_LOGGED = 1024  # the most characters of a parameter's value that are logged
 _CREDENTIALS = re.compile(r"://[^/@\s]*@")
 _HIDDEN = "NOT_LOGGING_PARAMETER"
 

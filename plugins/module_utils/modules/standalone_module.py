@@ -20,7 +20,8 @@ _WHO = "ansible"
 def run_change(module: ModuleCall, machine: Machine, build: standalone.Build, **more: t.Any) -> t.NoReturn:
     """Make the changes that `build` finds, unless in check mode, and answer with them and with `more`.
 
-    End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
+    The answer has `changed` (notes and problems alone are no change), `plan` (a line for each) and, in diff mode,
+    `diff`. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
     Wait at most `machine.lock_timeout` seconds for each lock, and close the kernel's connection in any case. In check
     mode, nothing is locked, and problems are part of the plan.
     """

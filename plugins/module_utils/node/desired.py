@@ -63,8 +63,8 @@ def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
 def of_machine(machine: Machine, state: NodeState) -> NodeState:
     """Return what the node must have for `state`, by what is on its disk; for use without a running agent.
 
-    Write nothing. Raise RecordsUnreadable or IpamUnreadable rather than leave out a workload or a block, and
-    KernelError.
+    Write nothing. Raise RecordsUnreadable or IpamUnreadable rather than leave out a workload or a block, KernelError,
+    or what `desired` raises.
     """
     workloads, problems = Endpoints(machine.workloads).load()
     if problems:
@@ -79,7 +79,7 @@ def as_readable(machine: Machine, state: NodeState) -> NodeState:
     """Return what the node must have for `state`, by those of its records and allocations that can be read.
 
     Write nothing. The others are left out: a workload without a record has no rule that accepts its packets. Raise
-    KernelError.
+    KernelError, or what `desired` raises.
     """
     return _readable(machine, state, interfaces_of(machine.kernel, state))
 
@@ -87,7 +87,8 @@ def as_readable(machine: Machine, state: NodeState) -> NodeState:
 def before_network(machine: Machine, state: NodeState) -> NodeState:
     """Return the state that the firewall must have while the host's interfaces have no addresses yet.
 
-    Write nothing. Records and allocations that cannot be read are left out, as in `as_readable`.
+    Write nothing. Records and allocations that cannot be read are left out, as in `as_readable`. Raise what `desired`
+    raises.
     """
     return _readable(machine, network_to_come.closed(state), NO_INTERFACES)
 

@@ -21,7 +21,8 @@ class InTheWay(Exception):
     """The error for an object that is not ours in the place of ours, or for a running agent. Nothing was changed."""
 
 
-#: The errors of planning, applying and reading a node. InTheWay is not among them, because only changes raise it.
+#: The errors of planning, applying, removing and reading a node. InTheWay is not among them: only change/apply.py and
+#: standalone.py raise it.
 ERRORS = (
     AgentRefused,
     AgentSilent,

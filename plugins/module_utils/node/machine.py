@@ -45,7 +45,7 @@ class AgentRefused(Exception):
 
 
 def is_bird_answering(socket: str) -> bool:
-    """Return whether BIRD answers at its control socket `socket` within 5 seconds."""
+    """Return whether BIRD answers at its control socket `socket`: it has 5 seconds to accept, and 5 to greet."""
     try:
         with client.BirdClient(socket, timeout=5.0):
             return True
@@ -78,12 +78,14 @@ class Machine:
     cni_deleted: str = "/var/lib/calico/cni/deleted"
     workloads: str = endpoints.FOLDER
     agent_socket: str = "/run/calico/agent.sock"
-    writer_lock: str = "/run/calico/writer.lock"  # the agent holds this lock as long as it lives
+    writer_lock: str = "/run/calico/writer.lock"  # the agent holds it as long as it lives, others while they write
     # The most seconds that a module for one kind of object waits for each of the two locks, and a starting agent for
     # writer_lock. Modules with a parameter lock_timeout wait as long as that says.
     lock_timeout: float = 60.0
     boot_wait: float = 60.0  # the most seconds that the boot unit waits for the node's address
-    agent_patience: float = 10.0  # the most seconds that an agent which has begun to start may take until it listens
+    # The most seconds to wait until an agent that has begun to start listens, and for writer_lock to become free before
+    # a process without an agent writes.
+    agent_patience: float = 10.0
     # A function that returns this process's SSH session first, then the others to the same port; () if it has none.
     sessions: t.Callable[[], t.Sequence[ssh_session.SshSession]] = ssh_session.here
     uptime: t.Callable[[], unconfirmed.Uptime] = unconfirmed.uptime

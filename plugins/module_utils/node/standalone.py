@@ -17,7 +17,7 @@ from .machine import Machine
 from .store import lock
 
 #: A function that compares with the kernel and returns what to change, in the order of additions. It is called while
-#: the node's lock is held, but in check mode without the lock.
+#: the node's lock and writer.lock are held, but in check mode without them.
 Build = t.Callable[[Kernel], t.Sequence[Part]]
 
 _AGENT_RUNS = (
@@ -32,9 +32,9 @@ def bring_to(machine: Machine, build: Build, *, check: bool, who: str) -> list[C
 
     Problems come first, then removals, changes, additions and notes. `who` names this process in the lock, for others
     that wait. With `check` nothing is locked, and problems are returned. Otherwise raise InTheWay, before anything is
-    changed, if there are problems or an agent runs. Raise OSError if a lock file cannot be opened. Raise LockError if a
-    lock is not free within `machine.lock_timeout` seconds, or what `build` and drivers raise: ObserveError,
-    KernelError, ApplyError or MissingLibrary.
+    changed, if there are problems or an agent runs. Raise LockError if a lock is not free within `machine.lock_timeout`
+    seconds or its file cannot be opened, or what `build` and drivers raise: ObserveError, KernelError, ApplyError or
+    MissingLibrary, and ValueError for wrong parameters of a module.
     """
     if check:
         return _shown(build(machine.kernel))

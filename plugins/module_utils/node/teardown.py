@@ -90,9 +90,9 @@ def plan(machine: Machine) -> Plan:
 def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: float = 60.0) -> Plan:
     """Remove everything of ours, unless `check`, and return the plan that was made before.
 
-    `who` names this process in the locks, and `lock_timeout` is the seconds to wait for each. Raise ObserveError,
-    KernelError, LockError, MissingLibrary, ApplyError or OSError. An error ends the teardown; the next one completes
-    it.
+    What the agent adds to the kernel until it has stopped is removed too, but is not in that plan. `who` names this
+    process in the locks, and `lock_timeout` is the seconds to wait for each. Raise ObserveError, KernelError,
+    LockError, MissingLibrary, ApplyError or OSError. An error ends the teardown; the next one completes it.
     """
     if check:
         return plan(machine)
@@ -147,7 +147,7 @@ def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
 def _bird_routes(kernel: Kernel, stored: t.Optional[Stored]) -> t.Iterator[Change]:
     """Yield the removal of each of BIRD's routes inside the stored pools: BIRD leaves its routes when it stops.
 
-    Yield nothing if nothing is stored. Raise KernelError.
+    Only the table main is read. Yield nothing if nothing is stored. Raise KernelError.
     """
     pools = [network(pool.cidr) for pool in stored.state.pools] if stored else []
     for family in (4, 6):
@@ -201,7 +201,8 @@ def _remove_folders(changes: t.Sequence[Change]) -> None:
 def _withdraw(machine: Machine, planned: Plan) -> None:
     """Let BIRD end its sessions, if its unit is to be stopped, so that peers drop its routes at once.
 
-    Peers would keep them for a graceful restart if BIRD were only stopped. A BIRD that does not answer is ignored.
+    Peers would keep them for a graceful restart if BIRD were only stopped. A BIRD that refuses, or does not answer
+    within 10 seconds, is ignored.
     """
     if any(change.subject == units.BIRD_UNIT and change.old.started for change in planned.units):
         with contextlib.suppress(BirdError), client.BirdClient(machine.bird_socket) as bird:

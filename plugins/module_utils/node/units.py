@@ -49,8 +49,9 @@ class ObservedUnit(t.NamedTuple):
 def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str, ObservedUnit]:
     """Return a mapping from unit name to its state.
 
-    A unit that does not exist counts as disabled and stopped. Raise ObserveError if a name is not valid, or if
-    systemctl fails or does not answer within 150 seconds.
+    A unit that does not exist counts as disabled and stopped, and one that is enabled otherwise than by `systemctl
+    enable`, such as a static one, as disabled. Raise ObserveError if a name is not valid, or if systemctl fails or does
+    not answer within 150 seconds.
     """
     if not wanted:
         return {}

@@ -37,7 +37,7 @@ class Files:
             return []
 
     def link(self, path: str) -> str:
-        """Return the target of a symbolic link, "" if `path` is none."""
+        """Return the target of a symbolic link, "" if `path` is none or cannot be read."""
         try:
             return os.readlink(self.path(path))
         except OSError:

@@ -31,7 +31,7 @@ def observe(files: Files, run: t.Callable[..., t.Any]) -> dict[str, t.Any]:
     "docker" and "ufw", if they have chains; `calico_rules`: {table: number of rules of a real Calico}. For both:
     `forward_drop`: {"ipv4", "ipv6": descriptions of the chains that drop forwarded packets by default}. `run` starts a
     program, as Kernel.run does: its parameters are a list of arguments, and `timeout` in seconds. A program that fails
-    counts as without rules.
+    or is missing, or takes more than 30 seconds, counts as without rules.
     """
     facts: dict[str, t.Any] = {"rules": {}, "chains_of": [], "calico_rules": {}, "forward_drop": {}}
     native = list(_native_drops(run))

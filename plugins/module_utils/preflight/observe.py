@@ -141,7 +141,8 @@ def _ipv6(files: Files, kernel: Kernel) -> Facts:
     """Return whether the kernel has IPv6, and the devices whose default route is lost as soon as the host forwards.
 
     The keys are `present` and `advertised_default` (sorted names). These devices have accept_ra 1: the kernel accepts
-    routers' advertisements only while the host does not forward. Raise KernelError if routes cannot be read.
+    routers' advertisements only while the host does not forward. There are none if the host forwards already, and
+    devices of ours are left out. Raise KernelError if routes cannot be read.
     """
     conf = "/proc/sys/net/ipv6/conf"
     advertised = []

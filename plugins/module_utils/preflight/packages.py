@@ -20,7 +20,10 @@ CNI = ("netcat-openbsd",)
 
 
 def installed(files: Files, names: t.Iterable[str]) -> dict[str, t.Optional[str]]:
-    """Return {package: version, or None if it is not installed} for `names`."""
+    """Return {package: version, or None if it is not installed} for `names`.
+
+    All are None if dpkg's file cannot be read.
+    """
     status = files.read_bytes(STATUS)
     return {name: _version(status, name) for name in names}
 
@@ -56,8 +59,8 @@ def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
 def candidate(run: t.Callable[..., t.Any], name: str = "bird2") -> t.Optional[str]:
     """Return the version of the package `name` that apt would install.
 
-    None if there is no apt, no such package, or no fetched package lists. `run` starts a program, as Kernel.run does:
-    its parameters are a list of arguments, and `timeout` in seconds.
+    None if there is no apt, no such package, or no fetched package lists, or after 30 seconds without an answer. `run`
+    starts a program, as Kernel.run does: its parameters are a list of arguments, and `timeout` in seconds.
     """
     # Without its caches, apt-cache writes nothing: check mode requires that.
     off = ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]

@@ -22,7 +22,7 @@ _SOCKET = re.compile(r"socket:\[(\d+)\]")
 class Process(t.NamedTuple):
     pid: int
     name: str  # comm, at most 15 characters
-    unit: str  # systemd unit by its cgroup, "" outside of any
+    unit: str  # its systemd service, by its cgroup; "" outside of any
     own_bird: bool  # whether it is the BIRD that this collection runs
 
 
@@ -71,8 +71,9 @@ def sockets(files: Files, protocol: str) -> dict[int, set[str]]:
 def owners(files: Files, inodes: t.AbstractSet[str], pids: t.Iterable[int]) -> list[Process]:
     """Return the processes of our own BIRD and among `pids` that hold one of the sockets with these inodes.
 
-    Without root's rights, no process of others is found. Our own BIRD is examined first. Once each socket has a holder,
-    no further process is examined: on a converged node, BIRD holds them all.
+    Without root's rights, no process of others is found. A socket of the kernel itself (inode "0") has none. Our own
+    BIRD is examined first. Once each socket has a holder, no further process is examined: on a converged node, BIRD
+    holds them all.
     """
     missing = {inode for inode in inodes if inode != "0"}
     found = []

@@ -40,7 +40,7 @@ class AttachedWorkload:
     pool: str = ""
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     mac: t.Optional[str] = None  # as requested, for the end inside the namespace; None: any
-    mtu: t.Optional[int] = None  # as requested, in bytes; None: the pool's workload_mtu
+    mtu: t.Optional[int] = None  # as requested, in bytes; the pools' workload_mtu counts if it is smaller, or for None
     network: str = ""  # CNI: name of the network
     container: str = ""  # CNI: id of the container
     since: str = ""  # time of its attachment: ISO 8601, UTC
@@ -159,8 +159,9 @@ def endpoint(
     """Return the veth endpoint of a workload, as the drivers need it. Raise ValueError if the workload has no address.
 
     `pool` is the pool of its IPv4 address, and `pool6` the pool of its IPv6 address if it has both. For a workload with
-    IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one. With
-    `source_spoofing` the workload may send from addresses that are not its own.
+    IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one. Only
+    the workload's first address of each IP version is used. With `source_spoofing` the workload may send from addresses
+    that are not its own.
     """
     address = next((found for found in workload.addresses if family_of(found) == 4), "")
     address6 = next((found for found in workload.addresses if family_of(found) == 6), "")
@@ -256,8 +257,8 @@ class OwnEndpoints:
     def of(self, state: NodeState, workload: AttachedWorkload) -> VethEndpoint:
         """Return the veth endpoint of a workload (see `endpoint`), and cache it by the workload's id until `forget`.
 
-        The same object is returned again for the same `workload` object with equal pools and source spoofing in
-        `state`. Raise ValueError if the workload has no address.
+        The same object is returned again for the same `workload` object with equal pools. The whole cache is emptied if
+        source spoofing in `state` changes. Raise ValueError if the workload has no address.
         """
         if state.workload_source_spoofing != self._source_spoofing:
             self._made.clear()
@@ -309,8 +310,10 @@ def with_workloads(
 ) -> NodeState:
     """Return `state` with the node's own workloads (see `beside_inventory`) and with its `opened` spare blocks open.
 
-    Their routes and sysctls are added too. `opened` are CIDRs, `own` is the cache to use, None for none. Equal
-    input gives an equal result. The same object is returned if no workload is added and `opened` is empty.
+    Their sysctls are added too, their routes, and a blackhole route for each opened block. A blackhole gives way to a
+    workload's route with its destination; any other route of the table main stays in place of a new one. `opened` are
+    CIDRs, `own` is the cache to use, None for none. Equal input gives an equal result. The same object is returned if
+    no workload is added and `opened` is empty.
     """
     ipam = with_opened(state.ipam, opened)
     endpoints = beside_inventory(state, workloads, own)

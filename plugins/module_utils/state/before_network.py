@@ -25,7 +25,8 @@ NAME = "!before-network"
 
 _LABEL = "baremetal.host-routing/before-network"
 _FIRST = float("-inf")
-#: ICMPv6 types for multicast listeners, routers and neighbours. Without these an interface gets no IPv6 address.
+#: ICMPv6 types 130 to 136: multicast listeners (MLD version 1), routers and neighbours. Without routers' and
+#: neighbours' messages an interface gets no IPv6 address from a router.
 _IPV6_SETUP = range(130, 137)
 _DHCPV6_CLIENT, _DHCPV6_SERVER = 546, 547
 
@@ -53,9 +54,9 @@ def _closed(node: str, policy: PolicyState) -> PolicyState:
 
 
 def _policies() -> t.Iterator[model.Policy]:
-    """Yield the policies that deny all other traffic.
+    """Yield the policies that deny all but ICMPv6 of `_IPV6_SETUP` and DHCPv6, in which the host is the client.
 
-    Forwarded packets are included, and so are packets that policy before DNAT would accept.
+    The first holds for forwarded packets too. The second denies packets that policy before DNAT would accept.
     """
     ingress = (*_setup(_DHCPV6_CLIENT), model.PolicyRule(model.DENY))
     egress = (*_setup(_DHCPV6_SERVER), model.PolicyRule(model.DENY))

@@ -43,7 +43,7 @@ class NodePolicyTables:
     def __init__(self) -> None:
         self._index: t.Optional[PolicyIndex] = None
         self._elsewhere = _Elsewhere()
-        # (endpoints of other nodes, endpoints of this node), as the index has them
+        # (all endpoints but this node's workloads, this node's workloads), by kind and name, as the index has them
         self._endpoints: tuple[t.Mapping[_Key, Endpoint], dict[_Key, Endpoint]] = ({}, {})
         self._planned: t.Mapping[str, Endpoint] = {}  # the inventory's workloads of this node, by name
         self._own: dict[str, tuple[VethEndpoint, Endpoint]] = {}  # by interface: a workload of this node, its endpoint
@@ -58,10 +58,11 @@ class NodePolicyTables:
     ) -> NodeState:
         """Return `state` with its policy compiled into `iptables` and `ipsets`, for all workloads of the node.
 
-        `interfaces` are the host's own interfaces with their addresses; they matter to HostEndpoints that are known by
-        address alone (`needs_interfaces`). `others` are endpoints that the inventory does not contain. Return `state`
-        itself if it has no policy. Raise SelectorError if a selector is not valid, after which this object must not be
-        used any more, and ValueError if the mark mask has fewer than five bits.
+        `state` must be without compiled policy, because the sets are appended to its own. `interfaces` are the host's
+        own interfaces with their addresses; they matter to HostEndpoints that are known by address alone
+        (`needs_interfaces`). `others` are endpoints that the inventory does not contain. Return `state` itself if it
+        has no policy. Raise SelectorError if a selector is not valid, after which this object must not be used any
+        more, and ValueError if the mark mask has fewer than five bits.
         """
         if state.policy is None:
             return state
@@ -107,9 +108,9 @@ class NodePolicyTables:
                     index.update_endpoint(endpoint)
 
     def _here(self, state: NodeState, policy: PolicyState) -> t.Iterator[Endpoint]:
-        """Yield the endpoints of the node's workloads.
+        """Yield the endpoints of the node's workloads, and keep them for the next call.
 
-        A workload object of the last call gives the same endpoint object.
+        A workload object of the last call gives the same endpoint object, unless the policy changed since then.
         """
         before, self._own = self._own, {}
         for workload in state.workloads:

@@ -291,14 +291,14 @@ class NodeState:
     bird_routes: tuple[BirdRoute, ...] = ()
     bird: t.Optional[Bird] = None  # None: BGP is disabled on this fleet
     nodes: tuple[FleetMember, ...] = ()
-    policy: t.Optional[PolicyState] = None  # None: no policy is in force here; `iptables` and `ipsets` are without it
+    policy: t.Optional[PolicyState] = None  # None: none is in force; NodePolicyTables puts it into `iptables`, `ipsets`
     address6: str = ""  # of the node itself, CIDR; "" without IPv6
     workload_source_spoofing: bool = False  # whether workloads may send from addresses that are not theirs
 
     def to_dict(self) -> dict[str, t.Any]:
         """Return the state as plain data for JSON; `from_dict` reads it. Without policy there is no key `policy`.
 
-        Fields that a later release added (`_LATER`) are left out at their default.
+        Fields that a later release added (`_LATER`) are left out at their default, and `netns_identity` always.
         """
         plain = self._without_policy()
         if self.policy is not None:
@@ -324,8 +324,9 @@ class NodeState:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
         """Return the state in `data`, the result of `to_dict` or `to_wire`.
 
-        Raise ValueError for another version, an unknown field, a missing one, or a value of another type, and for a
-        policy that `PolicyState.from_dict` refuses.
+        Its policy may also be in two parts (see PolicyWire). A missing field gets its default. Raise ValueError for
+        another version, an unknown field, a missing one without a default, or a value of another type, and for a policy
+        that cannot be unpacked or that `PolicyState.from_dict` refuses.
         """
         fields = dict(_mapping(data))
         version = fields.pop("version", None)
@@ -404,7 +405,8 @@ _WITHOUT_POLICY = tuple(field.name for field in dataclasses.fields(NodeState) if
 def _shared_and_own(policy: t.Mapping[str, t.Any], node: str) -> dict[str, t.Any]:
     """Return a PolicyState as plain data, merged from the part for all nodes and that for this node (see PolicyWire).
 
-    Raise ValueError if a part cannot be read.
+    Endpoints of this node in the part for all nodes are dropped: its own part has them. Raise ValueError if a part
+    cannot be read.
     """
     try:
         shared = packed_json.unpack(policy["shared"])
@@ -478,8 +480,8 @@ def _reader(kind: t.Any) -> _Reader:
     """Return the function that makes a value of `kind` from plain data.
 
     It is cached, so each annotation is evaluated once: the states of a fleet have few kinds of values in great numbers.
-    The function raises ValueError for an unknown or missing field, and for a value of another type. Raise TypeError if
-    `kind` is none that a NodeState has.
+    The function raises ValueError for an unknown field, a missing one without a default, a value of another type, and
+    a number that is not finite. Raise TypeError if `kind` is none that a NodeState has.
     """
     origin, arguments = t.get_origin(kind), t.get_args(kind)
     if origin is t.Union:  # Optional[X]

@@ -31,7 +31,8 @@ def exemptions(bgp_ports: t.Iterable[int]) -> tuple[str, ...]:
 def is_exempt(state: NodeState, protocol: str, port: t.Optional[int]) -> bool:
     """Return whether `state` has an exemption for packets of `protocol`, such as "tcp", to this port.
 
-    `port` is None for a protocol without ports. A state of an earlier release has no exemptions.
+    `port` is None for a protocol without ports, which is never exempt. The exemptions of either IP version count. A
+    state of an earlier release has none.
     """
     rule = _exemption(protocol, port or 0)
     return any(rule in table.chains.get(CHAIN, ()) for table in state.iptables if table.name == "nat")

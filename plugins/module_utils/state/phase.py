@@ -33,8 +33,8 @@ class Phase(str, enum.Enum):
 
 #: The phases of a change in their order. DIVERT is left out if nothing would change in it.
 PHASES = (Phase.PREPARE, Phase.LINKS, Phase.DIVERT, Phase.FLIP, Phase.RETIRE)
-#: Phases in whose state a node may stay. The others are steps of a change: they never become a generation, and no
-#: node reverts to them.
+#: Phases in whose state a node may stay. The others are steps of a change: they never become a generation, and a node
+#: reverts to one only if the next phase is not confirmed.
 AT_REST = (Phase.CONVERGE, Phase.RETIRE)
 #: Phases in which BGP sessions are still as they were before the change.
 SESSIONS_HELD = (Phase.PREPARE, Phase.LINKS, Phase.DIVERT)

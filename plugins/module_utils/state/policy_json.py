@@ -49,8 +49,8 @@ def to_plain(value: t.Any) -> t.Any:
 def from_plain(kind: type[T], data: t.Any) -> T:
     """Return the dataclass `kind` from the `data` that `to_plain` made.
 
-    Raise ValueError if `data`, or the part for a dataclass in it, is no mapping, or has an unknown or a missing field,
-    or if a value has another type than its field or is NaN or infinite.
+    Raise ValueError if `data`, or the part for a dataclass in it, is no mapping, has an unknown field or lacks one
+    without a default, or if a value has another type than its field or is NaN or infinite.
     """
     if not isinstance(data, (dict, t.Mapping)):
         raise ValueError(f"{kind.__name__} is made of {type(data).__name__}")

@@ -17,7 +17,8 @@ from .policy_json import Data, from_plain, to_plain
 
 T = t.TypeVar("T")
 
-#: Calico's profile for host endpoints that it creates itself. It allows everything and need not be defined.
+#: Calico's profile for host endpoints that it creates itself, and here the default profile of workloads. It allows
+#: everything and need not be defined.
 ALLOW_ALL = "projectcalico-default-allow"
 
 #: The policy of an inventory without any: the tier `default`, empty.

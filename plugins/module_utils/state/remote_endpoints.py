@@ -101,8 +101,8 @@ class RemoteEndpoints:
 
         Known reports of nodes that are not in `nodes`, the fleet's, are dropped. A new report replaces the known one,
         also if its node is not in `nodes`. If its `endpoints` is None, the known endpoints stay, with the new time, but
-        for those outside of the new blocks; without a known report it is ignored. Raise ValueError if such new blocks
-        are not CIDRs or have host bits.
+        for those outside of the new blocks; if its `blocks` is None as well, the known blocks stay. Without a known
+        report it is ignored. Raise ValueError if such new blocks are not CIDRs or have host bits.
         """
         found = {name: collected for name, collected in self.nodes.items() if name in nodes}
         for name, one in told.items():

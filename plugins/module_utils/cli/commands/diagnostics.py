@@ -59,7 +59,7 @@ API_METHODS = ("status", "workload.list", "ipam.show", "ipam.check")
 SETTINGS = "/etc/calico/agent.json"
 
 _SECONDS = 20.0
-_FILE_LIMIT = 16 << 20  # the most bytes of one file that are put into the archive
+_FILE_LIMIT = 16 << 20  # the most bytes that are taken of one file, or of the output of one command
 #: Passwords to hide: BIRD's `password "..."`, in bird.cfg and inside JSON, and quoted ones in other configurations.
 #: A name may also end in such a word (bgp_passwords).
 _SECRET = re.compile(
@@ -92,7 +92,8 @@ def redacted(text: str) -> str:
 def collect(sources: Sources) -> t.Iterator[tuple[str, str]]:
     """Yield (file in the archive, text); the text is an error message if the source could not be read.
 
-    A command may take 20 seconds. Of its output, the last 16 MiB are in the text; of a file, the first 16 MiB.
+    Passwords are still in the text (see `redacted`). A command may take 20 seconds. Of its output, the last 16 MiB are
+    in the text; of a file, the first 16 MiB.
     """
     for name, command in COMMANDS.items():
         yield f"{name}.txt", _said(command)

@@ -58,7 +58,7 @@ def _doubts(sources: Sources, node: str) -> list[str]:
     """Return a list of at most one sentence: why the kernel may decide otherwise than the node's state says.
 
     The list is empty if no agent runs. An agent out of sync is waited for as by `Sources.agent_status`, at most 3
-    seconds. Raise CommandError if the agent runs and refuses to state its status.
+    seconds. Raise CommandError if the agent runs and refuses to state its status, or does not state it in time.
     """
     if not sources.agent_runs():
         return []
@@ -74,7 +74,8 @@ def _doubts(sources: Sources, node: str) -> list[str]:
 def _known(sources: Sources) -> KnownNetwork:
     """Return the network as this node knows it: its own workloads and interfaces, and others' by the last run.
 
-    Raise CommandError without a state or if the agent refuses, KernelError if addresses cannot be read.
+    Raise CommandError without a state, or if the agent refuses or does not answer in time, and KernelError if addresses
+    cannot be read.
     """
     stored = sources.stored()
     state = with_workloads(stored.state, sources.workloads(), ())

@@ -15,13 +15,13 @@ from ..errors import PROBLEMS, UsageError
 from ..render import kinds
 from ..render.kind import Kind
 
-_LIMIT = 1 << 20  # the most bytes that are read of a file
+_LIMIT = 1 << 20  # the most characters that are read of a file
 #: The least width of the column of kinds, in characters; a longer name widens it.
 _WIDTH = 16
 VERBS = ("apply", "create", "replace", "delete", "patch", "label")
 
 
-#: Finds the kinds of the documents in a YAML or JSON file without parsing it.
+#: A pattern that finds the kinds of the documents in a YAML or JSON file without parsing it.
 _KIND = re.compile(r"""^[\s{,-]*["']?kind["']?\s*:\s*["']?(\w+)""", re.MULTILINE)
 
 
@@ -43,8 +43,9 @@ def refuse(verb: str, *rest: str) -> int:
 
 
 def _kinds(word: str) -> t.Iterator[Kind]:
-    """Yield the kinds that a word of the command line names, or that occur in the first MiB of the file of that name.
+    """Yield the kinds that a word of the command line names, or that occur in the file of that name.
 
+    Only the first 1,048,576 characters of the file are read, and a kind is yielded as often as it occurs in them.
     An option, a word that is neither, and a file that cannot be read yield nothing.
     """
     if word.startswith("-"):

@@ -143,7 +143,7 @@ def listed(sources: Sources) -> list[Data]:
     """Return all workloads as mappings with `by` ("inventory", "cni" or "api"), sorted by namespace, name and id.
 
     If no agent runs, those that it attached are read from the disk, with a warning. Raise CommandError without a state,
-    if the state cannot be read, or if the agent refuses.
+    if the state cannot be read, or if the agent refuses or does not answer within 30 seconds.
     """
     found: list[Data] = [
         {

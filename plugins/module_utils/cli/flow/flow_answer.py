@@ -139,7 +139,10 @@ class FlowAnswer:
         return " ".join(word for word in (words if first == "name" else words[::-1]) if word)
 
     def _mtu(self) -> t.Optional[int]:
-        """Return the smallest known MTU of the path in bytes, None if none is known."""
+        """Return the smallest known MTU of the path in bytes, None if none is known or this node does not see the flow.
+
+        Known are those of this node's workloads and of its leg to the remote end.
+        """
         asked = self._asked
         if not asked.passes:
             return None

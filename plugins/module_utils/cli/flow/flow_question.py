@@ -87,7 +87,10 @@ class FlowQuestion:
 
     @property
     def flow(self) -> Flow:
-        """The flow as its source sends it. A host sends from the address of the device that its packets leave by."""
+        """The flow as its source sends it.
+
+        If the source is this node and its packets leave by a tunnel, its address is the tunnel's, if that has one.
+        """
         source = self.source.address
         if self.sends and self.source.is_node and self.leg.kind == TUNNEL:
             own = (device.address for device in self.state.devices if device.name == self.leg.device)
@@ -119,7 +122,7 @@ class FlowQuestion:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes of the fleet that the flow passes, in their order."""
+        """The names of the nodes of the fleet that the flow passes, in their order, each once; () if none."""
         return tuple(name for name in dict.fromkeys((self.source.node, self.destination.node)) if name)
 
     def policy_of(self, node: str) -> t.Optional[PolicyState]:
@@ -181,8 +184,8 @@ def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
 
     Raise UsageError for a port, ICMP type, protocol or source port that does not exist, for a missing port, or for an
     ICMP message of the other IP version. Raise NoVerdict if FlowEnds.find does for an end, as for one that is unknown
-    or ambiguous. Raise it also if the ends share no IP version or have the same address, or if neither is on a node
-    whose state is known.
+    or ambiguous. Raise it also if the ends share no IP version or have the same address, or, in an inventory's network,
+    if neither is on a node whose state is known.
     """
     kind = asked.kind()
     ends = FlowEnds(known)

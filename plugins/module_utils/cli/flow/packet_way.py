@@ -36,7 +36,7 @@ class Leg:
     next_hop: str = ""
     encapsulation: str = ""  # IPIP or VXLAN if the leg is a tunnel, else ""
     gateway: str = ""  # the route's gateway; "" if it has none: a direct leg then follows the underlay's routing
-    destination: str = ""  # the route's destination (CIDR); "" if no route of the state leads to the address
+    destination: str = ""  # the destination (CIDR) of the state's route that decided; "" if none did
     mtu: t.Optional[int] = None
 
 

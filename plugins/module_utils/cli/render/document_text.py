@@ -36,9 +36,9 @@ class NotReadable(Exception):
 def documents_of(text: str, name: str) -> t.Iterator[tuple[t.Any, Lines]]:
     """Yield each document of a text with its function of lines, and the items of lists (kind List, IPPoolList...).
 
-    The text is parsed as JSON if `name`, the file's, ends in .json, else as YAML. Empty documents are left out. Raise
-    NotReadable if it cannot be parsed so, has a key twice or is beyond the limits, and CommandError if PyYAML is needed
-    and missing.
+    The text is parsed as JSON if `name`, the file's, ends in .json, else as YAML. Empty documents are left out, but not
+    empty items of a list. Raise NotReadable if it cannot be parsed so, has a key twice or is beyond the limits, and
+    CommandError if PyYAML is needed and missing.
     """
     for document, lines in _json(text) if name.endswith(".json") else _yaml(text):
         if isinstance(document, dict) and _is_list(document):
@@ -112,7 +112,7 @@ def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
 
 
 def _loader(kind: t.Any) -> t.Any:
-    """Return a loader class like `kind` that raises BeyondLimits for duplicate keys; PyYAML uses the last one."""
+    """Return a loader class like `kind` that raises BeyondLimits if a scalar key occurs twice; PyYAML uses the last."""
 
     class Loader(kind):  # type: ignore[misc]
         def __init__(self, text: str) -> None:

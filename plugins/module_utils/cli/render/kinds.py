@@ -184,7 +184,7 @@ def _workload_endpoints(view: View) -> list[Document]:
 
 
 def _of_inventory(node: str, endpoint: VethEndpoint, known: t.Optional[Endpoint]) -> Document:
-    """Return the inventory's workload as a WorkloadEndpoint. `known` is its endpoint in policy, None without policy."""
+    """Return the inventory's workload as a WorkloadEndpoint. `known` is its endpoint in policy, None if it has none."""
     return _workload_endpoint(
         node,
         "ansible",

@@ -164,7 +164,10 @@ def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict
 
 
 def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = ()) -> str:
-    """Return the plan as text for people: the phases `steps`, the plan's lines, then the differences of files."""
+    """Return the plan as text for people: the phases `steps`, the plan's lines, then the details of its changes.
+
+    Such details are the differences of files and of policies.
+    """
     node, lines = plan.target.state.node, []
     for step in steps:
         lines.append(
@@ -205,10 +208,10 @@ def changes_of(changes: t.Iterable[Change]) -> list[dict[str, t.Any]]:
 def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.Any]) -> t.Optional[dict[str, t.Any]]:
     """Return whether the node has all sessions and routes of `state`, and the counts of sessions, paths and probes.
 
-    Probes are sent only if it has all of them; else, and without `targets`, their counts are 0. The node is looked at
-    once: what is missing may need a change of another host, which is not waited for here. A BIRD that cannot be asked
-    counts as not converged. Return None if the kernel cannot be asked or no probe can be sent, and raise ValueError if
-    `targets` of `params` is not packed data.
+    Sessions with `absent_nodes` of `params`, and their routes, are not expected. Probes are sent only if nothing is
+    missing; else, and without `targets`, their counts are 0. The node is looked at once: what is missing may need a
+    change of another host, which is not waited for here. A BIRD that cannot be asked counts as not converged. Return
+    None if the kernel cannot be asked or no probe can be sent, and raise ValueError if `targets` is not packed data.
     """
     try:
         seen = convergence.wait(here, convergence.without(state, params["absent_nodes"]), 0)

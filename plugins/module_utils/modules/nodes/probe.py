@@ -95,7 +95,7 @@ def together(sent: Found, watched: t.Optional[Found]) -> Found:
     """Return one entry for a target: the probes of full size in `sent` and those of the watch, if it had the target.
 
     Counts are added up. `longest_gap` is that of the watch, or of `sent` if the watch has 0. `silent` is that of the
-    watch, 0.0 without one. Both are in milliseconds.
+    watch, 0.0 without one. Both are in milliseconds. `reason` says why either lost probes; all else is that of `sent`.
     """
     if watched is None:
         return {**sent, "silent": 0.0}
@@ -149,9 +149,9 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Send probes to many addresses at once, and answer as the module probe.
 
-    `watch` also starts, collects or stops a watch, except in check mode. End in `exit_json`, also if probes are lost,
-    or in `fail_json` if none can be sent or the watch does not start or end. An OSError is raised if its result cannot
-    be read.
+    `watch` also starts, collects or stops a watch, except in check mode. A watch is started only if all targets answer,
+    and a stop sends no probes. End in `exit_json`, also if probes are lost, or in `fail_json` if none can be sent or
+    the watch does not start or end. An OSError is raised if its result cannot be read.
     """
     params = module.params
     targets = targets_of(params)

@@ -32,8 +32,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Set what a node knows of other nodes' workloads, and answer as the module remote_endpoints.
 
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS` or for
-    `told` of another release.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, or if
+    `told` cannot be read, as of another release. Workloads in it that are not accepted are warnings.
     """
     here = machine.here(agent_start.connect)
     try:

@@ -33,8 +33,9 @@ def run(module: ModuleCall) -> t.NoReturn:
     """Wait for the node's sessions and routes, then count what packets are lost, and answer as the module soak.
 
     End in `exit_json`, also if probes are lost. End in `fail_json` if sessions or routes are missing after `timeout`
-    seconds, if there is no readable state to wait for, if BIRD or the kernel cannot be asked, or if no probe can be
-    sent. A watch goes on then, and also in check mode.
+    seconds, which a BIRD that cannot be asked counts as, if there is no readable state to wait for, if the kernel
+    cannot be asked, or if no probe can be sent. A watch goes on then, and also in check mode. An OSError is raised if
+    the watch's result cannot be read.
     """
     params = module.params
     here = machine.here()

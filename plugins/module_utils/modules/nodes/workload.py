@@ -23,7 +23,7 @@ Data = dict[str, t.Any]
 
 
 def texts(labels: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """Return labels with texts as keys and values: YAML's 1 and true become "1" and "true"."""
+    """Return labels with texts as keys and values: YAML's 1, true and null become "1", "true" and "None"."""
     return {str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in labels.items()}
 
 

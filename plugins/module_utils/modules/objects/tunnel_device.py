@@ -72,8 +72,9 @@ def _mtu(kernel: Kernel, local: str) -> int:
 def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
     """Return a neighbour and an FDB entry for each remote end, [] without `remotes`.
 
-    MAC addresses are put into lower case. Raise ValueError for an end without MAC and node, with an invalid MAC, or
-    with an address that is invalid or of the wrong IP version.
+    The neighbour is the end's gateway, by default its address, or for vxlan6 the link-local address of its MAC. MAC
+    addresses are put into lower case. Raise ValueError for an end without MAC and node, with an invalid MAC, or with an
+    address that is invalid or of the wrong IP version.
     """
     kind = params["kind"]
     entries: list[neighbor.Entry] = []

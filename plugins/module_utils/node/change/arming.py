@@ -23,10 +23,10 @@ _MOST_CHANGES = 20  # the most unconfirmed changes whose names are kept, the lat
 def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[Unconfirmed]:
     """Store what the node reverts to, and start the detached process that does it unless the change is confirmed.
 
-    Changes that were not confirmed before are reverted along with this one. Return what was stored, but with `boot` ""
-    and `deadline` 0; None if there is nothing to revert to, and then nothing is done. Raise BundleError if no engine is
-    installed, StoreError if the change that waits cannot be read, FileError if the disk refuses, or OSError if the
-    boot's id cannot be read or the process cannot be started.
+    Changes that were not confirmed before are reverted along with this one; only the latest 20 are named. Return what
+    was stored, but with `boot` "" and `deadline` 0; None if there is nothing to revert to, and then nothing is done.
+    Raise BundleError if no engine is installed, StoreError if the change that waits cannot be read, FileError if the
+    disk refuses, or OSError if the boot's id cannot be read or the process cannot be started.
     """
     waiting = UnconfirmedStore(machine.store)
     pending = waiting.load()

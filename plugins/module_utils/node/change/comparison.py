@@ -31,7 +31,8 @@ class Engine(t.NamedTuple):
 def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> list[Change]:
     """Return the removals of files that only `stored` has, its last one first, then the changes of `target`'s files.
 
-    Raise OSError if a file cannot be read, or ValueError if a mode of `target` is not octal.
+    `files` None counts as no files in either. Raise OSError if a file cannot be read, or ValueError if a mode of
+    `target` is not octal.
     """
     wanted = [
         file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()

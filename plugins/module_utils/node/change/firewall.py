@@ -35,8 +35,9 @@ class AgentWrites(Exception):
 def restore(machine: Machine) -> NodePlan:
     """Write the firewall of the state to which boot brings the node; return the plan that was applied.
 
-    Raise NothingStored, AgentWrites, LockError (after 10 seconds), StoreError, ObserveError, KernelError, ApplyError,
-    AgentSilent or AgentRefused, or OSError if a lock file cannot be opened or the boot's id cannot be read.
+    Records and allocations that cannot be read are left out. Raise NothingStored, AgentWrites, LockError (if a lock is
+    not free within 10 seconds or its file cannot be opened), StoreError, ObserveError, KernelError, ApplyError,
+    AgentSilent or AgentRefused, or OSError if a change waits and the boot's id cannot be read.
     """
     with lock.held(WHO, _LOCK, machine.lock):
         state = _state(machine)
@@ -50,9 +51,10 @@ def restore(machine: Machine) -> NodePlan:
 
 
 def _state(machine: Machine) -> NodeState:
-    """Return the stored state, or the state before a change that was not confirmed in time, as boot.restore does.
+    """Return the stored state, or the one before a change that was not confirmed in time or before a reboot.
 
-    Store nothing. Raise NothingStored or StoreError, or OSError if a change waits and the boot's id cannot be read.
+    It is the state that boot.restore chooses. Store nothing. Raise NothingStored or StoreError, or OSError if a change
+    waits and the boot's id cannot be read.
     """
     stored = Store(machine.store).load()
     if stored is None:

@@ -126,19 +126,22 @@ class ChangePlan:
 
     @property
     def sessions_reset(self) -> int:
-        """The number of BGP sessions that the plan ends or restarts."""
+        """The number of BGP sessions that the plan ends or restarts; 0 if nothing is stored."""
         old = self.stored.state if self.stored else None
         return len(sessions.resets(old, self.target.state, self.passwords.changed))
 
     @property
     def sessions_begun(self) -> int:
-        """The number of BGP sessions that the plan begins."""
+        """The number of BGP sessions that the plan begins: all of the target's if nothing is stored."""
         before = self.stored.state.bird if self.stored else None
         return sum(change.what == "begins" for change in session_changes.changes(before, self.target.state.bird))
 
     @property
     def routes_withdrawn(self) -> int:
-        """The number of CIDRs that go: blocks no longer announced, and destinations of our routes in the kernel."""
+        """The number of CIDRs that go: blocks no longer announced, and destinations of our routes in the kernel.
+
+        A CIDR that is both counts once.
+        """
         old = self.stored.state if self.stored else None
         gone = set(sessions.withdrawn(old, self.target.state))
         gone |= {change.subject for change in self.node.removals if change.kind == "route"}
@@ -161,8 +164,8 @@ def plan_change(
     Change nothing. `by` plans the kernel's part, by default this process. This process also plans it if the agent must
     restart first. `engine` and `wanted_units` are what the node must have, None and () to leave them. `target.files`
     None stands for the stored files. `passwords` maps the name of a secret to the password of BGP sessions.
-    `connections` are the SSH sessions to check against the new policy. `undoable` is True if the node may revert the
-    change by itself.
+    `connections` are the SSH sessions to check against the new policy, if the plan changes anything. `undoable` is True
+    if the node may revert the change by itself.
 
     Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, OSError if a file or
     the passwords cannot be read, ValueError if a file's mode is not octal or bird.cfg is not UTF-8, and AgentSilent or
@@ -221,7 +224,10 @@ def plan_change(
 
 
 def _with_restart(wanted: t.Sequence[units.WantedUnit], reason: str) -> list[units.WantedUnit]:
-    """Return the units with the agent's restart for `reason`; unchanged if `reason` is empty."""
+    """Return the units with the agent's restart for `reason`; unchanged if `reason` is empty.
+
+    The agent's unit is added if it is not among them.
+    """
     if not reason:
         return list(wanted)
     others = [unit for unit in wanted if unit.name != units.AGENT_UNIT]

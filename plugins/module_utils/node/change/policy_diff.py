@@ -27,7 +27,8 @@ from ...policy.rule_words import rule_count, rule_text
 from ...policy.sets import ip_sets
 from ...state.policy_state import ALLOW_ALL, PolicySettings, PolicyState
 
-#: The sets and tables that a node has without policy as well: they are shown one by one.
+#: Sets and tables that a node has without policy as well, and that are shown one by one. The sets of the node's own
+#: blocks and the table raw are not among them, although it has these too: with policy, they count as policy's.
 _WITHOUT_POLICY = {
     "ipset": tuple(ip_sets.name_of(family, ip_sets.ALL_HOSTS) for family in (4, 6)),
     "iptables": ("nat",),
@@ -45,8 +46,8 @@ class _Text(t.NamedTuple):
 def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: str) -> list[Change]:
     """Return what turns policy `old` into `new` on `node`; None means no policy.
 
-    First come changes of what `old` has, then what only `new` has, each in the order of evaluation. The changes are for
-    people only: no driver applies them. `detail` is a unified diff.
+    First come removals and changes of what `old` has, then what only `new` has, each in the order of evaluation. They
+    are for people only: no driver applies them. `detail` is a unified diff.
     """
     before, after = _texts(old, node), _texts(new, node)
     found = []
@@ -64,7 +65,8 @@ def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: st
 def folded(plan: t.Sequence[Change]) -> list[Change]:
     """Return the changes of a plan, in which those of policy's chains are one change, and those of its sets another.
 
-    These two are at the end, and count what is written and what is removed. Problems and notes are left as they are.
+    These two are at the end, and count what is written and what is removed. Problems, notes, and changes of the sets
+    and tables in `_WITHOUT_POLICY` are left as they are.
     """
     kept: list[Change] = []
     hidden: dict[str, list[Change]] = {}

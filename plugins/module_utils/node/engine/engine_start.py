@@ -49,7 +49,8 @@ _OWNERS = (0, os.geteuid())
 _STAFF = 50
 
 
-#: The engines that this process need not check again, as (folder of engines, digest): the one that it runs from.
+#: The engines that this process need not check again, as (folder of engines, digest): the one whose module `run_module`
+#: runs in it. Empty in all other processes.
 checked: set[tuple[str, str]] = set()
 
 
@@ -218,10 +219,11 @@ def run_module(arguments: t.Sequence[str], root: str = ROOT) -> int:
     """Run a module in this process, by the engine of a digest. `arguments` are the digest and the module's name.
 
     The request is read from stdin and the answer goes to stdout; return 1 if the answer is a failure, else 0. The
-    engine need not be the one in use: the controller names the one that has its own code, and no other takes its place.
-    Without a word on stdout, return ABSENT if there is none of this digest, ALTERED if it was changed or others than
-    root could have changed it, UNKNOWN_INTERPRETER if it has no byte code for this interpreter. Raise ValueError unless
-    there are exactly two arguments, or if stdin is no JSON, and KeyError for a request that lacks a key.
+    engine need not be the one in use: the controller names the one that has its own code. Without a word on stdout,
+    return ABSENT if there is none of this digest, ALTERED if it was changed or others than root could have changed it,
+    and UNKNOWN_INTERPRETER if it has no byte code for this interpreter. No other engine takes its place, because the
+    caller has the code itself. Raise ValueError unless there are exactly two arguments, or if stdin is no JSON, and
+    KeyError for a request that lacks a key.
     """
     digest, name = arguments
     if not _is_engine(root, digest):

@@ -119,7 +119,8 @@ class LocalIpam:
         """Accept the blocks and addresses that `state` plans for the node, in place of those of an earlier call.
 
         Return sentences for people about allocations that contradict them, an empty list for none. Nothing in use is
-        dropped. Raise ValueError for a text that is no address or CIDR.
+        dropped. Spare blocks with allocated addresses become open, which the next flush writes. Raise ValueError, with
+        nothing changed, for a text that is no address or CIDR.
         """
         reserved = {address: f"this node's {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
         reserved.update((address, f"inventory workload {name}") for name, address in _inventorys(state))
@@ -241,10 +242,11 @@ class LocalIpam:
         """Assign one address of each of the IP `versions` to `handle`, and return the allocations, IPv4 first.
 
         Without `versions`, they are those that `versions()` returns and those of `addresses`, which maps an IP version
-        to the address to assign. `attributes` are texts about the owner, for people. `pools` may be of both versions.
-        An address that the handle has is kept. They are not on the disk before a flush that begins after this call.
-        Raise AllocationError if an address is not available, or if the handle has another one: it keeps what it had,
-        and gets nothing. Raise RuntimeError before a successful `load`.
+        to the address to assign; with them, an address of another version is ignored. `attributes` are texts about the
+        owner, for people. `pools` may be of both versions; for a version that none of them is of, every pool counts
+        that assigns automatically. An address that the handle has is kept. They are not on the disk before a flush that
+        begins after this call. Raise AllocationError if an address is not available, or if the handle has another one:
+        it keeps what it had, and gets nothing. Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:

@@ -122,7 +122,10 @@ def _held(machine: Machine, state: NodeState, missing: list[str]) -> set[str]:
 
 
 def _sessions(machine: Machine, state: NodeState, missing: list[str], dropped: Dropped) -> list[BirdPeer]:
-    """Return the peers whose sessions are Established, and append a clause to `missing` for each other one."""
+    """Return the peers whose sessions are Established, and append a clause to `missing` for each other one.
+
+    If BIRD cannot be asked, its error alone is appended, and the result is [].
+    """
     if state.bird is None:
         return []
     try:

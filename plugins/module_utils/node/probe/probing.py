@@ -203,7 +203,10 @@ class Exchange:
         return True
 
     def receive_late(self, timeout: float) -> None:
-        """Wait until all answers are there, at most `timeout` seconds in all."""
+        """Wait until all answers are there, at most `timeout` seconds in all.
+
+        After a probe that was lost or refused, that is `timeout` seconds.
+        """
         deadline = time.monotonic() + timeout
         while any(len(tally.answered) < tally.sent for tally in self.tallies):
             left = deadline - time.monotonic()

@@ -44,7 +44,10 @@ def planned(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[
 
 
 def withdrawn(old: t.Optional[NodeState], new: NodeState) -> tuple[str, ...]:
-    """Return the blocks (CIDRs) that `old` announces and `new` does not; () if `old` is None or without BGP."""
+    """Return the blocks (CIDRs) that `old` announces and `new` does not: all of them if `new` has no BGP.
+
+    The result is () if `old` is None or has no BGP.
+    """
     if old is None or old.bird is None:
         return ()
     kept = set(new.bird.blocks) if new.bird else set()

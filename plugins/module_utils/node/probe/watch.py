@@ -40,9 +40,9 @@ PATIENCE = 30.0
 
 
 def interval(paths: int) -> float:
-    """Return the seconds between two probes to one path: 0.05 for up to ten paths, `paths` / 200 for more.
+    """Return the planned seconds between two probes to one path: 0.05 for up to ten paths, `paths` / 200 for more.
 
-    A node sends at most 200 probes per second.
+    A node sends at most 200 probes per second, and fewer if they take too much of its processor's time.
     """
     return _TICK * max(1.0, paths / _BURST)
 

@@ -23,7 +23,7 @@ from . import atomic_file
 
 FILE = "remote-endpoints.json"
 
-#: The most characters that the file may have. 10,000 workloads of other nodes take 5 MB.
+#: The most bytes that the file may have. 10,000 workloads of other nodes take 5 MB.
 LIMIT = 256 * 1024 * 1024
 
 

@@ -128,7 +128,8 @@ def prune(machine: Machine, state: NodeState) -> None:
 def _file(machine: Machine, known: t.Mapping[str, str], wanted: t.Mapping[str, str]) -> t.Iterator[Change]:
     """Yield the change of the password file, `+ bird     /etc/calico/bird.secrets.conf  2 passwords`, or nothing.
 
-    A file that others can read is also a change. Raise OSError if its mode cannot be read.
+    A file that has the right names and another mode than secrets_file.MODE is also a change. Raise OSError if its mode
+    cannot be read.
     """
     path = secrets_file.beside(machine.bird_config)
     mode = secrets_file.open_to_others(machine.bird_config)

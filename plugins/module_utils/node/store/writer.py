@@ -56,7 +56,7 @@ class KernelWriter(t.Protocol):
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
         """Make the additions, call `bird` unless it is None, then make the removals.
 
-        Raise ApplyError, MissingLibrary, ObserveError, KernelError, AgentSilent or OSError if this process writes,
+        Raise ApplyError, MissingLibrary, ObserveError, KernelError, AgentSilent or LockUnusable if this process writes,
         AgentSilent, AgentRefused or NotTakenOver if the agent does, or what `bird` raises.
         """
 
@@ -67,7 +67,7 @@ def from_machine(machine: Machine, who: str, patience: float = 0.0) -> t.Union[D
     `who` names this process in the lock, for others that wait. `patience` is the seconds to wait for an agent that has
     taken writer.lock and does not listen yet; 0 for a caller that only reads, which then gets Direct. Raise AgentSilent
     if the agent does not answer in time or does not listen after `patience`, AgentRefused if it answers with an error
-    or its socket may not be opened, or OSError if `patience` is not 0 and writer.lock cannot be opened.
+    or its socket may not be opened, or LockUnusable if `patience` is not 0 and writer.lock cannot be opened.
     """
     deadline = time.monotonic() + patience
     while True:
