@@ -158,7 +158,8 @@ class ActionModule(GuardedAction):
     ) -> bool:
         """Return whether a host has findings or lacks packages, which later tasks handle before it gets its state.
 
-        It is also True if the run is a change in phases, or if a host is refused or its answer cannot be judged.
+        Lacking packages count only if the run installs packages. The result is also True if the run is a change in
+        phases, or if a host is refused or its answer cannot be judged.
         """
         with_cni = _with_cni(task_vars, answers.states, args["cni"])
         if compiled.change or answers.refused:

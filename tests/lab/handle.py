@@ -230,7 +230,7 @@ class BaseLab(abc.ABC):
 
     @property
     def nodes(self) -> list[Node]:
-        """The hosts of this lab, with the usual four if it is not up."""
+        """The hosts of this lab, or the usual four if it is not up."""
         return pick(self.state.get("hosts") or [])
 
     @property
@@ -349,7 +349,10 @@ class BaseLab(abc.ABC):
         self.exec("router", ["ip", "link", "set", node, "up" if up else "down"])
 
     def wait_booted(self, node: str) -> None:
-        """Wait until systemd has booted, even if a unit failed; raise LabError after 2 minutes times `patience`."""
+        """Wait until systemd has booted, even if a unit failed; raise LabError after 2 minutes times `patience`.
+
+        Return at once if the host is off.
+        """
         self.exec(node, ["systemctl", "is-system-running", "--wait"], check=False, timeout=120)
 
     def say(self, text: str) -> None:

@@ -90,10 +90,11 @@ def reconcile(
 ) -> Reconciled:
     """Return, as a Reconciled, the plan to start from: by the lockfile, or by the nodes' copies where these are newer.
 
-    A node's copy counts for the node's own blocks only. With a lockfile, other claims of it are left out and a notice
-    names them (see `claims.checked`). Without one, contradicting copies are an error. `pools` are the inventory's, for
-    blocks of pools that the lockfile does not have yet. `lockfile_name` is the lockfile's name in messages. `routes`
-    returns a node's stored routes, which show what it knows of the blocks of others.
+    Copies of nodes that are not in `inventory_nodes` are ignored. A node's copy counts for the node's own blocks only.
+    With a lockfile, other claims of it are left out and a notice names them (see `claims.checked`). Without one,
+    contradicting copies are an error. `pools` are the inventory's, for blocks of pools that the lockfile does not have
+    yet. `lockfile_name` is the lockfile's name in messages. `routes` returns a node's stored routes, which show what it
+    knows of the blocks of others.
 
     `unreachable` are inventory nodes that did not answer, `not_asked` the nodes that a limited run left out. A node
     that answered and has no copy is in neither of them, and is missing in `node_copies` or has generation 0 there.

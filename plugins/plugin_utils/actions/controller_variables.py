@@ -104,9 +104,9 @@ class PlayVariables:
 def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
     """Return a mapping from host to its variables, for use within without_facts(): `hostvars`, or PlayVariables.
 
-    PlayVariables takes longer for each host. It is returned if the play, role or task gives variables of the fleet
-    other values for this host than `hostvars` has. Without `inventory_hostname` in `task_vars`, `hostvars` is returned.
-    The result is None if `task_vars` has no hostvars.
+    PlayVariables takes longer for each host. It is returned if the play, role or task gives variables of the fleet that
+    begin with calico_ other values for this host than `hostvars` has. Without `inventory_hostname` in `task_vars`,
+    `hostvars` is returned. The result is None if `task_vars` has no hostvars.
     """
     hostvars = task_vars.get("hostvars")
     if not hasattr(hostvars, "raw_get") or "inventory_hostname" not in task_vars:

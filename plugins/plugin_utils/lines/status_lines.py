@@ -69,7 +69,7 @@ def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
 
 
 def warnings(hosts: t.Sequence[str], results: Results) -> list[str]:
-    """Return sentences about what works and will soon need attention, an empty list for nothing."""
+    """Return a sentence for each pool with few free addresses left on a node (see NEARLY_ALL); [] for none."""
     nodes = ((host, known(results.get(host))) for host in hosts)
     return [warning for host, node in nodes if node and node["node"] for warning in _scarce(host, node["blocks"])]
 

@@ -39,7 +39,8 @@ _ENCAPSULATION_OF = {
 def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
     """Return the encapsulation of each pool that all these nodes use for live packets, by pool name.
 
-    That holds at rest and in every phase of a change. A pool on which the nodes disagree is missing.
+    That holds at rest and in every phase of a change. Nodes that lack a pool do not count for it. A pool on which the
+    nodes disagree is missing.
     """
     found: dict[str, set[str]] = {}
     for state in states:

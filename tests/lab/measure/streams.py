@@ -303,7 +303,7 @@ class Streams:
                 host.open(self.tick)
             for host in self._hosts.values():
                 host.answer(60)
-            # Before the packets that warm up, since reading takes seconds in the emulated machine.
+            # The counters are read before the packets that warm up, since that takes seconds in the emulated machine.
             self._before = self._counters()
             # The queue of packets that wait for a neighbour's address can overflow, which is not what is measured here.
             self._ask("warm")

@@ -51,7 +51,7 @@ def run_to_kill(
 def kill_run(process: subprocess.Popen[str]) -> None:
     """Kill all processes of a run that `run_to_kill` started, and return when they have ended.
 
-    Raise AssertionError if the run has ended by itself before.
+    Raise AssertionError if the run has ended by itself before, and TimeoutExpired if that takes over 30 seconds.
     """
     ended = process.poll() is not None
     children = [] if ended else Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

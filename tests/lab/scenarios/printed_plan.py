@@ -306,9 +306,10 @@ def _chains(before: Observed, after: Observed) -> set[str]:
 
 
 def _filled(observed: Observed) -> dict[str, list[str]]:
-    """Return {"table chain", with " (IPv6)" behind: rules} of all chains that have rules or belong to the collection.
+    """Return {"table chain": rules} of all chains that have rules or belong to the collection.
 
-    Other empty chains are left out, because they appear as soon as a program lists their table.
+    The key of an IPv6 chain ends in " (IPv6)". Other empty chains are left out, because they appear as soon as a
+    program lists their table.
     """
     return {
         f"{table} {chain}{family}": rules

@@ -164,7 +164,10 @@ def test_from_switches_to_a_mesh_with_a_tunnel(lab: BaseLab, run: Site) -> None:
 
 
 def test_from_the_mesh_to_two_reflectors(lab: BaseLab, run: Site) -> None:
-    """One run changes the mesh to two reflectors on new hosts, and the sessions with the subnets' router end."""
+    """One run changes the mesh to two reflectors on new hosts without a lost packet.
+
+    The sessions with the subnets' router end.
+    """
     with nothing_lost(lab):
         lab.up(["node5", "node6"])
         run(REFLECTORS, EXTERNAL).check()
@@ -191,7 +194,7 @@ def test_from_reflectors_to_an_as_per_rack(lab: BaseLab, run: Site) -> None:
 def test_switches_that_take_no_session_are_returned_from(lab: BaseLab, run: Site) -> None:
     """When one switch of each rack takes no session, the change from a mesh to sessions with switches is undone.
 
-    All nodes have their mesh again.
+    All nodes have their mesh again, and no packet is lost.
     """
     with nothing_lost(lab):
         run(MESH, EXTERNAL, encapsulation="VXLANCrossSubnet").check()
