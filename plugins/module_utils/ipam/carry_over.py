@@ -337,7 +337,7 @@ def _tunnel_stays(ledger: Ledger, pool: PoolState, node: str, wanted: t.Optional
     """Return whether a node keeps its tunnel address from `pool`. `wanted` are the pools that use this tunnel, or None.
 
     Connections of the host itself use the address. So it stays as long as the pool selects the node. Otherwise it goes
-    if the tunnel is not needed, or if the pool is disabled and another pool can supply an address.
+    if the tunnel is not needed, or if the pool is disabled and the node may use another pool of `wanted`.
     """
     if node in pool.selected:
         return True

@@ -58,7 +58,10 @@ def _said(lab: BaseLab, where: str, script: str) -> str:
 
 
 def _per_cpu(text: str) -> dict[str, int]:
-    """Return the sums over all processors of the counters in `text`, files with their names as `head` prints them."""
+    """Return sums over all processors of drops by full queues, missing routes and unresolved neighbours in `text`.
+
+    `text` has the files of _PER_CPU with their names, as `head` prints them. Their other counters are left out.
+    """
     found: Counter[str] = Counter()
     for part in text.split("==> ")[1:]:
         lines = part.splitlines()

@@ -329,7 +329,7 @@ def label(lab: BaseLab, member: Member, *labels: str) -> None:
 
 
 def labels_by_agents(lab: BaseLab, names: Mapping[str, Member]) -> None:
-    """Change labels of workloads that agents attached, and assert that policy follows at once.
+    """Change labels of workloads that agents attached, and assert that what late-client reaches follows at once.
 
     late-web changes to another list of policies and back. late-client becomes a guest, which may reach only web, and a
     client again. Another, unknown workload comes and goes. All of this happens three times.
