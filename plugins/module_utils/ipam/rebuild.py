@@ -100,9 +100,11 @@ def reconcile(
     that answered and has no copy is in neither of them, and is missing in `node_copies` or has generation 0 there.
     `accept_missing` (calico_rebuild_lockfile) continues without copies that would be necessary.
 
-    Raise RebuildError if necessary copies are missing. Without a lockfile, also raise it if two copies claim one block,
-    if a copy has an invalid block or generation, or, unless `accept_missing` is True, if a copy claims a block that
-    another node routes to a node without a copy.
+    Raise RebuildError, unless `accept_missing` is True, if the lockfile is missing or counts as old (`claims.Checked`)
+    and the copy of a node in `unreachable` or `not_asked` is missing. There is no such error without a lockfile if no
+    node that answered has a copy, and some node did answer, and `not_asked` is empty: that is a new fleet. Without a
+    lockfile, also raise it if two copies claim one block, if a copy has an invalid block or generation, or, unless
+    `accept_missing` is True, if a copy claims a block that another node routes to a node without a copy.
     """
     known = set(inventory_nodes)
     notices: list[str] = []

@@ -47,7 +47,8 @@ def is_of_fleet(name: str) -> bool:
 def prepare() -> None:
     """Fill the cache of `is_of_fleet` with the variables of this collection's roles, before Ansible forks.
 
-    Every action asks about all of these names, and the search for a misspelling takes long for each.
+    Every action asks about all of these names, and the search for a misspelling takes long for each. Raise OSError if a
+    file of the roles cannot be read.
     """
     for name in _of_roles():
         is_of_fleet(name)

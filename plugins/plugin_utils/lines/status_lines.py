@@ -36,7 +36,8 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
 def text(hosts: t.Sequence[str], results: Results) -> list[str]:
     """Return the table, a line for each problem, one for each warning, and one for the fleet.
 
-    `results` are those of node_status_info by host; a host without one is shown as unreachable.
+    `results` are those of node_status_info by host; a host without one is shown as unreachable, and one whose task
+    failed or was skipped as not read.
     """
     nodes = {host: known(results.get(host)) for host in hosts}
     wrong = problems(hosts, results)

@@ -427,7 +427,7 @@ def _fleet_change(
 def _joined_first(
     inventory: Inventory, observed: t.Mapping[str, t.Optional[NodeState]], fresh: t.Sequence[str], mode: t.Optional[str]
 ) -> Inventory:
-    """Return the inventory with the modes that the running nodes have, so that new nodes can join first.
+    """Return the inventory with the modes and the MTU that the running nodes have, so that new nodes can join first.
 
     A node without sessions and routes cannot take part in a change in phases. Raise FleetError if the command line asks
     for a mode (`mode`), or if a running node would need phases even so: it is in the middle of a change, or the running

@@ -30,7 +30,8 @@ RELEASES = ("bookworm", "trixie")
 BASE_PACKAGES = (
     "systemd systemd-sysv dbus openssh-server python3 python3-apt iproute2 kmod procps iputils-ping netbase"
 ).split()
-# The packages that roles may install; with their dependencies they lie in a file: repository inside every host.
+# The packages that roles may install, and tools for tests. With their dependencies they lie in a file: repository
+# inside every host.
 REPO_PACKAGES = (
     "bird2 ipset iptables nftables conntrack netcat-openbsd tcpdump ethtool arping socat "
     "python3-pyroute2 python3-netaddr python3-jinja2"
