@@ -191,7 +191,7 @@ class Allocations:
         # address with the lowest number has been free for longest.
         self._released: dict[_Key, tuple[int, float]] = {}
         self._releases = 0
-        self._opened: dict[str, None] = {}  # CIDRs of opened spare blocks, in the order of opening
+        self._opened: dict[str, None] = {}  # CIDRs of blocks opened as spare ones, in the order of opening
         # The granted blocks, and whether each is a spare one; None before the first call of `grant`.
         self._grants: t.Optional[tuple[tuple[Granted, bool], ...]] = None
         self._pools: t.Mapping[str, PoolUse] = {}

@@ -344,7 +344,7 @@ def _learn(
             if not returning:
                 continue
         elif key in taken:
-            continue  # Another node has the block by a newer copy.
+            continue  # Another node has the block, by a newer copy or by the lockfile.
         else:
             notices.append(f"{node} still has block {grant.cidr}, which the lockfile had as free; it keeps it.")
         blocks[key] = grant

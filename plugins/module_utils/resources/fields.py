@@ -358,7 +358,7 @@ def write_fields(made: t.Any) -> Document:
 
 
 def _is_unset(value: t.Any, default: t.Any) -> bool:
-    # An empty list or dataclass counts as unset only if that is its default: elsewhere empty and absent differ.
+    # An empty list, and any dataclass, counts as unset only if it is the default: elsewhere empty and absent differ.
     if value == () or dataclasses.is_dataclass(value):
         return bool(value == default)
     return value is None or value in ("", {})

@@ -61,7 +61,7 @@ class Compiled:
     before: str  # text of the present lockfile, "" if there is none
     after: str  # text of the lockfile after this run
     notices: tuple[str, ...]  # sentences for the operator
-    change: bool  # some node needs the phases of a change to reach its target
+    change: bool  # the run has to take all nodes through the phases of a change
     modes: t.Mapping[str, str]  # pool name -> mode that this run gives it
     origins: t.Mapping[str, str]  # pool name -> file:line of its entry in calico_ip_pools
     remembered: t.Optional[AllocationPlan]  # the plan in the present lockfile, None if there is none

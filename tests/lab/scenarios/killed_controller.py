@@ -30,7 +30,7 @@ def run_to_kill(
     """
     with tempfile.TemporaryDirectory(prefix="run-") as connections:
         process = subprocess.Popen(
-            # An extra variable, because the inventory sets this one.
+            # The folder of connections is an extra variable, because the inventory sets that variable, too.
             ["unshare", "--pid", "--fork", "--kill-child", "--", *command, f"-eansible_control_path_dir={connections}"],
             cwd=folder,
             env=environment,
