@@ -340,7 +340,8 @@ class _Told:
     def previous_without(self, nodes: t.Collection[str]) -> t.Optional[AllocationPlan]:
         """Return the plan to start from: `previous`, in which these nodes have what the lockfile's plan grants them.
 
-        It is `previous` itself if there is no lockfile, or if `nodes` is empty.
+        A node that the lockfile lacks has nothing then. The result is `previous` itself if there is no lockfile, or if
+        `nodes` is empty.
         """
         if not nodes or self._previous is None or self._remembered is None:
             return self._previous

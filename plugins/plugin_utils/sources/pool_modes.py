@@ -96,8 +96,8 @@ def to_remember(
     """Return the encapsulation of each pool for the lockfile, by name: as the fleet runs it when this run begins.
 
     During a change, what the lockfile remembered before takes precedence; the end of the change records the new ones. A
-    pool that no node runs yet, as far as is known, has the inventory's. A pool whose encapsulation is not known is
-    missing.
+    pool that no node runs yet, as far as is known, or on which nodes disagree though all were read, has the
+    inventory's. A pool whose encapsulation is not known is missing.
     """
     live = live_modes(state for state in observed.values() if state is not None)
     known = previous.encapsulations if previous else {}
