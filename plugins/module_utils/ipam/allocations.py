@@ -578,7 +578,8 @@ class Allocations:
     def _qualified(self, asked: t.Sequence[str]) -> list[str]:
         """Return the names of the `asked` pools (names or CIDRs) that are for workloads; at least one.
 
-        Raise NoSuchPool if one does not exist or is disabled, or if none is for workloads.
+        Without any settings of pools, those of this node's blocks exist. Raise NoSuchPool if one does not exist or is
+        disabled, or if none is for workloads.
         """
         by_cidr = {_range(use.cidr): name for name, use in self._pools.items() if use.cidr}
         known = {name for name, use in self._pools.items() if not use.disabled}

@@ -239,8 +239,9 @@ def _hold_allocated(
 ) -> t.Iterator[Key]:
     """Reserve the addresses that agents assigned, and yield the blocks that contain them.
 
-    These addresses are in use, so they take precedence over addresses that were only planned. Addresses outside of the
-    node's open blocks are ignored. Raise ValueError if a text is not an address.
+    An address is reserved when the caller takes its block from the iterator. These addresses are in use, so they take
+    precedence over addresses that were only planned. Addresses outside of the node's open blocks are ignored. Raise
+    ValueError if a text is not an address.
     """
     for node, addresses in sorted(allocated.items()):
         blocks = held[node].open if node in held else {}
