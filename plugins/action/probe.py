@@ -25,7 +25,10 @@ _MARGIN, _BATCH_MARGIN = 60, 20
 
 
 def watch_limit(waits: int, task_vars: t.Mapping[str, t.Any]) -> int:
-    """Return the seconds after which a watch ends by itself, in a run whose waits add up to `waits` seconds."""
+    """Return the seconds after which a watch ends by itself, in a run whose waits add up to `waits` seconds.
+
+    They are `waits` and the margins for the other tasks and for each batch of `ansible_forks` hosts.
+    """
     hosts = len(task_vars.get("ansible_play_hosts_all", ()))
     batches = -(-hosts // max(1, int(task_vars.get("ansible_forks", 1))))
     return waits + _MARGIN + _BATCH_MARGIN * batches

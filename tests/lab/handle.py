@@ -257,11 +257,10 @@ class BaseLab(abc.ABC):
     ) -> subprocess.CompletedProcess:
         """Run a command at `where`, or in a named namespace `netns` there, and return its CompletedProcess.
 
-        `where` is a host, a switch, "router", "outside" or "control". The command is a list of words, or one text for
-        sh. `timeout` is in seconds, times `patience`. `input` is the command's stdin, which is empty without it, and is
-        bytes if `text` is false. So are stdout and stderr then, which are captured.
-        Raise CommandFailed on a status other than 0 unless ``check`` is false, and LabError for an unknown `where` or
-        when the time is over.
+        `where` is as in `argv`. The command is a list of words, or one text for sh. `timeout` is in seconds, times
+        `patience`. `input` is the command's stdin, which is empty without it, and is bytes if `text` is false. So are
+        stdout and stderr then, which are captured. Raise CommandFailed on a status other than 0 unless ``check`` is
+        false, and LabError for an unknown `where` or when the time is over.
         """
         argv = self._command(where, command, netns)
         source = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}

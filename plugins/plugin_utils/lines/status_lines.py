@@ -22,7 +22,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
-    """Return the keys in RETURN of node_status_info that a host's answer has.
+    """Return a dict of the entries in a host's answer whose keys are in RETURN of node_status_info.
 
     The result is None if there is no answer, if it has no `agent`, or if its task failed, was skipped or did not reach
     the host.

@@ -190,7 +190,10 @@ ALLOWED = (
 
 
 def test_the_plan_names_each_policy_and_the_run_loses_nothing(lab: BaseLab, fleet: Fleet, shop: Shop) -> None:
-    """Packets that policy allows go on when policy comes to a fleet that had none."""
+    """The plan names each part of the policy that comes to a fleet without any, and no allowed packet is lost then.
+
+    The run changes each node, and the next run none.
+    """
     path = shop.write()
     planned = fleet.site("--check", "--diff", inventory=path).check()
     assert policy_lines(planned) == {
