@@ -23,7 +23,8 @@ def established_since(shown: str) -> dict[str, datetime.datetime]:
 def younger_sessions(before: t.Mapping[str, datetime.datetime], after: t.Mapping[str, datetime.datetime]) -> list[str]:
     """Return the sessions that are up in `before` and down in `after`, or established more than 1.5 seconds later.
 
-    BIRD prints whole seconds (`timeformat protocol iso long`), so the printed time of one session may vary by a second.
+    Sessions in `after` alone are left out. BIRD prints whole seconds (`timeformat protocol iso long`), so the printed
+    time of one session may vary by a second.
     """
     limit = datetime.timedelta(seconds=1.5)
     return [name for name, since in before.items() if name not in after or after[name] - since > limit]

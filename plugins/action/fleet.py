@@ -158,7 +158,8 @@ class ActionModule(GuardedAction):
     ) -> bool:
         """Return whether a host has findings or lacks packages, which later tasks handle before it gets its state.
 
-        It is also True if the run is a change in phases, or if a host is refused or its answer cannot be judged.
+        Lacking packages count only if the run installs packages. The result is also True if the run is a change in
+        phases, or if a host is refused or its answer cannot be judged.
         """
         with_cni = _with_cni(task_vars, answers.states, args["cni"])
         if compiled.change or answers.refused:
@@ -259,9 +260,9 @@ class ActionModule(GuardedAction):
         """Return errors, by node, for nodes that cannot be changed because another one takes no part in the phases.
 
         These are the few nodes that alone say that their sessions are interrupted. The result is {} if there are no
-        phases or every node takes part. Raise FleetError if phases are needed for another reason. A node that does not
-        take part would go on to send in a mode that the others no longer accept, or lose sessions without routes to
-        replace them.
+        phases or every node takes part; pure reflectors have to only if backup routes are used. Raise FleetError if
+        phases are needed for another reason. A node that does not take part would go on to send in a mode that the
+        others no longer accept, or lose sessions without routes to replace them.
         """
         if not compiled.change:
             return {}

@@ -90,7 +90,8 @@ class ActionModule(StateAction):
             args["files"] = [self._file(entry) for entry in args["files"]]
         seconds = int(args.get("confirm_timeout") or 0)
         if args.get("files") or self._task.args.get("observed") or seconds:
-            # The engine is also sent in the phases of a change, whose states an agent of an older release cannot read.
+            # The role's calls have one of these and bring the engine along, also in the phases of a change: an agent of
+            # an older release cannot read the states of phases.
             self._add_engine(args, task_vars)
         args.setdefault("who", f"{getpass.getuser()}@{socket.gethostname()}")
         args["change"] = uuid.uuid4().hex

@@ -15,9 +15,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
-    """Return whether a host has found all sessions and routes after a phase in which its BIRD read nothing new.
+    """Return whether a host has found all sessions and routes after a phase, and its BIRD read nothing new in it.
 
-    If BIRD reads another configuration on one host, another host's sessions or routes may change after it has looked.
+    The result is False without a usable answer. If BIRD reads another configuration on one host, another host's
+    sessions or routes may change after it has looked.
     """
     if answer is None or not run_results.usable(answer):
         return False

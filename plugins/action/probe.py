@@ -13,7 +13,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.sta
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 _PROOF_COUNT = 3
-#: The least and the most milliseconds between two of them. In between it is one for each path: 1,000 probes a second.
+#: The least and the most milliseconds between two probes of a path by which it is proven. In between there is 1 ms for
+#: each path, which makes 1,000 probes a second.
 _PROOF_INTERVAL = (50, 200)
 #: The most rounds of _PROOF_COUNT probes by which a path is proven: one round without a loss suffices. The first rounds
 #: may have to resolve neighbours' addresses.
@@ -24,7 +25,10 @@ _MARGIN, _BATCH_MARGIN = 60, 20
 
 
 def watch_limit(waits: int, task_vars: t.Mapping[str, t.Any]) -> int:
-    """Return the seconds after which a watch ends by itself, in a run whose waits add up to `waits` seconds."""
+    """Return the seconds after which a watch ends by itself, in a run whose waits add up to `waits` seconds.
+
+    They are `waits` and the margins for the other tasks and for each batch of `ansible_forks` hosts.
+    """
     hosts = len(task_vars.get("ansible_play_hosts_all", ()))
     batches = -(-hosts // max(1, int(task_vars.get("ansible_forks", 1))))
     return waits + _MARGIN + _BATCH_MARGIN * batches

@@ -99,7 +99,7 @@ def no_way_around(lab: BaseLab, state: str = "replace") -> None:
 
 
 def ping(lab: BaseLab, where: str, address: str, netns: str | None = None, size: int = 56) -> bool:
-    """Return whether `address` answers at least one of two pings within 2 seconds.
+    """Return whether `address` answers at least one of two pings, each within 2 seconds.
 
     They come from the host `where`, or from its namespace `netns`. The first one may be lost while a neighbour's
     address is resolved. `size` is the payload in bytes.

@@ -230,7 +230,7 @@ class BaseLab(abc.ABC):
 
     @property
     def nodes(self) -> list[Node]:
-        """The hosts of this lab, with the usual four if it is not up."""
+        """The hosts of this lab, or the usual four if it is not up."""
         return pick(self.state.get("hosts") or [])
 
     @property
@@ -257,11 +257,10 @@ class BaseLab(abc.ABC):
     ) -> subprocess.CompletedProcess:
         """Run a command at `where`, or in a named namespace `netns` there, and return its CompletedProcess.
 
-        `where` is a host, a switch, "router", "outside" or "control". The command is a list of words, or one text for
-        sh. `timeout` is in seconds, times `patience`. `input` is the command's stdin, which is empty without it, and is
-        bytes if `text` is false. So are stdout and stderr then, which are captured.
-        Raise CommandFailed on a status other than 0 unless ``check`` is false, and LabError for an unknown `where` or
-        when the time is over.
+        `where` is as in `argv`. The command is a list of words, or one text for sh. `timeout` is in seconds, times
+        `patience`. `input` is the command's stdin, which is empty without it, and is bytes if `text` is false. So are
+        stdout and stderr then, which are captured. Raise CommandFailed on a status other than 0 unless ``check`` is
+        false, and LabError for an unknown `where` or when the time is over.
         """
         argv = self._command(where, command, netns)
         source = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
@@ -349,7 +348,10 @@ class BaseLab(abc.ABC):
         self.exec("router", ["ip", "link", "set", node, "up" if up else "down"])
 
     def wait_booted(self, node: str) -> None:
-        """Wait until systemd has booted, even if a unit failed; raise LabError after 2 minutes times `patience`."""
+        """Wait until systemd has booted, even if a unit failed; raise LabError after 2 minutes times `patience`.
+
+        Return at once if the host is off.
+        """
         self.exec(node, ["systemctl", "is-system-running", "--wait"], check=False, timeout=120)
 
     def say(self, text: str) -> None:

@@ -267,7 +267,7 @@ def test_a_packet_filter_loses_by_us(lab: BaseLab) -> None:
 
 
 def test_a_loss_that_no_counter_claims_is_by_us(lab: BaseLab) -> None:
-    """A rule that is gone when the counters are read has taken its counter with it."""
+    """A loss has the cause "unknown", and is by us, if the rule that dropped the packets is gone with its counter."""
     rule = "INPUT -p udp --dport 7400 -j DROP"
     command = f"iptables -I {rule}; sleep 0.5; iptables -D {rule}"
     report = _one_way(lab, ("node3", command), "true")

@@ -21,7 +21,7 @@ CONTROL_NET = (
 OUTSIDE_ADDRESS = "192.0.2.10"
 OUTSIDE_ROUTER = "192.0.2.1"
 RACKS = {1: "10.10.1", 2: "10.10.2"}
-# Where a lab has IPv6, the last number of a host's address is the same as in IPv4.
+# The beginnings of the IPv6 addresses in each subnet. A host's last number is the same as in its IPv4 address.
 RACKS_IPV6 = {rack: f"fd00:10:10:{rack}::" for rack in RACKS}
 OUTSIDE_NET_IPV6 = "fd00:192:0:2::"
 ROUTER_AS = 65000

@@ -79,8 +79,8 @@ class Usage(t.NamedTuple):
     """The numbers of addresses of one block, by what they are used for. `size` is the number of all of them.
 
     `in_use` counts addresses of workloads, of tunnels and of the inventory. `reserved` counts addresses in
-    reservations; an address may count in both. `cooling` counts addresses that rest after their release. `free` counts
-    all others; it is 0 in a block that is no longer granted.
+    reservations. `cooling` counts addresses that rest after their release. An address may count in several of these.
+    `free` counts all others; it is 0 in a block that is no longer granted.
     """
 
     cidr: str
@@ -191,7 +191,7 @@ class Allocations:
         # address with the lowest number has been free for longest.
         self._released: dict[_Key, tuple[int, float]] = {}
         self._releases = 0
-        self._opened: dict[str, None] = {}  # CIDRs of opened spare blocks, in the order of opening
+        self._opened: dict[str, None] = {}  # CIDRs of blocks opened as spare ones, in the order of opening
         # The granted blocks, and whether each is a spare one; None before the first call of `grant`.
         self._grants: t.Optional[tuple[tuple[Granted, bool], ...]] = None
         self._pools: t.Mapping[str, PoolUse] = {}
@@ -257,7 +257,7 @@ class Allocations:
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """The CIDRs of the spare blocks that were opened, in the order of opening.
+        """The CIDRs of the opened blocks that the plan still grants as spare ones, in the order of opening.
 
         Before the first call of `grant` it is not known which blocks are spare. Then these are all opened blocks, and
         all blocks in which addresses are allocated.
@@ -313,10 +313,11 @@ class Allocations:
 
         An allocation contradicts it if its block is no longer granted, or if its address is in `reserved`. `reserved`
         maps an address of a tunnel or of the inventory to words for its owner ("this node's ipip tunnel").
-        `reservations` are CIDRs. `pools` maps a pool's name to its settings; PoolUse's defaults apply to a pool that is
-        missing in it; None is an empty mapping. Allocations stay, whatever the grant says; the list is empty if none
-        contradicts it. Spare blocks with allocated addresses become open, with an event for each. Raise ValueError,
-        with nothing changed, if a text is not an address or CIDR.
+        `reservations` are CIDRs. `pools` maps a pool's name to its settings; None is an empty mapping. A pool that is
+        missing in it takes part in the automatic choice with PoolUse's defaults. Requests for such a pool, or for an
+        address of it, are refused unless the mapping is empty. Allocations stay, whatever the grant says; the list is
+        empty if none contradicts it. Spare blocks with allocated addresses become open, with an event for each. Raise
+        ValueError, with nothing changed, if a text is not an address or CIDR.
         """
         fixed = {canonical_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)
@@ -365,6 +366,8 @@ class Allocations:
         version: int = 4,
     ) -> Allocation:
         """Assign an address to `handle` and return it; return its present one if it has one of that IP version.
+
+        The present one keeps its attributes, and `pools` are not looked at then.
 
         With `address`, only this address will do; its IP version replaces `version`. `pools` are names or CIDRs of
         pools to choose from. Without them, every pool takes part that assigns automatically. Open blocks are used
@@ -429,9 +432,9 @@ class Allocations:
     def replay(self, events: t.Iterable[Event]) -> None:
         """Apply stored events, oldest first, without recording them again. Events not taken yet are dropped.
 
-        Raise Contradiction if an event assigns an address that is in use, or if its address is invalid. Raise
-        ValueError if the block of an allocation that lies in no granted block is not a CIDR. After an error the object
-        must not be used.
+        The release of an address that is free begins its cooldown anew. Raise Contradiction if an event assigns an
+        address that is in use, or if its address is invalid. Raise ValueError if the block of an allocation that lies
+        in no granted block is not a CIDR. After an error the object must not be used.
         """
         for event in events:
             if isinstance(event, Assigned):
@@ -447,7 +450,7 @@ class Allocations:
         self._derive()
 
     def undo(self, events: t.Sequence[Event]) -> None:
-        """Revert the last events. `events` must be exactly the last ones, oldest first.
+        """Revert the last events. `events` must be exactly the last ones, oldest first, as `take_events` returned them.
 
         Other events leave a wrong state, or raise KeyError.
         """
@@ -575,7 +578,8 @@ class Allocations:
     def _qualified(self, asked: t.Sequence[str]) -> list[str]:
         """Return the names of the `asked` pools (names or CIDRs) that are for workloads; at least one.
 
-        Raise NoSuchPool if one does not exist or is disabled, or if none is for workloads.
+        Without any settings of pools, those of this node's blocks exist. Raise NoSuchPool if one does not exist or is
+        disabled, or if none is for workloads.
         """
         by_cidr = {_range(use.cidr): name for name, use in self._pools.items() if use.cidr}
         known = {name for name, use in self._pools.items() if not use.disabled}

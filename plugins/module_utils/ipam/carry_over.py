@@ -220,8 +220,8 @@ def _held(ledger: Ledger, previous: AllocationPlan, node: str) -> _Held:
 def _return_blocks(ledger: Ledger, held: dict[str, _Held]) -> None:
     """Give quarantined blocks back to the nodes that had them, if the inventory has the node and the pool selects it.
 
-    A block that was open is open again at once. A spare one stays in quarantine, and the node takes it first when it
-    needs one.
+    A block that was open is open again at once. A spare one stays in quarantine; the node takes it before any free
+    block.
     """
     for (name, index), entry in sorted(ledger.quarantine.items()):
         pool, node = ledger.pools[name], ledger.nodes.get(entry.node)
@@ -239,8 +239,9 @@ def _hold_allocated(
 ) -> t.Iterator[Key]:
     """Reserve the addresses that agents assigned, and yield the blocks that contain them.
 
-    These addresses are in use, so they take precedence over addresses that were only planned. Addresses outside of the
-    node's open blocks are ignored. Raise ValueError if a text is not an address.
+    An address is reserved when the caller takes its block from the iterator. These addresses are in use, so they take
+    precedence over addresses that were only planned. Addresses outside of the node's open blocks are ignored. Raise
+    ValueError if a text is not an address.
     """
     for node, addresses in sorted(allocated.items()):
         blocks = held[node].open if node in held else {}
@@ -337,7 +338,7 @@ def _tunnel_stays(ledger: Ledger, pool: PoolState, node: str, wanted: t.Optional
     """Return whether a node keeps its tunnel address from `pool`. `wanted` are the pools that use this tunnel, or None.
 
     Connections of the host itself use the address. So it stays as long as the pool selects the node. Otherwise it goes
-    if the tunnel is not needed, or if the pool is disabled and another pool can supply an address.
+    if the tunnel is not needed, or if the pool is disabled and the node may use another pool of `wanted`.
     """
     if node in pool.selected:
         return True

@@ -172,7 +172,7 @@ def _not_its_own(node: str, grant: BlockGrant, base: Base) -> RebuildError:
 def _insisted(copy: Copy, newer: bool) -> dict[Key, BlockGrant]:
     """Return the blocks that a copy claims: its open ones, and of a `newer` copy also its spare ones.
 
-    A node that is down may lose a spare block, but never an open one.
+    While a node is down, a spare block of it may be given to another node, but never an open one.
     """
     return {**copy.blocks, **copy.spare} if newer else dict(copy.blocks)
 

@@ -67,7 +67,10 @@ class Report:
         return sum(map(len, (*found, self.duplicate, self.invalid)))
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return the report as a dict of plain values for JSON."""
+        """Return the report as a dict of plain values for JSON.
+
+        The keys are the fields, and `problems` for their number. An entry of `duplicate` has `address` and `users`.
+        """
         return {
             "lines": list(self.lines),
             "problems": self.problems,

@@ -251,7 +251,7 @@ def _check_pool(pool: PoolState, request: WorkloadRequest, how: str) -> None:
 def grant_spare_blocks(ledger: Ledger) -> None:
     """Grant spare blocks as far as they go, in rounds: no node gets a second one before every node could have a first.
 
-    A pool with too few blocks for all is no error; the ledger gets a warning.
+    That holds for each pool by itself. A pool with too few blocks for all is no error; the ledger gets a warning.
     """
     short: dict[str, list[str]] = {}
     for pool in ledger.pools.values():

@@ -199,9 +199,9 @@ def from_document(document: t.Any, name: str = ".calico.lock.yml") -> Allocation
     """Return the plan in a document of dicts and lists. `name` is the file's name in errors.
 
     Raise LockfileError for another version, unknown or missing fields, wrong types, negative generations, blocks
-    outside of their pool, addresses of the wrong IP version or outside of their node's open blocks, or a block, address
-    or workload that occurs twice. Raise it also for an unknown encapsulation or kind of tunnel, or a pool that cannot
-    be cut into blocks.
+    outside of their pool or of an unknown pool, and addresses of the wrong IP version or outside of their node's open
+    blocks. Raise it also for a block or address that occurs twice, a workload that occurs twice for one IP version, an
+    unknown encapsulation or kind of tunnel, and a pool that cannot be cut into blocks.
     """
     return _Reader(name).plan(document)
 

@@ -110,7 +110,7 @@ def _unique(nodes: t.Iterable[NodeEntry]) -> set[str]:
 
 
 def _requests(ledger: Ledger, workloads: t.Iterable[WorkloadRequest]) -> dict[WorkloadKey, WorkloadRequest]:
-    """Return the requests by (workload name, IP version), in order of names, IPv4 first.
+    """Return the requests by (workload name, IP version), in order of names, then of the field `version`.
 
     Raise PlanError if a name is used twice for one IP version, or if a node or a pool is unknown.
     """

@@ -90,18 +90,21 @@ def reconcile(
 ) -> Reconciled:
     """Return, as a Reconciled, the plan to start from: by the lockfile, or by the nodes' copies where these are newer.
 
-    A node's copy counts for the node's own blocks only. With a lockfile, other claims of it are left out and a notice
-    names them (see `claims.checked`). Without one, contradicting copies are an error. `pools` are the inventory's, for
-    blocks of pools that the lockfile does not have yet. `lockfile_name` is the lockfile's name in messages. `routes`
-    returns a node's stored routes, which show what it knows of the blocks of others.
+    Copies of nodes that are not in `inventory_nodes` are ignored. A node's copy counts for the node's own blocks only.
+    With a lockfile, other claims of it are left out and a notice names them (see `claims.checked`). Without one,
+    contradicting copies are an error. `pools` are the inventory's, for blocks of pools that the lockfile does not have
+    yet. `lockfile_name` is the lockfile's name in messages. `routes` returns a node's stored routes, which show what it
+    knows of the blocks of others.
 
     `unreachable` are inventory nodes that did not answer, `not_asked` the nodes that a limited run left out. A node
     that answered and has no copy is in neither of them, and is missing in `node_copies` or has generation 0 there.
     `accept_missing` (calico_rebuild_lockfile) continues without copies that would be necessary.
 
-    Raise RebuildError if necessary copies are missing. Without a lockfile, also raise it if two copies claim one block,
-    if a copy has an invalid block or generation, or, unless `accept_missing` is True, if a copy claims a block that
-    another node routes to a node without a copy.
+    Raise RebuildError, unless `accept_missing` is True, if the lockfile is missing or counts as old (`claims.Checked`)
+    and the copy of a node in `unreachable` or `not_asked` is missing. There is no such error without a lockfile if no
+    node that answered has a copy, and some node did answer, and `not_asked` is empty: that is a new fleet. Without a
+    lockfile, also raise it if two copies claim one block, if a copy has an invalid block or generation, or, unless
+    `accept_missing` is True, if a copy claims a block that another node routes to a node without a copy.
     """
     known = set(inventory_nodes)
     notices: list[str] = []
@@ -341,7 +344,7 @@ def _learn(
             if not returning:
                 continue
         elif key in taken:
-            continue  # Another node has the block by a newer copy.
+            continue  # Another node has the block, by a newer copy or by the lockfile.
         else:
             notices.append(f"{node} still has block {grant.cidr}, which the lockfile had as free; it keeps it.")
         blocks[key] = grant

@@ -26,7 +26,7 @@ Document = dict[str, t.Any]
 
 _TYPE = "resource field type"
 _NAME_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-#: RFC 1123 subdomain in lower case, as Kubernetes names its objects.
+#: An RFC 1123 subdomain in lower case, of any length, as Kubernetes names its objects.
 SUBDOMAIN = re.compile(rf"{_NAME_LABEL}(\.{_NAME_LABEL})*", re.ASCII)
 _LABEL = re.compile(_NAME_LABEL, re.ASCII)
 _DEVICE = re.compile(r"[a-zA-Z0-9_.-]{1,15}", re.ASCII)
@@ -358,7 +358,7 @@ def write_fields(made: t.Any) -> Document:
 
 
 def _is_unset(value: t.Any, default: t.Any) -> bool:
-    # An empty list or dataclass counts as unset only if that is its default: elsewhere empty and absent differ.
+    # An empty list, and any dataclass, counts as unset only if it is the default: elsewhere empty and absent differ.
     if value == () or dataclasses.is_dataclass(value):
         return bool(value == default)
     return value is None or value in ("", {})
@@ -393,7 +393,7 @@ def _is_name(text: str) -> bool:
 
 
 def is_label(text: str) -> bool:
-    """Return whether `text` is an RFC 1123 label in lower case: a name without dots."""
+    """Return whether `text` is an RFC 1123 label in lower case, a name without dots; its length is not checked."""
     return bool(_LABEL.fullmatch(text))
 
 

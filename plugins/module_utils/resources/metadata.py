@@ -29,7 +29,10 @@ _LABEL_REMEDY = (
 
 
 def _check_key(key: str) -> None:
-    """Raise Refused unless `key` is a qualified name: an optional DNS prefix with a slash, then a name."""
+    """Raise Refused unless `key` is a qualified name: an optional DNS prefix with a slash, then a name.
+
+    The prefix has at most 253 characters, the name at most 63.
+    """
     prefix, slash, name = key.rpartition("/")
     if not _LABEL_NAME.fullmatch(name) or len(name) > _LABEL_LIMIT:
         raise Refused(key, "is not a label's name.", f"{_LABEL_REMEDY}, behind an optional example.org/.")

@@ -18,7 +18,7 @@ from .errors import Refused
 from .fields import Document, Filled, nearest
 
 PROTOCOLS = ("TCP", "UDP", "ICMP", "ICMPv6", "SCTP", "UDPLite")
-#: The protocols that have ports, by name and by number.
+#: The protocols whose ports rules and endpoints may name, by name and by number. As in Calico, UDPLite is not one.
 PROTOCOLS_WITH_PORTS = frozenset({"TCP", "UDP", "SCTP", 6, 17, 132})
 
 MAX_PORT = 65535

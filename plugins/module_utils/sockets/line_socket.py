@@ -90,9 +90,10 @@ class LineSocket:
     def line(self, end: t.Optional[float]) -> bytes:
         """Return the next line without its newline, waiting until `end`, or without limit if `end` is None.
 
-        `end` is a time of time.monotonic(). Raise Hangup if the other side closes the connection before the end of the
-        line, LineTooLong if the line has more than `limit` bytes, socket.timeout after `end`, another OSError if the
-        connection fails, and AssertionError without a connection.
+        The beginning of a line that is not complete at `end` stays for the next call. `end` is a time of
+        time.monotonic(). Raise Hangup if the other side closes the connection before the end of the line, LineTooLong
+        if the line has more than `limit` bytes, socket.timeout after `end`, another OSError if the connection fails,
+        and AssertionError without a connection.
         """
         connection = self._open()
         seen = 0

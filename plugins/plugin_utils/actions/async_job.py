@@ -73,7 +73,7 @@ def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) ->
 
 
 def _unfinished(answer: Data, seconds: int) -> str:
-    """Return why a job has no end. `answer` is that of the last poll, {} if the node was never reached."""
+    """Return why a job has no end, whose limit was `seconds`. `answer` is the last poll's, {} if there was no poll."""
     if answer.get("skipped"):
         return "async task: its end was not asked for, because the poll was skipped"
     if answer.get("failed"):

@@ -47,7 +47,8 @@ def is_of_fleet(name: str) -> bool:
 def prepare() -> None:
     """Fill the cache of `is_of_fleet` with the variables of this collection's roles, before Ansible forks.
 
-    Every action asks about all of these names, and the search for a misspelling takes long for each.
+    Every action asks about all of these names, and the search for a misspelling takes long for each. Raise OSError if a
+    file of the roles cannot be read.
     """
     for name in _of_roles():
         is_of_fleet(name)
@@ -66,7 +67,7 @@ def _of_roles() -> frozenset[str]:
 def without_facts() -> t.Iterator[None]:
     """Keep facts out of the variables that Ansible returns in this process, as inject_facts_as_vars=False does.
 
-    Actions run in a process of their own, so that nothing else in the run sees the setting.
+    The with block ends that. Actions run in a process of their own, so that nothing else in the run sees the setting.
     """
     before = constants.INJECT_FACTS_AS_VARS
     constants.INJECT_FACTS_AS_VARS = False
@@ -104,9 +105,9 @@ class PlayVariables:
 def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
     """Return a mapping from host to its variables, for use within without_facts(): `hostvars`, or PlayVariables.
 
-    PlayVariables takes longer for each host. It is returned if the play, role or task gives variables of the fleet
-    other values for this host than `hostvars` has. Without `inventory_hostname` in `task_vars`, `hostvars` is returned.
-    The result is None if `task_vars` has no hostvars.
+    PlayVariables takes longer for each host. It is returned if the play, role or task gives variables of the fleet that
+    begin with calico_ other values for this host than `hostvars` has. Without `inventory_hostname` in `task_vars`,
+    `hostvars` is returned. The result is None if `task_vars` has no hostvars.
     """
     hostvars = task_vars.get("hostvars")
     if not hasattr(hostvars, "raw_get") or "inventory_hostname" not in task_vars:

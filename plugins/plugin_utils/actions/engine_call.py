@@ -140,7 +140,7 @@ class Output(t.NamedTuple):
 
 
 def read(stdout: str) -> Output:
-    """Return what `stdout` has, with any lines before and after it left out.
+    """Return, as an Output, whether the module started by `stdout`, and its answer without the lines around it.
 
     An answer that cannot be unpacked, or is larger than packed_json.LIMIT, counts as none.
     """
@@ -293,5 +293,5 @@ def _with_traceback() -> bool:
 
 
 def _for_controller(option: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return an option as the controller can validate it: it leaves `~` in paths, which are paths of the node."""
+    """Return an option as the controller can validate it: a path is a text, whose `~` is left to the node."""
     return {**option, "type": "str"} if option.get("type") == "path" else dict(option)

@@ -23,7 +23,7 @@ def phase(
     """Return the line about the phase `name`, and the problems that stop the change, an empty list for none.
 
     Each host without a usable result is a problem, and so is each path with lost probes in the phases "prove" and
-    "soak". Up to `max_lost_probes` lost probes of the phase "soak" are no problem.
+    "soak". Up to `max_lost_probes` lost probes of the phase "soak", summed over all paths, are no problem.
     """
     problems = []
     for host in hosts:
@@ -94,7 +94,7 @@ def _probes(
 
 
 def _unwatched(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """Return a text for each host whose counts do not begin before the flip: its name, with the reason in brackets."""
+    """Return a text for each host that probed and whose counts do not begin before the flip: its name (the reason)."""
     found = []
     for host, answer in sorted(results.items()):
         watch = answer.get("watch") or {}
@@ -114,10 +114,10 @@ def returned(
     causes: t.Sequence[str],
     hold: bool = False,
 ) -> str:
-    """Return a text about why a change was not made, and what each node runs now.
+    """Return a text about why a change was not made, how many nodes run as before, and what the other nodes do.
 
-    `causes` are the problems; the first 20 are named. `hold` says whether backup routes carried traffic during the
-    change.
+    `results` are those of the return, by host. `causes` are the problems; the first 20 are named. `hold` says whether
+    backup routes carried traffic during the change.
     """
     back = [host for host in hosts if run_results.usable(results.get(host))]
     left = [host for host in hosts if host not in back]

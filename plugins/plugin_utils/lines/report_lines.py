@@ -74,7 +74,7 @@ _WORDS = {"fdb": "FDB", "neighbor": "neighbours", "ipset": "sets", "iptables": "
 def phases(plans: Results) -> list[str]:
     """Return one line for each phase of a change, with the number of changes and the nodes.
 
-    The proofs between phases change nothing, so they have no line.
+    Changes of sessions are not counted. The proofs between phases change nothing, so they have no line.
     """
     counts: dict[str, dict[int, list[str]]] = {}
     for host, answer in sorted(plans.items()):
@@ -107,7 +107,7 @@ def converged(
     reachability: Results,
     elapsed: t.Optional[float],
 ) -> list[str]:
-    """Return one line for each host that failed, one about confirmations if there were any, and one for the fleet.
+    """Return one line for each host without usable results, one about confirmations, if any, and one for the fleet.
 
     `plans`, `convergence` and `reachability` are the results of the modules `node`, `convergence_info` and `probe`, by
     host. The last two may be what `node` found on settled hosts. `elapsed` is in seconds, None if it was not measured.
@@ -134,7 +134,7 @@ def converged(
         parts.append(f"{up // 2}/{wanted // 2} sessions Established")
     sent = lost = paths = answered = 0
     for answer in reachability.values():
-        if "paths" in answer:  # a settled host: its counts, without single targets
+        if "paths" in answer:  # a settled host: sums, by which no path answers if one probe is lost
             paths += answer["paths"]
             answered += answer["paths"] if not answer["lost"] else 0
             sent += answer["sent"]

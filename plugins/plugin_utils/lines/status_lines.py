@@ -22,7 +22,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
-    """Return the keys in RETURN of node_status_info that a host's answer has.
+    """Return a dict of the entries in a host's answer whose keys are in RETURN of node_status_info.
 
     The result is None if there is no answer, if it has no `agent`, or if its task failed, was skipped or did not reach
     the host.
@@ -36,7 +36,8 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
 def text(hosts: t.Sequence[str], results: Results) -> list[str]:
     """Return the table, a line for each problem, one for each warning, and one for the fleet.
 
-    `results` are those of node_status_info by host; a host without one is shown as unreachable.
+    `results` are those of node_status_info by host; a host without one is shown as unreachable, and one whose task
+    failed or was skipped as not read.
     """
     nodes = {host: known(results.get(host)) for host in hosts}
     wrong = problems(hosts, results)
@@ -69,7 +70,7 @@ def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
 
 
 def warnings(hosts: t.Sequence[str], results: Results) -> list[str]:
-    """Return sentences about what works and will soon need attention, an empty list for nothing."""
+    """Return a sentence for each pool with few free addresses left on a node (see NEARLY_ALL); [] for none."""
     nodes = ((host, known(results.get(host))) for host in hosts)
     return [warning for host, node in nodes if node and node["node"] for warning in _scarce(host, node["blocks"])]
 

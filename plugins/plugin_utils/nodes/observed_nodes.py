@@ -43,7 +43,8 @@ class ObservedNodes:
 def read(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> ObservedNodes:
     """Return the answers of the hosts, from the results of their tasks by host.
 
-    Raise nothing for an unreadable answer. Hosts that could not be reached, failed or were skipped are not in it.
+    Raise nothing for an unreadable answer; its host is in `refused` alone. Hosts that could not be reached, failed or
+    were skipped are not in it.
     """
     found = ObservedNodes()
     with uncollected():

@@ -61,7 +61,7 @@ class Compiled:
     before: str  # text of the present lockfile, "" if there is none
     after: str  # text of the lockfile after this run
     notices: tuple[str, ...]  # sentences for the operator
-    change: bool  # some node needs the phases of a change to reach its target
+    change: bool  # the run has to take all nodes through the phases of a change
     modes: t.Mapping[str, str]  # pool name -> mode that this run gives it
     origins: t.Mapping[str, str]  # pool name -> file:line of its entry in calico_ip_pools
     remembered: t.Optional[AllocationPlan]  # the plan in the present lockfile, None if there is none
@@ -340,7 +340,8 @@ class _Told:
     def previous_without(self, nodes: t.Collection[str]) -> t.Optional[AllocationPlan]:
         """Return the plan to start from: `previous`, in which these nodes have what the lockfile's plan grants them.
 
-        It is `previous` itself if there is no lockfile, or if `nodes` is empty.
+        A node that the lockfile lacks has nothing then. The result is `previous` itself if there is no lockfile, or if
+        `nodes` is empty.
         """
         if not nodes or self._previous is None or self._remembered is None:
             return self._previous
@@ -427,7 +428,7 @@ def _fleet_change(
 def _joined_first(
     inventory: Inventory, observed: t.Mapping[str, t.Optional[NodeState]], fresh: t.Sequence[str], mode: t.Optional[str]
 ) -> Inventory:
-    """Return the inventory with the modes that the running nodes have, so that new nodes can join first.
+    """Return the inventory with the modes and the MTU that the running nodes have, so that new nodes can join first.
 
     A node without sessions and routes cannot take part in a change in phases. Raise FleetError if the command line asks
     for a mode (`mode`), or if a running node would need phases even so: it is in the middle of a change, or the running

@@ -47,7 +47,11 @@ class NodeStates(Mapping[str, NodeState]):
 
 
 def known_network(fleet: Fleet) -> KnownNetwork:
-    """Return the network of all nodes, with all that the inventory says about them."""
+    """Return the network of all nodes, with all that the inventory says about them.
+
+    Nodes without an address of an IP version are missing in its `members` or `members6`. Its `place` gives an empty
+    name for an address that is no node's, and raises ValueError for a text that is no address.
+    """
     states = NodeStates(fleet)
     members = {name: node.address for name, node in fleet.nodes.items() if node.address}
     members6 = {name: node.address6 for name, node in fleet.nodes.items() if node.address6}

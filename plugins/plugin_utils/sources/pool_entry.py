@@ -34,7 +34,8 @@ def lines_to_set(mode: str) -> list[str]:
 def with_mode(text: str, pool: str, mode: str) -> str:
     """Return the file's text with the mode of `pool` changed. Raise CannotEdit if that cannot be done line by line.
 
-    Raise KeyError for an unknown mode of a pool that is in the text.
+    Raise CannotEdit also if the text is no plain YAML or does not have the pool. Raise KeyError for an unknown mode of
+    a pool that is in the text.
     """
     before = _pools(text)
     wanted = [_changed(entry, pool, mode) for entry in before]

@@ -39,7 +39,8 @@ _ENCAPSULATION_OF = {
 def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
     """Return the encapsulation of each pool that all these nodes use for live packets, by pool name.
 
-    That holds at rest and in every phase of a change. A pool on which the nodes disagree is missing.
+    That holds at rest and in every phase of a change. Nodes that lack a pool do not count for it. A pool on which the
+    nodes disagree is missing.
     """
     found: dict[str, set[str]] = {}
     for state in states:
@@ -95,8 +96,8 @@ def to_remember(
     """Return the encapsulation of each pool for the lockfile, by name: as the fleet runs it when this run begins.
 
     During a change, what the lockfile remembered before takes precedence; the end of the change records the new ones. A
-    pool that no node runs yet, as far as is known, has the inventory's. A pool whose encapsulation is not known is
-    missing.
+    pool that no node runs yet, as far as is known, or on which nodes disagree though all were read, has the
+    inventory's. A pool whose encapsulation is not known is missing.
     """
     live = live_modes(state for state in observed.values() if state is not None)
     known = previous.encapsulations if previous else {}

@@ -30,7 +30,8 @@ RELEASES = ("bookworm", "trixie")
 BASE_PACKAGES = (
     "systemd systemd-sysv dbus openssh-server python3 python3-apt iproute2 kmod procps iputils-ping netbase"
 ).split()
-# The packages that roles may install; with their dependencies they lie in a file: repository inside every host.
+# The packages that roles may install, and tools for tests. With their dependencies they lie in a file: repository
+# inside every host.
 REPO_PACKAGES = (
     "bird2 ipset iptables nftables conntrack netcat-openbsd tcpdump ethtool arping socat "
     "python3-pyroute2 python3-netaddr python3-jinja2"
@@ -77,7 +78,7 @@ ln -sf /dev/null /etc/systemd/system/bird.service
 rm -f /etc/systemd/system/*.wants/bird.service /etc/systemd/system/*.wants/nftables.service
 """
 
-# Installs packages from Debian's archive without starting their services.
+# The script that installs packages from Debian's archive without starting their services.
 INSTALL_SCRIPT = """
 set -eu
 printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d
@@ -387,7 +388,8 @@ def _in_use() -> set[str]:
 def drop_stale(more: Iterable[Path] = ()) -> list[Path]:
     """Remove layers and disks that no recipe, no lab that is up and no entry of ``more`` names; return their folders.
 
-    The result is sorted. Leftovers of killed builds go, too. A folder that cannot be removed causes no error.
+    The result is sorted. Leftovers of killed builds go, too. A folder that cannot be removed causes no error, and is in
+    the result as well.
     """
     wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES}
     wanted |= {path.name for path in more} | _in_use()

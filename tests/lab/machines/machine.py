@@ -409,8 +409,9 @@ class MachineLab(BaseLab):
     def _boot(self, folder: Path) -> bool:
         """Start the machine and wait for its lab; return True if it is emulated in software, False with KVM.
 
-        If KVM does not boot it within 15 seconds, that is recorded, and not tried again until this machine reboots.
-        Raise LabError if the lab does not come up within BOOT_TIMEOUT seconds.
+        If KVM does not boot it within 15 seconds, that is recorded, and not tried again until this machine reboots. If
+        HOST_ROUTING_LAB_ACCEL is "kvm", raise LabError then instead. Raise it also if the lab does not come up within
+        BOOT_TIMEOUT seconds.
         """
         wanted = os.environ.get("HOST_ROUTING_LAB_ACCEL", "auto")
         refused = CACHE_ROOT / "no-kvm"

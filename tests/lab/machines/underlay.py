@@ -101,8 +101,9 @@ def make_ipv6(places: Places) -> None:
 def bird_conf(ipv6: bool = False) -> str:
     """Return the configuration of the router's BIRD.
 
-    The router waits for the session of every host, accepts blocks and advertises nothing. With `ipv6` it has sessions
-    over IPv6 as well.
+    The router waits for the session of every host, accepts blocks and advertises nothing. Prefixes in private ranges
+    and in 198.18.0.0/15 count as blocks, but not those of the lab's own networks. With `ipv6` it has sessions over IPv6
+    as well, and accepts prefixes in fd00::/8.
     """
     text = f"""log stderr {{ warning, error, fatal, bug, auth }};
 router id {RACKS[1]}.1;

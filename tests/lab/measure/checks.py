@@ -389,7 +389,7 @@ def check_pings(fleet: Fleet, pongs: Iterable[Pong]) -> None:
 
 
 def check_ttls(fleet: Fleet, pongs: Iterable[Pong]) -> None:
-    """Assert that all pings between workloads got a reply with the right TTL; those from a host itself are left out.
+    """Assert that all pings between workloads got a reply with the right TTL; all other pings are left out.
 
     Each node on the way decrements the TTL, which is 64 at first. Between racks, the router or both switches do so if
     no tunnel hides the packet.

@@ -34,7 +34,7 @@ _DEVICE = {2: "rx errors", 3: "rx dropped", 4: "rx fifo", 10: "tx errors", 11: "
 def read(lab: BaseLab, namespaces: Mapping[str, Iterable[str]]) -> dict[str, int]:
     """Return the counters of the machine, of the router, and of the hosts and their named namespaces in `namespaces`.
 
-    A host that is off, and a namespace that does not exist, have no counters.
+    A host that is off or does not answer, and a namespace that does not exist, have no counters.
     """
     # Only the kernel's first network namespace shows arp_cache. A machine in a sandbox may not enter that of process 1.
     enter = "nsenter --target 1 --net"
@@ -58,7 +58,10 @@ def _said(lab: BaseLab, where: str, script: str) -> str:
 
 
 def _per_cpu(text: str) -> dict[str, int]:
-    """Return the sums over all processors of the counters in `text`, files with their names as `head` prints them."""
+    """Return sums over all processors of drops by full queues, missing routes and unresolved neighbours in `text`.
+
+    `text` has the files of _PER_CPU with their names, as `head` prints them. Their other counters are left out.
+    """
     found: Counter[str] = Counter()
     for part in text.split("==> ")[1:]:
         lines = part.splitlines()
@@ -103,9 +106,9 @@ def _in_namespace(text: str) -> dict[str, int]:
 
 
 def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """Return by how much each counter grew, without those that did not.
+    """Return by how much each counter of `after` grew, without those that did not.
 
-    A counter that is lower than before began anew meanwhile, with its device, rule or host.
+    A counter that is lower than before began anew meanwhile, with its device, rule or host: it grew from 0.
     """
     grown = {name: value - before.get(name, 0) for name, value in after.items()}
     return {name: after[name] if more < 0 else more for name, more in grown.items() if more and after[name]}
@@ -126,7 +129,7 @@ def causes(lost: int, buffer_drops: int, unroutable: int, grown: Mapping[str, in
     unsent = total(" tx dropped$")
     neighbours = total(r"^machine (res_failed|unresolved_discards)$")
     counted = {
-        # Exactly the streams' own packets.
+        # Unlike all others, these are packets of the streams alone.
         "socket buffer": buffer_drops,
         "no route": unroutable + total("^machine in_no_route$"),
         "policy": total(r" \*\w+ (-A|:)| TcpExt\.IPReversePathFilter$"),

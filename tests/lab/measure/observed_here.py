@@ -36,7 +36,8 @@ SYSCTLS = (
 )
 #: Folders that a run may write to.
 FILES = ("/etc", "/usr/local", "/var/lib/calico", "/run/calico", "/root/.ssh", "/opt")
-#: Files that change without a run: caches of the linker and systemd, and backups and locks of the user database.
+#: Files that change without a run: caches of the linker and systemd, the machine's identity, its DNS servers and
+#: mounts, and backups and locks of the user database.
 MOVING = re.compile(
     r"/etc/(ld\.so\.cache|machine-id|resolv\.conf|mtab|\.updated|\.pwd\.lock|passwd-|group-|shadow-|gshadow-)$"
 )

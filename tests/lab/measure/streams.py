@@ -199,7 +199,7 @@ class _Host:
 
     def open(self, tick: float) -> None:
         self.lab.put(self.name, PROGRAM, "/run/lab-traffic.py")
-        # A file of its own: ssh sets its stderr to non-blocking for all processes that share it.
+        # stderr is a file of its own, because ssh sets its stderr to non-blocking for all processes that share it.
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
         self.process = self.lab.popen(self.name, ["python3", "/run/lab-traffic.py"], bufsize=0, stderr=self.errors)
         # The program has no priority in the emulated machine: there the hosts themselves, BIRD included, would starve.
@@ -303,9 +303,10 @@ class Streams:
                 host.open(self.tick)
             for host in self._hosts.values():
                 host.answer(60)
-            # Before the packets that warm up, since reading takes seconds in the emulated machine.
+            # The counters are read before the packets that warm up, since that takes seconds in the emulated machine.
             self._before = self._counters()
-            # The queue of packets that wait for a neighbour's address can overflow, which is not what is measured here.
+            # Warming up resolves neighbours: the queue of packets that wait for an address can overflow, which is not
+            # what is measured here.
             self._ask("warm")
             time.sleep(self.warm_up)
             self._ask("start")

@@ -286,7 +286,7 @@ class Transfer:
         self.progress: t.Optional[float] = None
         self.began: t.Optional[float] = None
         self.connected = side == "server"
-        # The client's greeting as far as a server has read it; None when it is complete.
+        # The client's greeting as far as a server has read it; None when it is complete, and always at the client.
         self.hello: t.Optional[bytes] = b"" if side == "server" else None
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -30,7 +30,7 @@ def run_to_kill(
     """
     with tempfile.TemporaryDirectory(prefix="run-") as connections:
         process = subprocess.Popen(
-            # An extra variable, because the inventory sets this one.
+            # The folder of connections is an extra variable, because the inventory sets that variable, too.
             ["unshare", "--pid", "--fork", "--kill-child", "--", *command, f"-eansible_control_path_dir={connections}"],
             cwd=folder,
             env=environment,
@@ -51,7 +51,7 @@ def run_to_kill(
 def kill_run(process: subprocess.Popen[str]) -> None:
     """Kill all processes of a run that `run_to_kill` started, and return when they have ended.
 
-    Raise AssertionError if the run has ended by itself before.
+    Raise AssertionError if the run has ended by itself before, and TimeoutExpired if that takes over 30 seconds.
     """
     ended = process.poll() is not None
     children = [] if ended else Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

@@ -98,8 +98,9 @@ def check(lines: Iterable[Line], before: Observed, after: Observed, files: bool 
     """Assert that the plan names exactly the differences of two observations of a host.
 
     Compared are routes, rules, devices, addresses, neighbours, forwarding entries, IP sets, iptables, workloads,
-    sysctls, units and files. Files of _BEHIND are ignored. `files` False: packages were installed as well, so the
-    changed files need only include the planned ones.
+    sysctls, units and files. Rules are those that match a mark; neighbours and forwarding entries are those of
+    vxlan.calico. Files of _BEHIND are ignored. `files` False: packages were installed as well, so the changed files
+    need only include the planned ones.
     """
     plan = _Plan(lines)
     name = after.name
@@ -306,9 +307,10 @@ def _chains(before: Observed, after: Observed) -> set[str]:
 
 
 def _filled(observed: Observed) -> dict[str, list[str]]:
-    """Return {"table chain", with " (IPv6)" behind: rules} of all chains that have rules or belong to the collection.
+    """Return {"table chain": rules} of all chains that have rules or belong to the collection.
 
-    Other empty chains are left out, because they appear as soon as a program lists their table.
+    The key of an IPv6 chain ends in " (IPv6)". Other empty chains are left out, because they appear as soon as a
+    program lists their table.
     """
     return {
         f"{table} {chain}{family}": rules

@@ -170,7 +170,7 @@ def test_an_agent_that_begins_anew_loses_nothing(
 
 
 def test_a_pool_changes_its_mode_under_containers(lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]) -> None:
-    """Workloads that agents attached follow the phases of a change as the inventory's workloads do."""
+    """Containers that agents attached lose no packet while the pool's mode changes to direct and back to VXLAN."""
     with Streams(lab, mesh(boxes)) as streams:
         fleet.switch("direct").check()
         wide = streams.status()
@@ -183,7 +183,10 @@ def test_a_pool_changes_its_mode_under_containers(lab: BaseLab, fleet: Fleet, bo
 def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_another(
     lab: BaseLab, fleet: Fleet, boxes: dict[str, Container]
 ) -> None:
-    """An agent opens its spare block when the first is full, and the other nodes learn it by BGP."""
+    """An agent opens its spare block when the first is full, and the other nodes learn it by BGP.
+
+    The next run of site.yml, which grants another spare block, loses no packet; the one after changes nothing.
+    """
     before = blocks(lab, "node4")
     names = [f"guest-{number}" for number in range(70)]
     lab.exec(

@@ -74,7 +74,7 @@ def unmoved(observed: dict[str, Observed]) -> dict[str, dict]:
 
 
 def plan(lab: BaseLab, path: str) -> tuple[dict[str, list[printed_plan.Line]], Run, dict[str, Observed]]:
-    """Run site.yml with --check --diff, and assert that it succeeds and changes nothing.
+    """Run site.yml with --check --diff, and assert that it succeeds and changes nothing observed but MOVING.
 
     Return the lines of the plan by node, the run, and the hosts as observed before it.
     """
@@ -108,7 +108,10 @@ def check_truth(planned: dict[str, list[printed_plan.Line]], before: dict, after
 
 
 def check_that_truth_is_noticed(lines: list[printed_plan.Line], before: Observed, after: Observed) -> None:
-    """Assert that `lines` are accepted as a plan, and refused if one is missing or is replaced by a wrong one."""
+    """Assert that `lines` are accepted as a plan, and refused if one of them is wrong or missing.
+
+    A line about a file, bird.cfg or a sysctl is replaced by a wrong one; each other line is left out.
+    """
     printed_plan.check(lines, before, after, files=False)
     for line in lines:
         others = [other for other in lines if other is not line]
@@ -179,7 +182,10 @@ def test_a_change_of_the_inventory_is_planned_as_it_happens(plain: tuple[BaseLab
 
 
 def test_another_mode_is_planned_as_it_happens(plain: tuple[BaseLab, Path]) -> None:
-    """The plan of a change of mode, here to direct, matches what all phases of the run change together."""
+    """The plan of a change of mode, here to direct, matches what all phases of the run change together.
+
+    The plan after the run is empty.
+    """
     lab, folder = plain
     pools = [Pool("default-ipv4-ippool", "10.244.0.0/16", "direct", nat_outgoing=True), MORE]
     path = write(folder, pools)

@@ -106,7 +106,7 @@ def test_a_killed_flip_is_returned_from_by_the_next_site_run(lab: BaseLab, fleet
 
 
 def test_a_mode_that_cannot_be_proven_is_not_flipped_to(lab: BaseLab, fleet: Fleet) -> None:
-    """A mode that would cut workloads off is not flipped to.
+    """A run to a mode that would cut workloads off fails, all nodes run as before, and no packet is lost.
 
     The router drops packets to workloads from rack 1 to rack 2, so direct routing would not reach them.
     """

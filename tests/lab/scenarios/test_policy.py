@@ -190,7 +190,10 @@ ALLOWED = (
 
 
 def test_the_plan_names_each_policy_and_the_run_loses_nothing(lab: BaseLab, fleet: Fleet, shop: Shop) -> None:
-    """Packets that policy allows go on when policy comes to a fleet that had none."""
+    """The plan names each part of the policy that comes to a fleet without any, and no allowed packet is lost then.
+
+    The run changes each node, and the next run none.
+    """
     path = shop.write()
     planned = fleet.site("--check", "--diff", inventory=path).check()
     assert policy_lines(planned) == {
@@ -329,7 +332,7 @@ def label(lab: BaseLab, member: Member, *labels: str) -> None:
 
 
 def labels_by_agents(lab: BaseLab, names: Mapping[str, Member]) -> None:
-    """Change labels of workloads that agents attached, and assert that policy follows at once.
+    """Change labels of workloads that agents attached, and assert that what late-client reaches follows at once.
 
     late-web changes to another list of policies and back. late-client becomes a guest, which may reach only web, and a
     client again. Another, unknown workload comes and goes. All of this happens three times.
@@ -396,7 +399,10 @@ def test_agents_that_begin_anew_lose_nothing_and_let_nothing_through(
 def test_a_flushed_firewall_is_back_and_what_two_nodes_forbid_never_passed(
     lab: BaseLab, shop: Shop, found: list[Member], record_property: Callable[[str, object], None]
 ) -> None:
-    """While one end's node has lost its rules, the other end's node still enforces policy."""
+    """While one end's node has lost its rules, the other end's node still enforces policy.
+
+    Allowed streams lose no packet. What the flushed node alone forbids passes for 4 seconds at most.
+    """
     ends = [("web-1", "db-1", 5432), ("web-2", "web-1", 80), ("app-1", "web-2", 80), ("db-1", "web-1", 80)]
     twice = streams_between(found, [(*names[:2], 9100) for names in ends])
     # Only db-1's node, node3, denies these packets, because client-1 may send to anything.
@@ -495,7 +501,10 @@ def test_from_power_on_no_forbidden_packet_arrives(
     closed: tuple[str, int],
     opened: tuple[str, int],
 ) -> None:
-    """No forbidden packet arrives at the host or a workload, from before the host's network is up."""
+    """No forbidden packet arrives at the host or a workload, from before the host's network is up; allowed ones do.
+
+    `closed` and `opened` are (workload, port) on `node`, as policy has them for packets from outside.
+    """
     here = by_name([one for one in three_tiers.members(lab, policed_hosts.workloads) if one.node == node])
     address = NODES_OF_LAB[node].address
     (one, closed_port), (other, opened_port) = closed, opened

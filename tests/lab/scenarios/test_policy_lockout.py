@@ -229,7 +229,8 @@ def test_nodes_go_back_whose_controller_dies_and_which_are_restarted(
     """Nodes revert a change after their controller dies, although they or their agents restart meanwhile.
 
     The controller is killed two seconds after all nodes have the change. One node loses its power before its time is
-    over. The agent of a second one is killed, that of a third one restarted.
+    over. The agent of a second one is killed, that of a third one restarted. All accept SSH again, and a run with the
+    earlier inventory finds or restores their earlier rules, routes and state.
     """
     before = what_there_is(lab)
     inventory.write(NO_SSH)

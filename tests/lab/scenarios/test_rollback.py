@@ -52,7 +52,7 @@ def test_without_a_plan_the_playbook_lists_what_there_is(lab: BaseLab, fleet: Fl
 
 
 def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
-    """The phases by hand work with the very commands of the page."""
+    """The phases by hand work with the very commands of the page, and lose no packet."""
     fleet.site().check()
     page = (ROOT / "docs" / "switching-modes.md").read_text()
     commands = re.findall(r"^ansible calico_nodes .*$", page, re.MULTILINE)
@@ -81,7 +81,7 @@ def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
 
 
 def test_a_switch_can_be_written_into_the_inventory(lab: BaseLab, fleet: Fleet, tmp_path) -> None:
-    """A switch can be written into an inventory whose pool has Calico's fields."""
+    """A switch can be written into an inventory whose pool has Calico's fields; with --check, it is only printed."""
     inventory = tmp_path / "inventory"
     subprocess.run(["cp", "-r", str(ROOT / "inventories" / "lab"), str(inventory)], check=True)
     variables = inventory / "group_vars" / "all" / "calico.yml"

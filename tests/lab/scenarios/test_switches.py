@@ -194,7 +194,7 @@ def test_from_reflectors_to_an_as_per_rack(lab: BaseLab, run: Site) -> None:
 def test_switches_that_take_no_session_are_returned_from(lab: BaseLab, run: Site) -> None:
     """When one switch of each rack takes no session, the change from a mesh to sessions with switches is undone.
 
-    All nodes have their mesh again.
+    All nodes have their mesh again, and no packet is lost.
     """
     with nothing_lost(lab):
         run(MESH, EXTERNAL, encapsulation="VXLANCrossSubnet").check()

@@ -134,7 +134,10 @@ def test_the_inventory_changes_the_topology(wanted: Wanted, step: str) -> None:
 
 
 def test_back_to_the_mesh_from_the_command_line(wanted: Wanted) -> None:
-    """The command line changes the fleet back to a mesh in another AS, although the inventory still has reflectors."""
+    """The command line changes the fleet back to a mesh in another AS, although the inventory still has reflectors.
+
+    No packet is lost.
+    """
     with nothing_lost(wanted.lab):
         wanted.switch("mesh", reflectors=("node1", "node3")).check()
     at_rest(wanted.lab, {"Mesh": 12})

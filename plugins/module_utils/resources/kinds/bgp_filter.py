@@ -19,7 +19,8 @@ from ..fields import AS_NUMBER, Fields, Filled, Integer, Items, OneOf, Text, fie
 from ..resource import Resource
 from .bgp import COMMUNITY_REMEDY, is_community
 
-#: The greatest priority of a route, Calico's measure of preference: the lowest wins. It fits BGP's local preference.
+#: The greatest priority of a route, Calico's measure of preference: the lowest wins. BGP carries 2147483647 minus the
+#: priority as its local preference.
 MAX_PRIORITY = 2147483646
 _OPERATIONS_LIMIT = 10
 
