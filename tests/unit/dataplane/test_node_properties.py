@@ -178,7 +178,11 @@ def theirs(kernel):
 
 
 def holds(kernel, state):
-    """Raise AssertionError or KeyError unless the kernel has all of `state`, and no other objects of ours."""
+    """Raise AssertionError or KeyError unless the kernel has all of `state`, and no other objects of ours.
+
+    Only IPv4 is looked at. Rules and chains of iptables are counted, not compared; other sysctls than those of `state`,
+    bird.cfg and files are not looked at. Raise AttributeError if a workload has no eth0.
+    """
     state = state.resolve_underlay("eth0")
     links = {link.name: link for link in kernel.links()}
     for device in state.devices:

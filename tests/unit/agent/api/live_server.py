@@ -83,8 +83,8 @@ class LiveServer:
     def say(self, data: bytes, end: bool = True) -> bytes:
         """Send `data`, then return everything that the server sends until it closes the connection.
 
-        With `end` True, shut down sending after `data`. A server that closes early is no error. Raise TimeoutError if
-        the server sends nothing for 10 seconds and does not close.
+        With `end` True, shut down sending after `data`. A server that closes early is no error, and no other OSError
+        while sending is one. Raise TimeoutError if the server then sends nothing for 10 seconds and does not close.
         """
         with self.connect() as connection:
             try:

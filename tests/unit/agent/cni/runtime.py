@@ -137,8 +137,9 @@ class Runtime(abc.ABC):
     ) -> Answer:
         """Execute the plugin with CNI_COMMAND `command`, and return its answer, also if it failed.
 
-        `args` is CNI_ARGS. `environment` replaces variables, and None removes one; `fields` are added to the network
-        configuration. `stdin` replaces that configuration as a whole.
+        Without a container, CNI_CONTAINERID, CNI_NETNS and CNI_IFNAME are not set. `args` is CNI_ARGS, left out if it
+        is "". `environment` replaces variables, and None removes one; `fields` are added to the network configuration.
+        `stdin` replaces that configuration as a whole.
         """
         variables: dict[str, str | None] = {"CNI_COMMAND": command, "CNI_PATH": "/opt/cni/bin"}
         if container is not None:

@@ -234,7 +234,8 @@ Path = tuple[t.Union[str, int], ...]
 def texts(value: t.Any, path: Path = ()) -> t.Iterator[Path]:
     """Yield the path of each text in `value`.
 
-    A path has names of fields, positions, and ("key", n) or ("value", n) in mappings.
+    A path has names of fields, positions, and "key", n or "value", n in mappings. Only dataclasses, tuples and mappings
+    are searched, not lists or sets. Each key of a mapping counts as a text.
     """
     if isinstance(value, str):
         yield path
