@@ -187,7 +187,7 @@ def by_iproute2(wanted: VethEndpoint) -> None:
     subprocess.run(["ip", "-batch", "-"], input=up, text=True, check=True)
 
 
-# ---- what is measured
+# ---- measurements, and the workloads beside which they are made
 
 
 def timed(work: t.Callable[[], t.Any]) -> float:

@@ -329,7 +329,7 @@ class Ours(Plugin):
         subprocess.run(["umount", self._volatile], check=True)
 
 
-# ---- policy
+# ---- the policies of `Ours.police`
 
 
 def rules(chance: random.Random, number: int, direction: str) -> tuple[model.PolicyRule, ...]:
@@ -371,7 +371,7 @@ def policy(own: int, others: int) -> PolicyState:
     return PolicyState(model.policy_set(policies=policies, profiles=[allow_all()]), elsewhere)
 
 
-# ---- what is measured
+# ---- measurements beside workloads, and under policy
 
 
 def containers(kernel: linux.LinuxKernel, count: int) -> list[Container]:

@@ -132,7 +132,7 @@ def state_of(kind: str, endpoints: int) -> NodeState:
     return with_policy(states(fleet)["node1"])
 
 
-# ---- the pair
+# ---- the two ends of the pair: measurements by the client, and the server
 
 
 def throughput(connection: socket.socket, seconds: float) -> float:
@@ -264,7 +264,7 @@ def measure(what: str, address: tuple[str, int], seconds: float) -> float:
         return round_trips(connection, seconds)
 
 
-# ---- a node
+# ---- a node with the pair, in namespaces of its own
 
 
 def stand(kind: str, endpoints: int) -> str:

@@ -86,7 +86,7 @@ def names(count: int) -> list[str]:
     return [f"w{number}" for number in range(count)]
 
 
-# ---- the agent
+# ---- the agent's restart and resync
 
 
 def prepare(daemon: Daemon, workloads: int, routes: int) -> None:

@@ -146,7 +146,7 @@ class Node:
         workload = await self.agent.add(self.request(name, **more))
         return workload.addresses[0]
 
-    # ---- queries
+    # ---- state of the kernel, the disk and the agent
 
     @property
     def routes(self) -> set[str]:

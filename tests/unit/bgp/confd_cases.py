@@ -248,7 +248,7 @@ def _node_variables(case: Case, node: Document) -> Document:
     return variables
 
 
-# --- compiled result ------------------------------------------------------------------------------------------------
+# --- the compiled state of a case's node ----------------------------------------------------------------------------
 
 
 @functools.cache

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A container runtime as far as it concerns CNI: it executes the plugin, reads containers and damages them.
 
-The conformance suite uses only these classes. `test_dispatch.py` runs it in memory, tests/integration/agent through the
-shim on a real agent.
+The conformance suite uses only these classes. `test_conformance.py` runs it in memory, and tests/integration/agent
+through the shim on a real agent.
 """
 
 from __future__ import annotations
