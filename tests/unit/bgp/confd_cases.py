@@ -136,8 +136,8 @@ def _edited(document: Document, edits: t.Mapping[str, Document]) -> Document:
 def hosts(case: Case) -> list[Host]:
     """Return the hosts of an inventory with the case's resources.
 
-    Raise AssertionError for a field of the default BGPConfiguration that is unknown here. Other fields of a node's own
-    one than those in NODE_VARIABLES are left out.
+    Raise AssertionError for a field of the default BGPConfiguration that is unknown here. Fields of a node's own
+    BGPConfiguration that are not in NODE_VARIABLES are left out.
     """
     fleet = _fleet_variables(case)
     own = {

@@ -27,7 +27,8 @@ class LiveServer:
     """A running server; the constructor returns once it listens at agent.sock in `folder`.
 
     `root` is the uid that may do everything, by default the tests' own. `limits` are ApiLimits() by default. `more` are
-    further arguments of Server. The fixture `serve` closes the server.
+    further arguments of Server. The constructor raises what Server.start raises, such as SocketInUse, and TimeoutError
+    after 10 seconds. The fixture `serve` closes the server.
     """
 
     def __init__(

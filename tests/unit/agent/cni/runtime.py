@@ -86,7 +86,10 @@ class Container(abc.ABC):
 
     @abc.abstractmethod
     def break_(self, what: str, ifname: str = "eth0") -> None:
-        """Remove the "interface", the "address" or the default "route" inside, or the "host route"."""
+        """Remove the "interface", the "address" or the default "route" inside, or the "host route".
+
+        The runtime in memory removes the host routes of all containers.
+        """
 
 
 class Runtime(abc.ABC):
