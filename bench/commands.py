@@ -76,8 +76,8 @@ assert len(state.workloads) == 10 and len(state.bird_routes) >= 999
 def write(folder: Path, fleet: t.Mapping[str, t.Any], hosts: t.Mapping[str, t.Any], yaml: bool = False) -> None:
     """Write an inventory: the hosts in hosts.yml, as JSON or YAML, the variables of all in group_vars as JSON.
 
-    `fleet` holds the variables of all, `hosts` those of each host by its name. `folder` is made if it is missing. Raise
-    FileExistsError if it has group_vars already.
+    `fleet` holds the variables of all, `hosts` those of each host by its name. `yaml` makes hosts.yml YAML with a line
+    for each host, JSON otherwise. `folder` is made if it is missing. Raise FileExistsError if it has group_vars already.
     """
     (folder / "group_vars").mkdir(parents=True)
     (folder / "group_vars" / "all.yml").write_text(json.dumps(fleet))

@@ -65,7 +65,7 @@ CLONE_NEWNET = 0x40000000
 
 
 def state(workloads: int) -> NodeState:
-    """Return the state of a node with room for `workloads`, in blocks of 64."""
+    """Return the state of a node with room for `workloads`, at most 65,536, in blocks of 64."""
     blocks = [f"10.244.{64 * n >> 8}.{64 * n & 255}/26" for n in range(-(-workloads // 64))]
     return NodeState(
         node="node1",

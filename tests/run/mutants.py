@@ -249,7 +249,7 @@ def copy_tree(folder: Path) -> None:
 def tests_pass(folder: Path, tests: tuple[str, ...], limit: float | None) -> bool | None:
     """Return whether the tests pass in a copy; None if they did not end within `limit` seconds and were killed.
 
-    A `limit` of None is no limit.
+    They end at the first failure. A `limit` of None is no limit.
     """
     command = [ROOT / ".venv/bin/python", "-m", "pytest", "-x", "-q", "-n0", *tests]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "ANSIBLE_CONFIG": str(folder / "ansible.cfg")}

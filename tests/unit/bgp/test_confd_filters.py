@@ -72,8 +72,7 @@ def calls(text: str, family: str, session: str, direction: str) -> list[str]:
     """Return the calls of BGPFilters in a session's import or export filter, [] if it has no such filter.
 
     `family` is "ipv4" or "ipv6"; a session without that channel has no filter. `direction` is "import" or "export".
-    Raise KeyError if the bird.cfg `text` has no such session, and
-    ValueError if the filter has no closing line `};`.
+    Raise KeyError if the bird.cfg `text` has no such session, and ValueError if the filter has no closing line `};`.
     """
     lines = bird_facts.blocks(text)[session].channels.get(family, ())
     if f"{direction} filter {{" not in lines:

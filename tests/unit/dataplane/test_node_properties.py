@@ -257,8 +257,8 @@ def settle(kernel, state):
 def unharmed(before, after):
     """Return what must exist throughout the change from one state to the other: (routes, addressed devices).
 
-    Both are sets. Routes are pairs (destination, table). The devices, by name, have an address in both states. Devices
-    that are made anew in between, and routes on them, are left out.
+    Both are sets. Routes are pairs (destination, table). The devices are tunnel devices, by name, with an address in
+    both states. Devices that are made anew in between, and routes on them, are left out.
     """
     before, after = before.resolve_underlay("eth0"), after.resolve_underlay("eth0")
 
