@@ -77,7 +77,8 @@ def write(folder: Path, fleet: t.Mapping[str, t.Any], hosts: t.Mapping[str, t.An
     """Write an inventory: the hosts in hosts.yml, as JSON or YAML, the variables of all in group_vars as JSON.
 
     `fleet` holds the variables of all, `hosts` those of each host by its name. `yaml` makes hosts.yml YAML with a line
-    for each host, JSON otherwise. `folder` is made if it is missing. Raise FileExistsError if it has group_vars already.
+    for each host; it is JSON otherwise. `folder` is made if it is missing. Raise FileExistsError if it has group_vars
+    already.
     """
     (folder / "group_vars").mkdir(parents=True)
     (folder / "group_vars" / "all.yml").write_text(json.dumps(fleet))
