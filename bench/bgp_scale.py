@@ -183,10 +183,12 @@ def _row(name: str, words: str, met: t.Optional[bool]) -> None:
 
 
 def coefficients(build: Build) -> None:
-    """Print one line of JSON for each daemon of the fleets in SMALL: its counts, and its memory (`resident` in KiB).
+    """Print one line of JSON for each daemon of the fleets in SMALL: its counts, and its memory.
 
-    Raise TimeoutError if a fleet does not learn all routes within 120 seconds, and AssertionError if the
-    sessions of a daemon are not up 60 seconds later.
+    The keys are shape (an element of SMALL), node, own (the number of its blocks), sessions (as `Machine.counted`
+    returns), resident (KiB) and memory (the total that BIRD names, as text). Raise TimeoutError if a fleet does not
+    learn all routes within 120 seconds, AssertionError if the sessions of a daemon are not up after 60 seconds more
+    for it alone, and CalledProcessError if a daemon does not answer.
     """
     for nodes, reflectors, blocks in SMALL:
         with tempfile.TemporaryDirectory(prefix="bench5-") as folder:

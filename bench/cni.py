@@ -62,7 +62,8 @@ NETNS = "/run/netns"
 PARALLEL, BURST = 8, 48
 VERBS = ("ADD", "DEL")
 GOALS = {"ADD": 0.8, "DEL": 0.4, "ADD 8 parallel": 2.0, "growth": 1.5, "ADD, sets": 1.3, "ADD, few chains": 2.5}
-#: The numbers of values of the label app, of policies, of rules per policy and direction, and of workloads elsewhere.
+#: The numbers of values of the label app, of policies for them, of rules of each of these per direction, and of
+#: workloads elsewhere. The policies for one workload each ("own...") come on top, with 10 rules per direction.
 APPS, POLICIES, RULES, ELSEWHERE = 100, 500, 30, 10000
 
 Container = tuple[str, str]  # id, path of its namespace
@@ -95,10 +96,11 @@ class Ratio(t.NamedTuple):
 
 
 def execute(program: str, request: tuple[dict[str, str], bytes]) -> tuple[float, bytes]:
-    """Execute a plugin with its (environment, stdin); return its seconds and its output, stderr included.
+    """Execute the plugin at the path `program`; return its seconds and its output, stderr included.
 
-    Raise OSError if it cannot be started, and ExecutionFailed if its exit status is not 0. posix_spawn starts it:
-    `subprocess` takes 0.4 ms of processor time more, a tenth of what is measured here.
+    `request` is (environment, stdin); more stdin than a pipe holds (64 KiB) would block forever. Raise OSError if the
+    plugin cannot be started, and ExecutionFailed if its exit status is not 0. posix_spawn starts it: `subprocess` takes
+    0.4 ms of processor time more, a tenth of what is measured here.
     """
     environment, stdin = request
     given, give = os.pipe()
@@ -126,7 +128,8 @@ def lane() -> None:
     """Run jobs until stdin ends: read each as a line of JSON, and print a line of JSON when it is done.
 
     A job is {"program", "threads": 1 or any other number for PARALLEL, "calls": [{"environment", "configuration"}]}. An
-    answer is {"seconds": in all, "times": seconds of each call, "outputs": texts}, or {"error": text} if a call fails.
+    answer is {"seconds": in all, "times": seconds of each call, "outputs": texts}, or {"error": text} if a call fails:
+    the calls after that one may not have been made. An OSError, for a program that cannot be started, comes out.
     """
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         for line in sys.stdin:
@@ -184,11 +187,12 @@ class Plugin:
         return {"environment": environment, "configuration": {**self._configuration, **fields}}
 
     def add(self, containers: t.Sequence[Container], threads: int = 1, apps: t.Sequence[str] = ()) -> dict[str, t.Any]:
-        """Add containers: one after the other if `threads` is 1, else by PARALLEL (8) threads, whatever the number.
+        """Add containers, one after the other if `threads` is 1, by PARALLEL threads for any other number.
 
-        Return {"seconds": in all, "times": seconds of each, "outputs": result of each as JSON text}, in the order
-        given, and keep the results for `delete`. `apps` holds the label app of each container, or is () for no labels;
-        ptp ignores it. Raise ExecutionFailed if an execution fails; no result of the call is kept then.
+        Return {"seconds": in all, "times": seconds of each, "outputs": results of each as JSON text}, and keep the
+        results for `delete`. `apps` holds the value of the label app of each container, which ptp ignores; () stands
+        for no labels, and containers beyond the end of a shorter one are not added. Raise ExecutionFailed if an
+        execution fails; no result is kept then.
         """
         fields: list[dict[str, t.Any]] = [{"labels": {"app": app}} for app in apps] or [{} for _ in containers]
         done = self._run([self._call("ADD", one, **more) for one, more in zip(containers, fields)], threads)
@@ -204,7 +208,10 @@ class Plugin:
         return t.cast(float, self._run([self._call("STATUS", ("", ""), cniVersion="1.1.0")], 1)["times"][0])
 
     def settled(self) -> None:
-        """Wait until nothing is under way after the answers. A plugin without an agent returns at once."""
+        """Wait until nothing is under way after the answers; return at once for a plugin without an agent.
+
+        With one there is no time limit. Raise AgentError if the agent does not answer.
+        """
 
     def close(self) -> None:
         assert self._lane.stdin
@@ -216,8 +223,9 @@ class Ours(Plugin):
     """The agent and the shim, with all their files in `folder`.
 
     `group` is the number of the group whose members may read through the API, None for no group. The constructor mounts
-    a tmpfs on `folder`/run and, for a group, a file over /etc/group. It starts the agent, and raises AssertionError if
-    the agent ends before it answers, or CalledProcessError if a mount fails. `close` unmounts the tmpfs only.
+    a tmpfs on `folder`/run and, for a group, a file over /etc/group. It starts the agent and waits for its first answer
+    without a limit, and raises AssertionError if the agent ends before, AgentError if an answer takes more than 30
+    seconds, or CalledProcessError if a mount fails. `close` unmounts the tmpfs only.
     """
 
     def __init__(self, folder: pathlib.Path, group: t.Optional[int] = None) -> None:
@@ -238,7 +246,7 @@ class Ours(Plugin):
     def police(self, own: int, others: int) -> None:
         """Bring policy into force: one policy for each of `own` workloads that may come, and `others` more.
 
-        Raise AssertionError if the agent reports problems.
+        Raise AssertionError if the agent reports problems, and AgentError if it does not answer within 600 seconds.
         """
         self._apply(dataclasses.replace(self._state, policy=policy(own, others)))
 
@@ -246,7 +254,7 @@ class Ours(Plugin):
         self._apply(self._state)
 
     def rules(self) -> int:
-        while True:  # iptables-save fails when the agent writes meanwhile
+        while True:  # iptables-save fails when the agent writes meanwhile: any failure is retried, without a limit
             saved = subprocess.run(["iptables-save"], capture_output=True, text=True, check=False)
             if saved.returncode == 0:
                 return sum(line.startswith("-A ") for line in saved.stdout.splitlines())
@@ -301,7 +309,10 @@ class Ours(Plugin):
                 time.sleep(0.02)
 
     def memory(self) -> int:
-        """Return the peak resident memory of the agent since its start, in KiB; raise StopIteration if it has ended."""
+        """Return the peak resident memory of the agent since its start, in KiB.
+
+        Raise StopIteration if it has ended by itself, and FileNotFoundError after `close`.
+        """
         status = pathlib.Path(f"/proc/{self._agent.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
 
@@ -318,7 +329,7 @@ class Ours(Plugin):
         subprocess.run(["umount", self._volatile], check=True)
 
 
-# ---- policy
+# ---- the policies of `Ours.police`
 
 
 def rules(chance: random.Random, number: int, direction: str) -> tuple[model.PolicyRule, ...]:
@@ -360,7 +371,7 @@ def policy(own: int, others: int) -> PolicyState:
     return PolicyState(model.policy_set(policies=policies, profiles=[allow_all()]), elsewhere)
 
 
-# ---- what is measured
+# ---- measurements beside workloads, and under policy
 
 
 def containers(kernel: linux.LinuxKernel, count: int) -> list[Container]:
@@ -386,8 +397,8 @@ class Bench:
     def existing(self, count: int, apps: t.Sequence[str] = ()) -> None:
         """Add workloads to both hosts until each has `count`; none is removed from a host that has more.
 
-        `apps` holds the value of the label app of each added one; () stands for no labels. Raise ValueError if an ADD
-        fails.
+        `apps` holds the value of the label app of each workload that is added to a host, as many as these; () stands
+        for no labels. Raise ExecutionFailed if an ADD fails.
         """
         for name, plugin in self.plugins.items():
             more = containers(self._kernel, count - len(self._existing[name]))
@@ -397,8 +408,8 @@ class Bench:
     def sequential(self, count: int, apps: t.Sequence[str] = ()) -> dict[str, dict[str, list[float]]]:
         """Return {"ADD", "DEL": {plugin: seconds of each execution}}, executed one after the other.
 
-        `count` containers are added and deleted by each plugin; `apps` holds the value of each one's label app, () for
-        none. Raise ValueError if an execution fails.
+        `count` containers are added and deleted by each plugin. `apps` holds the value of each one's label app; those
+        beyond its end have no label. Raise ExecutionFailed if an execution fails; what was added stays then.
         """
         times: dict[str, dict[str, list[float]]] = {
             verb: {name: [] for name in self.plugins} for verb in ("ADD", "DEL")
@@ -418,7 +429,8 @@ class Bench:
     def parallel(self, rounds: int) -> dict[str, list[float]]:
         """Return {plugin: containers added per second, of each round}.
 
-        A round adds and deletes BURST containers by each plugin. Raise ValueError if an execution fails.
+        A round adds and deletes BURST containers by PARALLEL threads of each plugin. Raise ExecutionFailed if an
+        execution fails.
         """
         rates: dict[str, list[float]] = {name: [] for name in self.plugins}
         for number in range(rounds):
@@ -453,9 +465,9 @@ def fdatasync(folder: pathlib.Path, count: int) -> list[float]:
 def policed(bench: Bench, ours: Ours, count: int) -> dict[str, t.Any]:
     """Return the times of ADD and DEL under policy, and the number of iptables rules; remove the policy at the end.
 
-    The shape is {"few chains", "sets", "chains": as `Bench.sequential` returns, "rules": number}. Both hosts need 10
-    workloads before, and have APPS more afterwards. Raise AssertionError if the agent reports problems, and ValueError
-    if an execution fails.
+    The shape is {"few chains", "sets", "chains": as `Bench.sequential` returns for `count`, "rules": number}. Both
+    hosts need exactly 10 workloads before, and have APPS more afterwards. Raise AssertionError if the agent reports
+    problems, AgentError if it does not answer, and ExecutionFailed if an execution fails; the policy stays then.
     """
     warm = 3
     own = [f"own{number:03}" for number in range(count + warm)]
@@ -510,13 +522,17 @@ def measure(folder: pathlib.Path, count: int, rounds: int, many: int) -> dict[st
 def ratio(times: dict[str, list[float]]) -> float:
     """Return the median ratio of the values of "calico" to those of "ptp", which are seconds or rates.
 
-    Both values of each pair are measured one after the other, so that a busy machine affects both.
+    Values at the same place of both lists were measured one after the other, so that a busy machine affects both. Those
+    beyond the end of the shorter list are left out.
     """
     return statistics.median(ours / theirs for ours, theirs in zip(times["calico"], times["ptp"]))
 
 
 def ratios(figures: dict[str, t.Any], many: int) -> dict[str, Ratio]:
-    """Return all ratios of the figures of `measure`, by the names that `report` prints."""
+    """Return all ratios of the figures of `measure`, by the names that `report` prints.
+
+    `many` is the number that `measure` was given; raise KeyError for another one.
+    """
     found: dict[str, Ratio] = {}
     for existing in ("0", "10", str(many)):
         for verb in VERBS:
@@ -570,7 +586,8 @@ def main() -> int:
     if os.geteuid() != 0:
         print("bench/cni.py attaches containers in network namespaces of its own: run it as root.", file=sys.stderr)
         return 2
-    # Without netcat-openbsd the shim starts an interpreter for each call, and its start would be measured.
+    # ptp is what is compared with. Without netcat-openbsd the shim starts an interpreter for each call, and its start
+    # would be measured.
     for program, package in ((PTP, "containernetworking-plugins"), ("/bin/nc.openbsd", "netcat-openbsd")):
         if not os.path.exists(program):
             print(f"bench/cni.py: {program} is missing. apt-get install {package}", file=sys.stderr)

@@ -45,7 +45,8 @@ from bench.compile import APPS, FLEET, POLICIES, node, policy  # noqa: E402
 NODES, WORKLOADS, DUAL = 1000, 10, 300
 SHARE, DUAL_SECONDS = 1.5, 3.0
 LIST = "list"
-#: A program that compiles the inventory in the folder that its argument names. It runs in the folder of the clone.
+#: A program that compiles the large inventory, with hosts.yml as JSON, in the folder that its argument names. It runs
+#: in the folder of the clone, and fails if the result is not that inventory's.
 COMPILE = """
 import json, pathlib, sys
 sys.path.insert(0, "")
@@ -75,8 +76,9 @@ assert len(state.workloads) == 10 and len(state.bird_routes) >= 999
 def write(folder: Path, fleet: t.Mapping[str, t.Any], hosts: t.Mapping[str, t.Any], yaml: bool = False) -> None:
     """Write an inventory: the hosts in hosts.yml, as JSON or YAML, the variables of all in group_vars as JSON.
 
-    `fleet` holds the variables of all, `hosts` those of each host by its name. Raise FileExistsError if `folder` has an
-    inventory already.
+    `fleet` holds the variables of all, `hosts` those of each host by its name. `yaml` makes hosts.yml YAML with a line
+    for each host; it is JSON otherwise. `folder` is made if it is missing. Raise FileExistsError if it has group_vars
+    already.
     """
     (folder / "group_vars").mkdir(parents=True)
     (folder / "group_vars" / "all.yml").write_text(json.dumps(fleet))
@@ -145,9 +147,10 @@ def commands(clone: Path, large: Path, dual: Path) -> dict[str, list[str]]:
 
 
 def seconds(clone: Path, command: t.Sequence[str], accepted: t.Collection[int]) -> float:
-    """Run a command and return its processor time in seconds, child processes included.
+    """Run a command and return its processor time in seconds, with that of the child processes that it waited for.
 
-    Exit this program with the command's output for an exit status that is not in `accepted`.
+    Its folder is `clone`. For an exit status that is not in `accepted`, exit this program with status 1 and the last
+    3,000 bytes of the command's output.
     """
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))},

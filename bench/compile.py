@@ -107,8 +107,8 @@ def with_policy() -> list[Host]:
 def policy_once(read: inventory.Inventory) -> tuple[float, float]:
     """Return the seconds that Fleet.build takes, and those from what a run keeps of the fleet to one node's text.
 
-    The latter are the steps of plugin_utils/sources/targets.py. Raise AssertionError if the text is not larger than
-    256 KiB.
+    The latter are the steps of plugin_utils/sources/targets.py. The node is that of the first workload. Raise
+    AssertionError if the fleet has no policy, or the text is not larger than 256 KiB.
     """
     gc.collect()
     began = time.perf_counter()
@@ -140,8 +140,8 @@ def compile_once(found: t.Sequence[Host], previous: t.Any) -> tuple[float, Fleet
 def write_inventory(folder: pathlib.Path, count: int) -> pathlib.Path:
     """Write an inventory of `count` hosts as people do, and return the path of its hosts.yml.
 
-    The hosts are in this file (JSON is YAML), the fleet's variables in group_vars. Raise FileExistsError if `folder`
-    has an inventory already.
+    This file has a line for each host with its variables as JSON, and group_vars/all.yml has the fleet's. Raise
+    FileExistsError if `folder` has group_vars already, and FileNotFoundError if it does not exist.
     """
     (folder / "group_vars").mkdir()
     (folder / "group_vars" / "all.yml").write_text(json.dumps(FLEET))

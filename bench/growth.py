@@ -74,8 +74,8 @@ class Counted(t.NamedTuple):
 def call(socket: str, caller: str, namespaces: t.Sequence[str], pairs: range) -> str:
     """Add and delete one workload for each number in `pairs`; return the text of an AgentError, "" if there was none.
 
-    After an AgentError nothing more is called. `socket` is the path of the agent's socket. `namespaces` are names, used
-    in turn.
+    After an AgentError nothing more is called. `socket` is the path of the agent's socket. `namespaces` are paths, used
+    in turn. Before each multiple of HALF it waits, without a limit, for the agent to delete links.
     """
     try:
         with AgentClient(socket) as client:
@@ -123,7 +123,9 @@ def count(daemon: Daemon, pairs: int) -> Counted:
 def run(daemon: Daemon, pairs: int, sample: int) -> t.Iterator[Counted]:
     """Start the agent, and add and delete `pairs` workloads; yield a sample before, and one after each `sample` pairs.
 
-    The FIRST pairs come before the first sample and are not counted. Raise AssertionError if a caller reports an error.
+    The FIRST pairs come before the first sample and are not counted. `pairs` is rounded up to a multiple of `sample`.
+    Raise AssertionError if a caller reports an error, or if the agent does not start or is not in sync within 30
+    seconds.
     """
     daemon.start()
     callers = [f"caller{number}" for number in range(CALLERS)]

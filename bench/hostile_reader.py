@@ -89,9 +89,10 @@ def readers(number: int, socket: str, ways: t.Sequence[str]) -> list[list[str]]:
 def measure(folder: pathlib.Path, count: int, number: int, ways: t.Sequence[str]) -> dict[str, t.Any]:
     """Return {way: {"readers", "busy": seconds of each ADD beside such processes, "memory": the agent's peak in KiB}}.
 
-    A way is a kind of attack; the last one is "all of them". `count` is the number of ADDs beside each side, `number`
-    that of processes of each side. Raise CalledProcessError if the network cannot be set up, AssertionError if one of
-    the processes or the agent does not start, and ValueError if an ADD fails.
+    A way is a kind of attack; the last one is "all of them". The peak is the one since the agent's start, all ways
+    before included. `count` is the number of ADDs beside each side, `number` that of processes of each side. Raise
+    CalledProcessError if the network cannot be set up, AssertionError if one of the processes or the agent does not
+    start or ends, and cni.ExecutionFailed if an ADD fails.
     """
     kernel = linux.LinuxKernel(marker_folder=str(folder / "markers"))
     underlay = (

@@ -129,10 +129,10 @@ class Node:
         self.desired = self.rendering.render(node, [self.compiler.compile(node)])
 
     def program(self) -> int:
-        """Write what differs to the kernel, and return the number of changes.
+        """Write to the kernel what differs from the last `render`, and return the number of changes.
 
         Additions and changes come first, sets before tables. Then come removals, tables before sets. Raise ApplyError
-        if the kernel refuses a change.
+        if the kernel refuses a change, and ObserveError or KernelError if it cannot be read.
         """
         tables, sets = self.desired
         changed_sets = self.sets.diff(sets, self.sets.observe(self.kernel, sets))
@@ -223,8 +223,9 @@ def one_round(node: Node, here: t.Sequence[Endpoint], elsewhere: t.Sequence[Endp
 def measure(rounds: int) -> tuple[list[dict[str, float]], int, float, float]:
     """Return each round's {name: seconds}, the number of rules, and the seconds of rendering and of programming.
 
-    The latter two are of everything, once, into an empty kernel. Raise AssertionError if a pass makes fewer or more
-    changes than it must.
+    The latter two are of everything, once, into an empty kernel. Raise AssertionError if a pass that must change
+    something makes no change, or the pass with nothing to do makes one; raise ApplyError or CalledProcessError if the
+    kernel refuses a change.
     """
     kernel = LinuxKernel()
     node = Node(kernel)

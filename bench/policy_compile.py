@@ -33,7 +33,7 @@ GROWTH = 12.0  # the greatest ratio of the time with 10,000 endpoints elsewhere 
 def compile_once(remote: int) -> tuple[float, float]:
     """Return the seconds of compiling everything beside `remote` endpoints elsewhere, and of a pass without a change.
 
-    Raise AssertionError if all sets together do not have more than `remote` members.
+    The latter include counting the members of all sets. Raise AssertionError if these are not more than `remote`.
     """
     known = policies()
     endpoints = [endpoint(n, f"a{n % APPS:03}", HERE) for n in range(LOCAL)]

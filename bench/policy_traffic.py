@@ -132,14 +132,14 @@ def state_of(kind: str, endpoints: int) -> NodeState:
     return with_policy(states(fleet)["node1"])
 
 
-# ---- the pair
+# ---- the two ends of the pair: measurements by the client, and the server
 
 
 def throughput(connection: socket.socket, seconds: float) -> float:
     """Send for `seconds`, and return the bytes per second that the other end read from its socket.
 
-    Nothing can be sent afterwards. Raise EOFError if the other end does not say how many bytes, and OSError if the
-    connection breaks.
+    It sends whole blocks of 4 MiB, and the time until the other end says how many bytes it read counts as well. Nothing
+    can be sent afterwards. Raise EOFError if the other end does not say so, and OSError if the connection breaks.
     """
     handle = os.memfd_create("pages")
     size = 4 << 20
@@ -183,7 +183,7 @@ def packets(address: tuple[str, int], seconds: float) -> float:
     """Send for `seconds`, and return the datagrams per second that arrived.
 
     Each batch of 100 waits for the server's answer, so that no buffer overflows. Raise TimeoutError if it does not come
-    within 5 seconds.
+    within 5 seconds, as when the batch's last datagram is lost, and ConnectionRefusedError if nobody listens.
     """
     count, began, now = 0, time.perf_counter(), 0.0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
@@ -211,8 +211,9 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 def serve(port: int) -> t.NoReturn:
     """Serve one client at a time, forever; the first byte of a connection selects the measurement.
 
-    After "t" all bytes are read, and their number is sent back. Otherwise each byte is sent back. A forked process
-    answers datagrams at the same port. Raise OSError if the port is in use.
+    After "t" all bytes are read, and their number is sent back (8 bytes, big-endian). Otherwise each byte is sent back,
+    the first one as well. A connection that fails ends alone. A forked process answers datagrams at the same port.
+    Raise OSError if the port is in use.
     """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -263,13 +264,14 @@ def measure(what: str, address: tuple[str, int], seconds: float) -> float:
         return round_trips(connection, seconds)
 
 
-# ---- a node
+# ---- a node with the pair, in namespaces of its own
 
 
 def stand(kind: str, endpoints: int) -> str:
     """Set a node of this kind up in this network namespace; return the server's IPv4 address.
 
-    `kind` is one of KINDS. Raise KernelError or ApplyError if the kernel refuses a part.
+    `kind` is one of KINDS; iptables and ipsets are written for all but "bare". Raise KernelError, AttachError or
+    ApplyError if the kernel refuses a part, and IndexError for fewer than two `endpoints`.
     """
     kernel = LinuxKernel()
     pathlib.Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
@@ -328,8 +330,8 @@ def inside(kind: str, endpoints: int, seconds: float) -> int:
     """Run one node: print "ready", then carry out the measurements that stdin names, and print the rate of each.
 
     A line of stdin is JSON: [a key of PORTS, one of MEASURES]. Rates are per second. Return 0 when stdin ends. `kind`
-    is one of KINDS, `seconds` the length of each measurement. Raise IndexError for fewer than two `endpoints`, or
-    KernelError or ApplyError if the kernel refuses a part of the node.
+    is one of KINDS, `seconds` the length of each measurement. Raise the errors of `stand` if the node cannot be set up,
+    and OSError or EOFError if a measurement fails.
     """
     address = stand(kind, endpoints)
     processors = sorted(os.sched_getaffinity(0))

@@ -65,7 +65,7 @@ CLONE_NEWNET = 0x40000000
 
 
 def state(workloads: int) -> NodeState:
-    """Return the state of a node with room for `workloads`, in blocks of 64."""
+    """Return the state of a node with room for `workloads`, at most 65,536, in blocks of 64."""
     blocks = [f"10.244.{64 * n >> 8}.{64 * n & 255}/26" for n in range(-(-workloads // 64))]
     return NodeState(
         node="node1",
@@ -86,7 +86,7 @@ def names(count: int) -> list[str]:
     return [f"w{number}" for number in range(count)]
 
 
-# ---- the agent
+# ---- the agent's restart and resync
 
 
 def prepare(daemon: Daemon, workloads: int, routes: int) -> None:
@@ -111,10 +111,10 @@ class Watched(t.NamedTuple):
 
 
 def watch(daemon: Daemon, began: float, done: t.Callable[[dict[str, t.Any]], bool]) -> Watched:
-    """Ask for the status until `done` is true of it; return the times since `began`.
+    """Ask for the status until `done` is true of it; return the time since `began`, and that of the longest answer.
 
     `began` is a value of time.perf_counter(). Raise AssertionError if this takes more than 120 seconds, if the agent
-    ends, or if it reports problems when `done` is true.
+    ends, or if it reports problems when `done` is true; raise AgentError if one answer takes more than 30 seconds.
     """
     longest = 0.0
     with AgentClient(daemon.socket) as client:
@@ -182,9 +182,10 @@ class ByIproute2:
         self._routes = "".join(f"route add {to} via 10.10.1.1 dev eth0 proto bird\n" for to in destinations(routes))
 
     def make(self) -> dict[str, float]:
-        """Set everything up from nothing and remove it; return {part: seconds} of the setting up.
+        """Set everything up from nothing and remove all namespaces of FOLDER; return {part: seconds} of the setting up.
 
-        Raise CalledProcessError if `ip` fails, and AssertionError if the host then has a wrong number of links.
+        Raise CalledProcessError if `ip` fails, OSError if a sysctl cannot be written, KernelError if a namespace cannot
+        be made, and AssertionError if the host then has a wrong number of links.
         """
         maker = LinuxKernel(**self._folders)
         maker.netns_add(OTHER_HOST, "")
@@ -277,7 +278,7 @@ def measure(folder: pathlib.Path, workloads: int, routes: int, rounds: int) -> d
 
 
 def reached(figures: dict[str, t.Any]) -> dict[str, bool]:
-    """Return {figure: whether its goal is met}."""
+    """Return {figure: whether its goal is met} for the figures in GOALS; the others have no goal."""
     return {figure: figures[figure] <= goal for figure, goal in GOALS.items()}
 
 

@@ -128,7 +128,8 @@ def write_inventory(folder: Path, hosts: SimulatedHosts, agent: bool) -> None:
 def measure(count: int, agent: bool) -> dict[str, Run]:
     """Return the runs on a new fleet of `count` hosts, by the names in RUNS and QUESTIONS.
 
-    Exit if one fails, or if the second run of site.yml changes something.
+    `agent` says whether workload hosts run the agent. Exit if a run fails, or if the second one of site.yml changes
+    something. Raise AssertionError or CalledProcessError if the hosts cannot be made.
     """
     with tempfile.TemporaryDirectory(prefix="site-scale-") as name:
         folder = Path(name)

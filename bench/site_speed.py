@@ -29,7 +29,8 @@ from tests.lab import Lab  # noqa: E402
 def task_seconds(folder: Path, name: str) -> float:
     """Return the seconds that the one task with this name took, by the reports of the junit callback in `folder`.
 
-    The reports are removed. Exit if there is no such task or several.
+    `name` is the name without a role. The reports are removed. Exit if there is no such task or several; one that runs
+    on two hosts counts twice.
     """
     found = [seconds for task, seconds in tasks(folder) if task == name]
     if len(found) != 1:

@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def play(playbook: str, inventory: t.Union[Path, str], environment: dict[str, str], *arguments: str) -> float:
-    """Run a playbook and return the seconds that ansible-playbook took; exit if it fails."""
+    """Run a playbook and return the seconds that ansible-playbook took; exit if it fails.
+
+    `environment` is all of its environment. `playbook` and a relative `inventory` are paths in this clone.
+    """
     began = time.monotonic()
     command = ["ansible-playbook", "-i", str(inventory), playbook, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -27,7 +30,10 @@ def play(playbook: str, inventory: t.Union[Path, str], environment: dict[str, st
 
 
 def reporting(folder: os.PathLike[str]) -> dict[str, str]:
-    """Return the environment by which Ansible's junit callback writes the seconds of each task to `folder`."""
+    """Return the variables that make Ansible's junit callback write the seconds of each task to `folder`.
+
+    They come on top of the rest of an environment.
+    """
     return {
         "ANSIBLE_CALLBACKS_ENABLED": "ansible.builtin.junit",
         "JUNIT_OUTPUT_DIR": str(folder),
@@ -36,7 +42,10 @@ def reporting(folder: os.PathLike[str]) -> dict[str, str]:
 
 
 def tasks(folder: Path) -> list[tuple[str, float]]:
-    """Return (name, seconds) for each task and host in the reports in `folder`, and remove these."""
+    """Return (name, seconds) for each task and host in the reports (*.xml) in `folder`, and remove these.
+
+    A name is what follows the last ": ", so it has no role. Raise ParseError for a file that is not XML.
+    """
     found = []
     for report in folder.glob("*.xml"):
         for case in ElementTree.parse(report).iter("testcase"):

@@ -84,10 +84,11 @@ class Space:
 
 
 class SimulatedHosts:
-    """The hosts host1 to host`count` and their router; `addresses` is {host: address with its prefix length}.
+    """The hosts host1 to host`count`, at most 16,384, and their router.
 
-    Each host mounts its own files at `folder`, which must exist. The constructor waits until all have booted. It raises
-    AssertionError if one does not, and CalledProcessError if `ip` fails.
+    `addresses` is {host: address with its prefix length}, `spaces` is {host: its `Space`}. Each host mounts its own
+    files at `folder`, which must exist. The constructor waits until all have booted. It raises AssertionError if one
+    does not, and CalledProcessError if `ip` fails.
     """
 
     def __init__(self, count: int, folder: pathlib.Path) -> None:

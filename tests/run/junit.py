@@ -21,7 +21,10 @@ class Case:
 
 
 def read(folder: pathlib.Path) -> list[Case]:
-    """Return all cases of all *.xml below `folder`. A file that cannot be read is a failed case of its own."""
+    """Return all cases of all *.xml below `folder`, [] if it does not exist.
+
+    A file that cannot be read is a failed case of its own.
+    """
     cases: list[Case] = []
     for path in sorted(folder.rglob("*.xml")):
         try:
@@ -55,5 +58,8 @@ def write(path: pathlib.Path, suite: str, cases: list[Case]) -> None:
 
 
 def _printable(text: str) -> str:
-    """Return `text` without unprintable characters, such as those of a coloured log, which XML 1.0 cannot hold."""
+    """Return `text` without its unprintable characters except line feeds and tabs.
+
+    XML 1.0 cannot hold some of them, such as those of a coloured log.
+    """
     return "".join(char for char in text if char in "\n\t" or char.isprintable())

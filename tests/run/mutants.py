@@ -130,7 +130,10 @@ def places(path: Path, kinds: list[Operator]) -> Iterator[tuple[Path, Operator, 
 
 
 def mutant(path: Path, kind: Operator, occurrence: int) -> Mutant | None:
-    """Return the mutant, or None if it would change nothing or more than one line."""
+    """Return the mutant, or None if it would change nothing or other than exactly one line.
+
+    `occurrence` is counted from 0, as `places` yields it.
+    """
     before = (ROOT / path).read_text("utf-8")
     after = mutate_code(before, kind, occurrence)
     if after is None or after == before:
@@ -160,7 +163,7 @@ def equivalents() -> set[tuple[str, str, str]]:
 def draw(rooms: list[str], seed: int, count: int) -> list[Mutant]:
     """Return `count` mutants of the rooms' files, fewer if there are not so many; print their number.
 
-    Every possible one that is not listed as equivalent has the same chance.
+    Every possible one that is not listed as equivalent has the same chance. A room that does not exist has none.
     """
     kinds = list(operators())
     files = sorted(
@@ -187,7 +190,8 @@ def room_of(path: Path) -> str:
 def importers(path: Path) -> tuple[str, ...]:
     """Return the files of unit tests outside of a file's room that import the file by its name, sorted.
 
-    Raise ValueError for a file in no room.
+    Only absolute `from` imports of files named test_*.py count, not those of their helpers. Raise ValueError for a file
+    in no room.
     """
     module, room = "." + ".".join(path.with_suffix("").parts), [ROOT / tests for tests in ROOMS[room_of(path)]]
     return tuple(
@@ -200,9 +204,9 @@ def importers(path: Path) -> tuple[str, ...]:
 
 @functools.cache
 def imports_of_tests() -> dict[Path, set[str]]:
-    """Return {file of unit tests: all that it imports with `from`}, sorted by path.
+    """Return {test_*.py of the unit tests: all that it imports with `from` and a module's name}, sorted by path.
 
-    `from a.b import c` counts as `a.b` and as `a.b.c`.
+    `from a.b import c` counts as `a.b` and as `a.b.c`; `from . import c` does not count.
     """
     found = {}
     for test in sorted((ROOT / "tests/unit").rglob("test_*.py")):
@@ -245,7 +249,7 @@ def copy_tree(folder: Path) -> None:
 def tests_pass(folder: Path, tests: tuple[str, ...], limit: float | None) -> bool | None:
     """Return whether the tests pass in a copy; None if they did not end within `limit` seconds and were killed.
 
-    A `limit` of None is no limit.
+    They end at the first failure. A `limit` of None is no limit.
     """
     command = [ROOT / ".venv/bin/python", "-m", "pytest", "-x", "-q", "-n0", *tests]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "ANSIBLE_CONFIG": str(folder / "ansible.cfg")}

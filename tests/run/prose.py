@@ -199,7 +199,8 @@ def _text(node: ast.AST) -> str:
 def _messages(tree: ast.AST, docstrings: set[int]) -> t.Iterator[tuple[t.Any, str, int]]:
     """Yield (node, text, last line) of each literal that people read: documentation, errors, and full sentences.
 
-    `docstrings` are ids of nodes that are left out.
+    A full sentence ends with a dot. Literals without a blank inside are left out, and so are nodes whose ids are in
+    `docstrings`.
     """
     seen = set(docstrings)
     for node in ast.walk(tree):

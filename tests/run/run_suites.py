@@ -202,7 +202,8 @@ def judge(result: Result, status: int | None, limit: float, cases: list[junit.Ca
 def end(process: subprocess.Popen[bytes]) -> None:
     """End the suite and all processes of its process group: SIGTERM, and SIGKILL at most GRACE seconds later.
 
-    A group that has ended causes no error.
+    SIGKILL comes at once if the suite's first process has ended. The wait for its end after SIGKILL is at most 5
+    seconds, and a process that still runs then causes no error, nor does a group that has ended.
     """
     for number, wait in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 5)):
         try:

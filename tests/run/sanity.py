@@ -37,7 +37,7 @@ sys.exit(main(["install", "--upgrade", "--force-reinstall", "pip=={version}", *m
 
 
 def copy_sources() -> None:
-    """Copy the shipped files and ansible-test's settings to COPY, and remove all other files there.
+    """Copy the shipped files and ansible-test's settings to COPY, a git repository, and remove all other files there.
 
     Tests and tools are left out: their style is checked by ruff. Raise CalledProcessError if git fails.
     """
@@ -84,7 +84,7 @@ def main() -> int:
     copy_sources()
     provide_pip()
     env = dict(os.environ, HOME=str(BASE / "home"), PATH=f"{lint.BIN}:{os.environ['PATH']}", LC_ALL="C.UTF-8")
-    # Remove variables that point Ansible at the clone instead of the copy.
+    # Remove all of Ansible's variables, since some point at the clone instead of the copy.
     for name in [name for name in env if name.startswith("ANSIBLE_")]:
         del env[name]
     python = f"{sys.version_info.major}.{sys.version_info.minor}"

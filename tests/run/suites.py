@@ -67,7 +67,11 @@ def molecule(scenario: str, lab: str, about: str, limit: int, **more: str) -> Su
 
 
 def scenario(test: str, name: str, lab: str, about: str, limit: int, lane: str = EITHER) -> Suite:
-    """Return the suite of the scenarios in tests/lab/scenarios/test_`test`.py, in a lab of their own."""
+    """Return the suite of the scenarios in tests/lab/scenarios/test_`test`.py, in a lab of their own.
+
+    `name` is the suite's name. `lab` is the name that the scenarios give their lab, for the clean-up; `limit` is in
+    seconds.
+    """
     return Suite(
         name,
         about,

@@ -79,8 +79,8 @@ def test_the_other_switch_takes_over_within_a_second(
     """Streams that a switch forwards go by the other one within a second after its power is cut.
 
     A hash over addresses decides which of a rack's switches forwards what comes from the other rack. So a switch may
-    forward none of the streams, and its end then interrupts none. This test is the last one, since it takes a switch
-    down.
+    forward none of the streams, and its end then loses no packet. Afterwards no host of the rack has a route by way of
+    it, and its return loses no packet. This test is the last one, since it takes a switch down.
     """
     names = {node.name: node.workloads[0] for node in fleet.nodes.values()}
     pairs = [(a, b) for a in NAMES for b in NAMES if NODES[a].rack != NODES[b].rack]

@@ -69,7 +69,8 @@ def test_pure_reflectors_have_no_part_in_forwarding(fleet: Fleet, name: str) -> 
 def test_one_reflector_is_enough(fleet: Fleet, run: Runner) -> None:
     """The nodes keep their routes and reach each other while node5's sessions with them are disabled.
 
-    This test is the last one, because it takes the sessions down.
+    All sessions are up again within 30 seconds after they are enabled. This test is the last one, because it takes the
+    sessions down.
     """
     birdc = ("birdc", "-s", "/run/calico/bird.ctl")
     run("node5", [*birdc, "disable", '"Node_*"'])

@@ -134,7 +134,8 @@ class Node:
     def request(self, name: str, **more: t.Any) -> AddRequest:
         """Return a request for a workload in a namespace of its name, which is made unless the agent is to own it.
 
-        `more` are further fields of AddRequest. A `netns` among them is requested instead, and is not made.
+        `more` are further fields of AddRequest. A `netns` among them is requested instead and not made; the namespace
+        of the workload's name is made all the same.
         """
         if not more.get("netns_owned") and name not in self.kernel.netns_list():
             self.kernel.netns_add(name, "")
@@ -145,7 +146,7 @@ class Node:
         workload = await self.agent.add(self.request(name, **more))
         return workload.addresses[0]
 
-    # ---- queries
+    # ---- state of the kernel, the disk and the agent
 
     @property
     def routes(self) -> set[str]:

@@ -259,7 +259,10 @@ def test_the_next_to_have_an_address_inherits_no_connection(tmp_path):
 
 
 def test_connections_that_the_kernel_does_not_delete_are_a_problem_and_are_tried_again(tmp_path):
-    """While connections of a deleted workload are tracked, no other workload gets its address, and it is a problem."""
+    """While connections of a deleted workload are tracked, no other workload gets its address, and it is a problem.
+
+    This outlasts a restart of the agent. An add with the address deletes them as soon as the kernel permits it.
+    """
 
     async def scenario():
         node = Node(tmp_path)

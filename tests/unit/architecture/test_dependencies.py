@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     # The modules, which the controller sends as an archive or the installed engine runs.
     "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "preflight", "state", "base"},
 }  # fmt: skip
-# The modules of the agent that the room `cli` may import. No other room may import the agent.
+# The modules of the agent that the room `cli` may import. Of the other rooms only `modules` may import the agent.
 KNOWN_OF_AGENT = {"api.client", "api.protocol"}
 # The modules of dataplane that bird and preflight may import: the port that reads a host, and the type of a change.
 KNOWN_OF_DATAPLANE = {"kernel.port", "change"}
@@ -57,7 +57,8 @@ IMPURE_CALLS = {"open", "input", "print", "exec", "eval", "compile", "__import__
 CLOCK_CALLS = {"now", "utcnow", "today"}
 
 # Third-party libraries, and the rooms inside whose functions they may be imported. PyYAML reads the lockfile, on the
-# controller only, where Ansible brings it. It also reads the files of `calicoctl validate`, on hosts that have it.
+# controller only, where Ansible brings it. It also reads the files of `calicoctl validate`, on hosts that have it. In
+# base it measures a document against limits before either of them reads it.
 LIBRARY = "pyroute2"
 LIBRARIES = {LIBRARY: {"dataplane"}, "yaml": {"ipam", "cli", "base"}}
 

@@ -214,7 +214,7 @@ def test_what_an_alias_counts(loader: t.Any, text: str, values: int, depth: int)
 
 @pytest.mark.parametrize("value", [[1, 2, [3, 4]], {"a": 1, "b": 2, "c": (3, 4)}])
 def test_the_values_of_a_value_are_counted(value: t.Any) -> None:
-    """A built value of six values, keys aside, is accepted within a limit of six and not within one of five."""
+    """A built value of six values, keys aside, in two levels is within limits of six and two, and not of one less."""
     document_limits.check_value(value, DocumentLimits(1, 6, 2))
     for less in (DocumentLimits(1, 5, 2), DocumentLimits(1, 6, 1)):
         with pytest.raises(BeyondLimits):

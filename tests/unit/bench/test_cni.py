@@ -85,7 +85,10 @@ def test_a_failed_execution_is_no_figure(
 
 
 def _inside(monkeypatch: pytest.MonkeyPatch, measure: t.Callable[..., t.Any], form: list[str]) -> None:
-    """Let `main` think that it is root in a namespace of its own, and measure with `measure`."""
+    """Let `main` think that it is root in a namespace of its own and that all files exist, and measure with `measure`.
+
+    `form` are its command-line arguments. It makes no folder and runs no program.
+    """
     monkeypatch.setenv("CALICO_BENCH_INSIDE", "1")
     for module, name, value in (
         (cni.os, "geteuid", lambda: 0),

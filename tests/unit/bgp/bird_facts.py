@@ -31,7 +31,7 @@ class Block:
 def blocks(text: str) -> dict[str, Block]:
     """Return {name: block} of all templates and named protocols of the bird.cfg `text`.
 
-    Raise ValueError if a block has no closing line `}`.
+    The result is cached and shared by all callers. Raise ValueError if a block has no closing line `}`.
     """
     found = {}
     lines = [re.sub(r"\s+#.*", "", line) for line in text.splitlines()]

@@ -136,7 +136,8 @@ def _edited(document: Document, edits: t.Mapping[str, Document]) -> Document:
 def hosts(case: Case) -> list[Host]:
     """Return the hosts of an inventory with the case's resources.
 
-    Raise AssertionError for a field of the default BGPConfiguration that is unknown here.
+    Raise AssertionError for a field of the default BGPConfiguration that is unknown here. Fields of a node's own
+    BGPConfiguration that are not in NODE_VARIABLES are left out.
     """
     fleet = _fleet_variables(case)
     own = {
@@ -247,7 +248,7 @@ def _node_variables(case: Case, node: Document) -> Document:
     return variables
 
 
-# --- compiled result ------------------------------------------------------------------------------------------------
+# --- the compiled state of a case's node ----------------------------------------------------------------------------
 
 
 @functools.cache

@@ -44,7 +44,10 @@ _PRIORITY_1024 = "(defined(bgp_local_pref)&&(bgp_local_pref = 2147482623))"
 
 
 def every() -> t.Iterator[tuple[Case, str, str, t.Mapping[str, t.Any]]]:
-    """Yield (case, "ipv4" or "ipv6", our bird.cfg, Calico's facts of that family) for all cases but UNSAID."""
+    """Yield (case, "ipv4" or "ipv6", our bird.cfg, Calico's facts of that family) for all of CASES but UNSAID.
+
+    CASES has none that cannot be a fleet here.
+    """
     for case in CASES:
         if case.name not in UNSAID:
             for family in FAMILIES:
@@ -68,8 +71,8 @@ def functions(text: str, family: str) -> dict[str, list[str]]:
 def calls(text: str, family: str, session: str, direction: str) -> list[str]:
     """Return the calls of BGPFilters in a session's import or export filter, [] if it has no such filter.
 
-    `direction` is "import" or "export". Raise KeyError if the bird.cfg `text` has no such session, and
-    ValueError if the filter has no closing line `};`.
+    `family` is "ipv4" or "ipv6"; a session without that channel has no filter. `direction` is "import" or "export".
+    Raise KeyError if the bird.cfg `text` has no such session, and ValueError if the filter has no closing line `};`.
     """
     lines = bird_facts.blocks(text)[session].channels.get(family, ())
     if f"{direction} filter {{" not in lines:

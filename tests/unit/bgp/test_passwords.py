@@ -34,7 +34,7 @@ def test_a_password_is_refused_where_bird_or_the_kernel_would_not_take_it(text: 
             size = len(text.encode())
         except UnicodeEncodeError:
             return False
-        # BIRD's strings contain neither quotes nor control characters. The kernel takes at most 80 bytes.
+        # BIRD's strings contain neither double quotes nor control characters. The kernel takes 1 to 80 bytes.
         return 0 < size <= 80 and re.fullmatch(r'[^"\x00-\x1f\x7f]+', text) is not None
 
     assert (passwords.problem_of_password(text) is None) == taken()
@@ -113,7 +113,10 @@ def test_a_file_is_what_bird_reads() -> None:
     [("a" * 50, True), ("a" * 51, False), ("a b", False), ("a'", False), ("tor-a:Pass_word.1", True)],
 )
 def test_a_name_that_is_no_symbol_of_bird_is_not_written(name: str, written: bool) -> None:
-    """A symbol of BIRD has at most 64 characters, and 14 of them are before the name."""
+    """A symbol of BIRD has at most 64 characters, and 14 of them are before the name.
+
+    A longer name, or one with a blank or a quote, is refused by an error that does not show the password.
+    """
     if written:
         assert f'{name}\' = "secret";' in passwords.to_text({name: "secret"})
         return

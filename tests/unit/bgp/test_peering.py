@@ -60,7 +60,7 @@ def names(found: t.Mapping[str, t.Mapping[str, BirdPeer]]) -> dict[str, list[str
     return {node: list(own) for node, own in found.items()}
 
 
-# --- without BGPPeers -----------------------------------------------------------------------------------------------
+# --- sessions without BGPPeers --------------------------------------------------------------------------------------
 
 
 def test_the_mesh_joins_all_without_a_cluster_id_in_each_family_that_both_have() -> None:
@@ -137,7 +137,7 @@ def test_a_port_of_ones_own() -> None:
     assert ports[("node1", "node2")] == 1179 and ports[("node2", "node1")] == 179 and ports[("node2", "node3")] is None
 
 
-# --- BGPPeers -------------------------------------------------------------------------------------------------------
+# --- sessions of BGPPeers -------------------------------------------------------------------------------------------
 
 
 def test_a_router_for_all_for_some_and_for_one() -> None:
@@ -341,7 +341,7 @@ def test_a_router_of_the_own_as_is_a_reflectors_client() -> None:
     assert found["node1"]["Global_192_0_2_1"].cluster_id == "244.0.0.1"
 
 
-# --- against all pairs ----------------------------------------------------------------------------------------------
+# --- sessions compared with a search of all pairs of nodes ----------------------------------------------------------
 
 RACKS = ("a", "b", "rr")
 SELECTORS = ("all()", "rack == 'a'", "rack != 'a'", "has(spare)", "rack in {'b', 'rr'}")
@@ -483,7 +483,7 @@ def test_both_ends_of_a_session_fit(fleet: tuple[list[Speaker], list[PeerDefinit
             assert back.kind == "client"
 
 
-# --- growth ---------------------------------------------------------------------------------------------------------
+# --- label look-ups, the passive side, addresses, ports and names of sessions ---------------------------------------
 
 
 class Counted(dict[str, str]):

@@ -38,7 +38,7 @@ def peer(**fields: t.Any) -> PeerDefinition:
     return PeerDefinition(t.cast(resources.BGPPeer, resources.parse_flat("BGPPeer", theirs)), ours)
 
 
-# --- the oracle -------------------------------------------------------------------------------------------------------
+# --- the oracle, a slow simulation, and random fleets -----------------------------------------------------------------
 
 
 class Route(t.NamedTuple):
@@ -207,7 +207,7 @@ def test_it_is_what_following_each_block_says(
     assert simulation.sessions() * 2 == sum(len(own) for own in oracle.sessions.values())
 
 
-# --- what the oracle does not know ------------------------------------------------------------------------------------
+# --- what the oracle does not simulate: BIRD's counts, routers outside, memory ----------------------------------------
 
 
 def shape(count: int, reflectors: int = 0, each: int = 1, **fields: t.Any) -> Simulation:

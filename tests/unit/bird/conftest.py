@@ -17,7 +17,7 @@ SYNTAX_ERROR = b"9001 syntax error, unexpected CF_SYM_UNDEFINED\n"
 
 
 class FakeBird:
-    """A fake BIRD.
+    """A fake BIRD that serves one connection at a time.
 
     `answers` maps a command, or its first word, to one answer for each call; the last one serves all further calls. An
     answer is a list of pieces, and the piece b"hang up" ends the connection. `asked` has the received commands. A

@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors
 
 OLD = "router id 1.1.1.1;\n"
 NEW = "router id 2.2.2.2;\n"
-# CHECKER refuses the third line, with an error in BIRD 2's form.
+# CHECKER refuses any file with the word nonsense, and always names its third line, in BIRD 2's form.
 BROKEN = 'router id 2.2.2.2;\nprotocol bgp x {\n  nonsense; password "secret";\n}\n'
 CHECKER = """#!/bin/sh
 grep -q nonsense "$3" || exit 0
@@ -189,7 +189,8 @@ def test_a_reload_without_an_end(bird) -> None:
 
 
 SECRETS = {"tor-a:password": "hunter2", "mesh:password": "hunter1"}
-# A fake BIRD that needs each password of its file in bird.secrets.conf beside it, and appends that file to {log}.
+# A fake BIRD that appends bird.secrets.conf, which must be beside the given file, to {log}. It refuses the given file
+# if it names a password that bird.secrets.conf does not define.
 READER = """#!/bin/sh
 folder=$(dirname "$3")
 cat "$folder/bird.secrets.conf" >> {log}

@@ -63,8 +63,9 @@ def function(text: str, name: str) -> list[str]:
 def body(text: str, head: str, brace: str = "") -> list[str]:
     """Return the lines between `head {` and its closing brace at the line's start, without comments.
 
-    `brace` is the line after `head`, if the opening brace is not on the same line. Raise StopIteration if there is no
-    such `head`, and ValueError if its block has no closing brace.
+    Empty lines and indentation are left out, and white space within a line is one blank. `brace` is the line after
+    `head`, if the opening brace is not on the same line. Raise StopIteration if there is no such `head`, and ValueError
+    if its block has no closing brace.
     """
     lines = text.splitlines()
     if brace:

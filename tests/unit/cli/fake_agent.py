@@ -25,7 +25,8 @@ class FakeAgent:
     """A fake agent.
 
     `answers` maps a method to its result, to an AgentError, or to a function of its parameters. `asked` holds the calls
-    as (method, parameters). A method without an answer is a fault of the server: the client gets the code `internal`.
+    as (method, parameters). Only `version` has an answer from the start. A method of METHODS without an answer is a
+    fault of the server: the client gets the code `internal`.
     """
 
     def __init__(self, path: str) -> None:

@@ -117,7 +117,7 @@ def test_verbs_of_the_inventory_without_a_kind_name_all_variables(node: Node) ->
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: pathlib.Path) -> None:
-    """A reader that closes the pipe early, as in `calicoctl --help | true`, causes no traceback."""
+    """A reader that closes the pipe early, as in `calicoctl get pools | true`, causes status 1 and no traceback."""
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from host_routing.cli.command import main; "
         "sys.exit(main(['get', '-o', 'yaml', 'pools'], None))"

@@ -57,7 +57,10 @@ def documented(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 
 def shown(node: Node, block: str) -> str:
-    """Run each `$ calicoctl` line of a console block; return these lines, each followed by its output, errors last."""
+    """Run each `$ calicoctl` line of a console block; return these lines, each followed by its output, errors last.
+
+    A blank line separates them. Other lines of the block are left out, and the exit status does not matter.
+    """
     lines = []
     for line in block.splitlines():
         if line.startswith("$ calicoctl"):

@@ -68,7 +68,8 @@ def ready_for(kernel, endpoint):
 def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(other, endpoint, changed):
     """The drivers find no difference after attaching, and detaching restores the state from before.
 
-    `changed` is the workload of `endpoint` with other settings, attached again.
+    `changed` is the workload of `endpoint` with other settings, attached again. The state is compared only if both have
+    the same namespace, and without that namespace's inside.
     """
     changed = dataclasses.replace(changed, address=endpoint.address, address6=endpoint.address6)
     kernel = machine(other)

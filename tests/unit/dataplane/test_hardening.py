@@ -39,7 +39,10 @@ def test_a_kernel_without_ipv6_has_none_of_its_keys():
 @pytest.mark.parametrize("mode", ["direct", "ipip", "vxlan"])
 @pytest.mark.parametrize("policy", [False, True])
 def test_a_whole_node_is_planned_and_reaches_its_state_without_ipv6(mode, policy):
-    """On a kernel without IPv6, a node's plan is applied and nothing is left to do; hardening does nothing, too."""
+    """On a kernel without IPv6, a node's plan is applied and nothing but bird.cfg is left; hardening does nothing, too.
+
+    `mode` is the pool's; "direct" makes no tunnel device. `policy` says whether the node has policy.
+    """
     kernel = FakeKernel()
     kernel.remove_ipv6()
     wanted = states(build(pool(mode), nodes={"node1": f"{OWN}/24", "node2": "10.10.1.99/24"}, workloads=[]))["node1"]

@@ -178,7 +178,11 @@ def theirs(kernel):
 
 
 def holds(kernel, state):
-    """Raise AssertionError or KeyError unless the kernel has all of `state`, and no other objects of ours."""
+    """Raise AssertionError or KeyError unless the kernel has all of `state`, and no other objects of ours.
+
+    Only IPv4 is looked at. Rules and chains of iptables are counted, not compared; other sysctls than those of `state`,
+    bird.cfg and files are not looked at. Raise AttributeError if a workload has no eth0.
+    """
     state = state.resolve_underlay("eth0")
     links = {link.name: link for link in kernel.links()}
     for device in state.devices:
@@ -253,8 +257,8 @@ def settle(kernel, state):
 def unharmed(before, after):
     """Return what must exist throughout the change from one state to the other: (routes, addressed devices).
 
-    Both are sets. Routes are pairs (destination, table). The devices, by name, have an address in both states. Devices
-    that are made anew in between, and routes on them, are left out.
+    Both are sets. Routes are pairs (destination, table). The devices are tunnel devices, by name, with an address in
+    both states. Devices that are made anew in between, and routes on them, are left out.
     """
     before, after = before.resolve_underlay("eth0"), after.resolve_underlay("eth0")
 

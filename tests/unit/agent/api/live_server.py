@@ -27,7 +27,8 @@ class LiveServer:
     """A running server; the constructor returns once it listens at agent.sock in `folder`.
 
     `root` is the uid that may do everything, by default the tests' own. `limits` are ApiLimits() by default. `more` are
-    further arguments of Server. The fixture `serve` closes the server.
+    further arguments of Server. The constructor raises what Server.start raises, such as SocketInUse, and TimeoutError
+    after 10 seconds. The fixture `serve` closes the server.
     """
 
     def __init__(
@@ -83,8 +84,8 @@ class LiveServer:
     def say(self, data: bytes, end: bool = True) -> bytes:
         """Send `data`, then return everything that the server sends until it closes the connection.
 
-        With `end` True, shut down sending after `data`. A server that closes early is no error. Raise TimeoutError if
-        the server sends nothing for 10 seconds and does not close.
+        With `end` True, shut down sending after `data`. A server that closes early is no error, and no other OSError
+        while sending is one. Raise TimeoutError if the server then sends nothing for 10 seconds and does not close.
         """
         with self.connect() as connection:
             try:

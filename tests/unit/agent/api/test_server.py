@@ -202,7 +202,7 @@ def test_access_to_the_socket(live: LiveServer) -> None:
     assert stat.S_IMODE(os.stat(live.path).st_mode) == 0o660
 
 
-# --- bounds
+# --- bounds of requests, buffers, connections and idle time
 
 
 def test_a_request_that_is_too_long_is_refused_and_the_connection_closed(serve: Serve) -> None:
@@ -410,7 +410,7 @@ def test_a_cni_request_that_fails_or_takes_too_long(serve: Serve) -> None:
     )
 
 
-# --- beginning and end
+# --- start and stop of the server
 
 
 def test_a_socket_that_nobody_listens_to_is_replaced(tmp_path: pathlib.Path, serve: Serve) -> None:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A container runtime as far as it concerns CNI: it executes the plugin, reads containers and damages them.
 
-The conformance suite uses only these classes. `test_dispatch.py` runs it in memory, tests/integration/agent through the
-shim on a real agent.
+The conformance suite uses only these classes. `test_conformance.py` runs it in memory, and tests/integration/agent
+through the shim on a real agent.
 """
 
 from __future__ import annotations
@@ -86,7 +86,10 @@ class Container(abc.ABC):
 
     @abc.abstractmethod
     def break_(self, what: str, ifname: str = "eth0") -> None:
-        """Remove the "interface", the "address" or the default "route" inside, or the "host route"."""
+        """Remove the "interface", the "address" or the default "route" inside, or the "host route".
+
+        The runtime in memory removes the host routes of all containers.
+        """
 
 
 class Runtime(abc.ABC):
@@ -137,8 +140,9 @@ class Runtime(abc.ABC):
     ) -> Answer:
         """Execute the plugin with CNI_COMMAND `command`, and return its answer, also if it failed.
 
-        `args` is CNI_ARGS. `environment` replaces variables, and None removes one; `fields` are added to the network
-        configuration. `stdin` replaces that configuration as a whole.
+        Without a container, CNI_CONTAINERID, CNI_NETNS and CNI_IFNAME are not set. `args` is CNI_ARGS, left out if it
+        is "". `environment` replaces variables, and None removes one; `fields` are added to the network configuration.
+        `stdin` replaces that configuration as a whole.
         """
         variables: dict[str, str | None] = {"CNI_COMMAND": command, "CNI_PATH": "/opt/cni/bin"}
         if container is not None:

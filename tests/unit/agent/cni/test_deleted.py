@@ -96,7 +96,8 @@ def test_a_file_that_cannot_be_removed_keeps_nothing_else_from_its_end(
 ) -> None:
     """If the file of a stored DEL cannot be removed, the other files are processed, and an error is logged.
 
-    Its DEL is not repeated in this process, because the runtime may have added a container of the same id since.
+    Its DEL is not repeated in this process, because the runtime may have added a container of the same id since. Once
+    the file can be removed, it is, and that container's address stays.
     """
     one, two = runtime.container(), runtime.container()
     runtime.add(one)

@@ -165,7 +165,7 @@ def test_long_values_are_cut_short(runtime: FakeRuntime) -> None:
     assert error["msg"] == f"name '{'n' * 77}...' is not the name of a network"
 
 
-# --- anything at all
+# --- requests with any fields and variables
 
 _TEXT = st.text(max_size=20)
 _JSON = st.recursive(

@@ -267,7 +267,10 @@ def test_what_follows_from_a_new_desired_state_is_no_drift():
 
 
 def test_what_stayed_for_a_socket_goes_with_it_and_is_no_drift():
-    """An undesired device stays while a socket uses its address, and is then removed, not reported as drift."""
+    """An undesired device stays while a socket uses its address, and is then removed, not reported as drift.
+
+    If another program adds it again after that, its removal is drift.
+    """
 
     async def scenario():
         node = Node()
@@ -651,7 +654,10 @@ def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
 
 
 def test_of_rules_that_were_refused_none_is_told():
-    """If iptables-restore refuses a table, none of its changes is reported: they are one transaction."""
+    """If iptables-restore refuses a table, none of its changes is reported: they are one transaction.
+
+    The retry makes and reports them.
+    """
 
     async def scenario():
         node = Node()

@@ -76,7 +76,7 @@ class World(Node):
             self.machine.kernel = self.kernel
         await self.start()
 
-    # ---- actions
+    # ---- calls, kills and sabotage
 
     async def call(self, call: Call):
         try:
@@ -105,7 +105,7 @@ class World(Node):
         else:
             sabotage(self.kernel, step, self.links, self.routes)
 
-    # ---- expectations
+    # ---- checks against the model
 
     async def converges(self, model: Model) -> None:
         await asyncio.sleep(5)

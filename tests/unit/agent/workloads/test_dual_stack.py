@@ -203,7 +203,7 @@ def test_on_a_node_without_ipv6_a_workload_has_none(tmp_path):
     run(scenario())
 
 
-# ---- CNI
+# ---- results and requests of CNI with both IP versions
 
 
 async def executed(node, command, version="1.1.0", args="", **fields):

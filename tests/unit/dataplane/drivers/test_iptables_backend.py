@@ -82,7 +82,10 @@ def observed(version: str, texts: t.Mapping[str, str], ipv6: bool = True) -> Obs
 def test_the_backend_with_clearly_more_rules_of_others_is_written(
     version: str, used: str, other: str, here: int, there: int, there6: int, elsewhere: bool
 ) -> None:
-    """The other backend is written if it has at least ten rules of others, and more than the one of `iptables`."""
+    """The other backend is written if it has at least ten rules of others, and more than the one of `iptables`.
+
+    IPv4's and IPv6's count together, and rules with our mark do not count. The tables of both backends are read.
+    """
     texts = {
         "iptables-save": saved(here),
         f"iptables-{other}-save": saved(there, ours=20),

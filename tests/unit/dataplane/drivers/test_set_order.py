@@ -127,7 +127,10 @@ def test_no_rule_ever_refers_to_a_set_that_is_not_filled(kernel, bring):
 
 
 def test_what_chains_refuse_does_not_keep_an_address_in_a_set_that_it_has_left(kernel, bring):
-    """A workload that lost its label leaves the label's set, whatever is wrong with other rules."""
+    """A workload that lost its label leaves the label's set, whatever is wrong with other rules.
+
+    It stays in the set of its former group, since the rules still look that up.
+    """
     app = IpSet("cali40s:app", "hash:net", ("10.244.2.1", "10.244.2.2"))
     bring(guarding(("a", [1, 2]), sets=[app]))
     fewer = IpSet(app.name, app.type, app.members[:1])

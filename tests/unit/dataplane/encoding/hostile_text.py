@@ -234,7 +234,8 @@ Path = tuple[t.Union[str, int], ...]
 def texts(value: t.Any, path: Path = ()) -> t.Iterator[Path]:
     """Yield the path of each text in `value`.
 
-    A path has names of fields, positions, and ("key", n) or ("value", n) in mappings.
+    A path has names of fields, positions, and "key", n or "value", n in mappings. Only dataclasses, tuples and mappings
+    are searched, not lists or sets. Each key of a mapping counts as a text.
     """
     if isinstance(value, str):
         yield path
@@ -330,8 +331,8 @@ class Written:
 
     `ipset` and `iptables` are inputs of `ipset restore` and of iptables-restore. Single set members, which go by
     netlink, are in `ipset` as commands. `bird` is bird.cfg, "" if none is written. `secrets` is the file of BIRD's
-    passwords. `paths` are the files of sysctls and of network namespaces. `lines` are lines of the plan,
-    and `refused` the texts of refusals.
+    passwords. `paths` are the files of sysctls and of network namespaces. `lines` are the plan's lines of sets, rules
+    and sysctls, and `refused` the texts of refusals.
     """
 
     ipset: list[str] = dataclasses.field(default_factory=list)
@@ -371,7 +372,8 @@ def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Option
 
     A ValueError, KeyError or UndefinedError of a compiler or renderer counts as a refusal, and that part is not
     written; other errors are raised. `others` are endpoints that other nodes reported. `known` is a state and the
-    output for it: if the fields of the firewall are the same objects in it, sets and tables are taken from there.
+    output for it: if the fields of the firewall are the same objects in it, sets, tables and all lines and refusals are
+    taken from there, and those of sysctls are added again.
     """
     if known is not None and all(getattr(known[0], name) is getattr(desired, name) for name in _OF_FIREWALL):
         written = dataclasses.replace(known[1], paths=[], lines=list(known[1].lines), refused=list(known[1].refused))
@@ -410,7 +412,7 @@ def write_firewall(kernel: t.Any, desired: NodeState, written: Written) -> None:
     """Apply the sets and rules of a state by their drivers.
 
     Add the plan's line of each change, also of a refused one, to `written.lines`, and reasons of refusals to
-    `written.refused`.
+    `written.refused`. A driver that cannot plan (ValueError, KeyError) writes nothing: its error is a reason, too.
     """
     for driver, wanted in ((ipset, desired.ipsets), (iptables, desired.iptables)):
         changes = _attempt(written, lambda: driver.diff(wanted, driver.observe(kernel, wanted)))  # noqa: B023

@@ -49,7 +49,8 @@ def lines(changes: t.Iterable[Change]) -> list[str]:
 def converge(driver: t.Any, kernel: Kernel, desired: t.Sequence[t.Any]) -> list[str]:
     """Apply the differences and return the plan's lines, [] if there was nothing to do.
 
-    Raise ApplyError if a change fails, and AssertionError if something differs afterwards.
+    Raise ApplyError if a change fails, and AssertionError if something differs afterwards. Differences that are only
+    reported (action "=") do not count then. Raise ObserveError or KernelError if the kernel cannot be read.
     """
     changes = driver.diff(desired, driver.observe(kernel, desired))
     driver.apply(kernel, changes)

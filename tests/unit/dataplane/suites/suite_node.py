@@ -89,7 +89,10 @@ def settle(kernel, state, bird=None):
 
 
 def foreign(kernel):
-    """Make objects of others: a bridge, two routes, an IP set, a chain with a hook and a network namespace."""
+    """Make objects of others: a bridge, two routes, an IP set, a chain with a hook and a network namespace.
+
+    Raise KernelError if the kernel refuses one; a failure of ipset or iptables-restore is ignored.
+    """
     kernel.link_add(NewLink("br-theirs", "bridge"))
     kernel.link_set("br-theirs", up=True, alias="theirs")
     kernel.address_add(InterfaceAddress("br-theirs", "192.0.2.1", 24))
