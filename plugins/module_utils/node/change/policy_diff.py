@@ -188,6 +188,12 @@ def _settings(settings: PolicySettings) -> t.Iterator[str]:
             yield f"failsafe {direction} {port.protocol} {port.port}" + (f" {port.net}" if port.net else "")
     yield f"profiles of workloads without any: {', '.join(settings.workload_profiles) or 'none'}"
     yield f"NFLOG group {settings.nflog_group}"
+    if not settings.drop_invalid:
+        yield "packets that connection tracking finds invalid are not dropped"
+    if settings.allow_vxlan_from_workloads:
+        yield "workloads may send VXLAN"
+    if settings.allow_ipip_from_workloads:
+        yield "workloads may send IP-in-IP"
     if settings.cut_denied_flows:
         yield "connections that a new policy denies are cut"
     yield f"mark mask {settings.mark_mask:#x}"

@@ -109,7 +109,7 @@ def test_settings_and_endpoints() -> None:
 
 
 def test_what_a_policy_s_settings_say() -> None:
-    """Each setting has a line, and that denied connections are cut is said only where they are."""
+    """The settings have lines; that connections are cut is said only where they are."""
     given = PolicyState(
         policy_set([], []),
         (),
@@ -135,6 +135,17 @@ def test_what_a_policy_s_settings_say() -> None:
         "+mark mask 0xffff0000",
     ]
     assert [line for line in after if line not in before] == ["+connections that a new policy denies are cut"]
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(PolicySettings)])
+def test_each_setting_that_changes_is_shown(field: str) -> None:
+    old = PolicySettings(default_endpoint_to_host_action="Accept")
+    value = getattr(old, field)
+    other = {bool: lambda: not value, int: lambda: value // 2, str: lambda: "Return", tuple: lambda: value[1:]}
+    new = dataclasses.replace(old, **{field: other[type(value)]()})
+    before, after = (PolicyState(policy_set([], []), (), settings) for settings in (old, new))
+    (change,) = policy_diff.changes(before, after, "node1")
+    assert (change.subject, change.action) == ("settings", "~")
 
 
 @pytest.mark.parametrize(
