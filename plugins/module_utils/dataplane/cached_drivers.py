@@ -60,7 +60,8 @@ class CachedTables:
         self._digests = _Digests()
         self._refused: dict[str, _Refused] = {}  # by the chain's subject
 
-        # The desired and observed tables of the last comparison that left no change to make; at first ((), None).
+        # The desired and observed tables of the last `diff` that left no change, apart from refused chains;
+        # ((), None) at first and after `retry`.
         self._equal: tuple[tuple[IptablesTable, ...], t.Optional[iptables.Observed]] = (
             (),
             None,

@@ -58,7 +58,9 @@ class Assigned(t.NamedTuple):
     """The event that an address was assigned."""
 
     allocation: Allocation
-    rested: t.Optional[tuple[int, float]] = None  # the address's last release: (number, monotonic seconds), or None
+    # For `undo`: the address's last release before, as (its number in the order of releases, monotonic seconds). None:
+    # it had none, or the event is a stored one or of `snapshot`.
+    rested: t.Optional[tuple[int, float]] = None
 
 
 class Released(t.NamedTuple):

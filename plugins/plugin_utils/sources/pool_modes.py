@@ -107,7 +107,8 @@ def to_remember(
         sources = (known, live) if change else (live, known if rest else {})
         value = next((source[pool.name] for source in sources if pool.name in source), None)
         if value is None and (not rest or (previous is not None and pool.name not in previous.pools)):
-            value = pool.encapsulation  # as in the inventory: no node runs the pool yet, as far as is known
+            # As in the inventory: as far as is known no node runs the pool yet, or all were read and they disagree.
+            value = pool.encapsulation
         if value is not None:
             found[pool.name] = value
     return found

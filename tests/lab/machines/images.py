@@ -176,7 +176,10 @@ def layer_path(kind: str, release: str) -> Path:
 
 
 def layers(release: str, baked: bool, podman: bool = False) -> list[Path]:
-    """Return the folders to stack, topmost first, as overlayfs wants its lowerdir."""
+    """Return the folders of a host's layers, topmost first, as overlayfs wants its lowerdir; they need not exist.
+
+    These are base and repo. `baked` adds the layer with the packages installed; `podman` adds that one and its own.
+    """
     return [layer_path(kind, release) for kind in reversed(_kinds(baked, podman))]
 
 

@@ -71,7 +71,7 @@ def serve(places: t.Sequence[t.Dict[str, t.Any]]) -> None:
                     data, sender = server.recvfrom(2048)
                     server.sendto(data, sender)
             except OSError:
-                pass  # for example, the client has closed the connection
+                pass  # for example, a firewall of this host drops the UDP answer (EPERM): the client gets none
 
 
 class Attempt:

@@ -79,7 +79,10 @@ def test_why_a_text_is_no_canonical_cidr(text: str, words: str) -> None:
 
 
 def test_a_mapped_address_stays_ipv6_in_its_canonical_form() -> None:
-    """An IPv4-mapped IPv6 address is IPv6 for `canonical_address`, and IPv4 for the parsers that read as Calico."""
+    """An IPv4-mapped IPv6 address is IPv6 for `canonical_address`, and IPv4 for the parsers that read as Calico.
+
+    For them, a mapped range is IPv4 from a prefix length of 96 on, and a shorter one is IPv6.
+    """
     assert addresses.canonical_address("::ffff:10.0.0.1") == (6, 0xFFFF0A000001)
     assert addresses.parse_address("::ffff:10.0.0.1") == (4, 0x0A000001)
     assert addresses.parse_cidr("::ffff:10.0.0.0/104") == (4, 0x0A000000, 0x0A000000, 8, 104)

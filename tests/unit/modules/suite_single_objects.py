@@ -265,6 +265,9 @@ class TestWorkloadEndpoint:
         assert host.run(workload_endpoint, name="net1", address="fd00:19::2")["msg"] == (
             "address: fd00:19::2 is not an IPv4 address. Write it as 172.19.1.2."
         )
+        assert host.run(workload_endpoint, name="net1", address_ipv6="fe80::1%eth0")["msg"] == (
+            "address_ipv6: fe80::1%eth0 is not an IPv6 address. Write it as fd00:19::2."
+        )
         assert host.run(workload_endpoint, name="net1", address_ipv6="172.19.1.2")["msg"] == (
             "address_ipv6: 172.19.1.2 is not an IPv6 address. Write it as fd00:19::2."
         )

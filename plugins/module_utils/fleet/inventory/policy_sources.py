@@ -118,11 +118,11 @@ class Source(t.NamedTuple):
         )
 
     def _with_node(self) -> t.Mapping[str, t.Any]:
-        """Return the entry of a HostEndpoint with its node, and with a name if it is flat and has none.
+        """Return the entry of a HostEndpoint with its node, and with a name if it is flat and has no key `name`.
 
         The name is made of the node and the interfaceName; without an interfaceName that is a text there is none. An
-        entry whose spec is no mapping is returned unchanged, for the parser to refuse. Raise FleetError if it names
-        another node.
+        entry whose spec is missing or no mapping is returned unchanged, for the parser to refuse. Raise FleetError if
+        its node has another value, also null or "".
         """
         spec = self.entry if self.is_flat else self.entry.get("spec")
         if not isinstance(spec, t.Mapping):

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import typing as t
 
 from ...base import naming
+from ...base.addresses import canonical_address
 from ...dataplane.drivers import route, sysctl, workload
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.plan import Part
@@ -27,8 +29,8 @@ def endpoint_of(params: t.Mapping[str, t.Any]) -> VethEndpoint:
     return VethEndpoint(
         name=params["name"],
         interface=naming.check_device_name(interface, "interface"),
-        address=_address(params, "address", ipaddress.IPv4Address, "172.19.1.2"),
-        address6=_address(params, "address_ipv6", ipaddress.IPv6Address, "fd00:19::2"),
+        address=_address(params, "address", 4, "172.19.1.2"),
+        address6=_address(params, "address_ipv6", 6, "fd00:19::2"),
         mtu=params["mtu"],
         pool="",
         namespace=params["namespace"],
@@ -37,13 +39,22 @@ def endpoint_of(params: t.Mapping[str, t.Any]) -> VethEndpoint:
     )
 
 
-def _address(params: t.Mapping[str, t.Any], option: str, read: t.Callable[[str], t.Any], example: str) -> str:
-    """Return the option's address as the kernel writes it, "" without one; raise ValueError for an invalid one."""
+def _address(params: t.Mapping[str, t.Any], option: str, family: int, example: str) -> str:
+    """Return the option's address as the kernel writes it, "" without one.
+
+    `family` is the IP version that it must have, 4 or 6. Raise ValueError for an invalid one, or one with a zone.
+    """
+    if not params[option]:
+        return ""
     try:
-        return str(read(params[option])) if params[option] else ""
+        found, value = canonical_address(params[option])
     except ValueError:
-        version = "IPv6" if option == "address_ipv6" else "IPv4"
-        raise ValueError(f"{option}: {params[option]} is not an {version} address. Write it as {example}.") from None
+        found, value = 0, 0
+    if found != family:
+        raise ValueError(f"{option}: {params[option]} is not an IPv{family} address. Write it as {example}.")
+    if family == 4:
+        return str(ipaddress.IPv4Address(value))
+    return socket.inet_ntop(socket.AF_INET6, value.to_bytes(16, "big"))
 
 
 def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:

@@ -204,7 +204,7 @@ class LocalIpam:
             used.setdefault(f"inventory workload {endpoint.name}", endpoint.addresses)
         return consistency.check(self.allocations(), used, tunnels, grants)
 
-    # --- changes ---
+    # --- changes of the allocations, and writing them to the disk ---
 
     def assign(
         self,

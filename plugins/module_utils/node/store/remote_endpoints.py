@@ -47,7 +47,8 @@ class Known:
     def believed_by(self, state: t.Optional[NodeState]) -> Known:
         """Return the part that the node with this state accepts, with what it rejects added to `left_out`.
 
-        `state` is None for a node without a stored state.
+        `state` is None for a node without a stored state, which accepts all of a report with blocks, unchecked, and
+        nothing of another.
         """
         remote, left_out = self.remote.believed_by(state)
         return dataclasses.replace(self, remote=remote, left_out=(*self.left_out, *left_out))
