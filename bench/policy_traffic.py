@@ -99,11 +99,11 @@ def policy(number: int) -> Resource:
     }
 
 
-#: The pair's policy, evaluated after all others, so that the pair's ends reach each other beside any random policies.
+#: The pair's policy. By its name, which counts where no policy has an order, it is evaluated after all others, so that
+#: the first packet of each connection meets all the rules.
 PAIR = {
     "kind": "GlobalNetworkPolicy",
     "name": "pair",
-    "order": 10000,
     "selector": "has(pair)",
     "types": ["Ingress", "Egress"],
     "ingress": [{"action": "Allow", "source": {"selector": "has(pair)"}}],
