@@ -157,7 +157,7 @@ class Fleet:
             self[name].start()
         self.wait_established()
 
-    def wait_established(self, seconds: float = 20) -> None:
+    def wait_established(self, seconds: float = 60) -> None:
         for name, daemon in self.daemons.items():
             if daemon.bird:
                 wanted = len(daemon.bird.peers)

@@ -26,7 +26,7 @@ POOL6 = "fd00:10:244::/48"
 DIES_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
-def wait_for(what: str, condition: t.Callable[[], t.Any], seconds: float = 15.0) -> t.Any:
+def wait_for(what: str, condition: t.Callable[[], t.Any], seconds: float = 60.0) -> t.Any:
     """Return the first true answer of `condition`, which is called every 0.05 seconds.
 
     Raise AssertionError with `what` if there is none within `seconds`. Exceptions of `condition` are passed on.

@@ -33,7 +33,7 @@ class RouteMonitor:
     def end(self) -> str:
         """Return all events from before the constructor's return until now, and end the monitor.
 
-        Raise AssertionError if it does not report an event of now within 15 seconds, or has ended.
+        Raise AssertionError if it does not report an event of now within 60 seconds, or has ended.
         """
         try:
             self._await(_MARKS[self._family][1])
@@ -48,7 +48,7 @@ class RouteMonitor:
     def _await(self, mark: str) -> None:
         """Add and delete the route to `mark` until an event of it has been read.
 
-        Raise AssertionError after 15 seconds, or if the monitor has ended.
+        Raise AssertionError after 60 seconds, or if the monitor has ended.
         """
         wait_for(f"an event of the route to {mark}", lambda: self._reported(mark))
 

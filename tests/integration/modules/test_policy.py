@@ -74,7 +74,7 @@ class Traffic:
     def has_carrier(self, name):
         """Wait until both ends of a new workload's link have a carrier, which takes up to a second.
 
-        Raise AssertionError after 15 seconds for one end.
+        Raise AssertionError after 60 seconds for one end.
         """
         interface = naming.interface_name("default", name)
         for kernel, device in ((self.host.kernel, interface), (self.host.kernel.inside(name), "eth0")):

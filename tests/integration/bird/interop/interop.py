@@ -166,7 +166,7 @@ class Interop:
         """Check that `node` has both blocks of `other` with `other` as next hop, as tunnels need.
 
         For the IPv6 block, BIRD's next hop is checked. Return BIRD's output on this block, with `BGP.` for `bgp_`.
-        Raise AssertionError if a route is missing after 15 seconds, or different.
+        Raise AssertionError if a route is missing after 60 seconds, or different.
         """
         wait_for("the route", lambda: self.kernel_route(node, other.block))
         assert self.kernel_route(node, other.block) == f"{other.block} via {other.address} dev vxlan.calico onlink"

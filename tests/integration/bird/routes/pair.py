@@ -84,7 +84,7 @@ class Pair:
         self._stack.callback(stop)
 
     def start(self, what: Bird, **passwords: str) -> None:
-        """Start the node's daemon with the configuration `what`; raise AssertionError unless it answers in 15 seconds.
+        """Start the node's daemon with the configuration `what`; raise AssertionError unless it answers in 60 seconds.
 
         The keyword `tor` gives the password of the secret SECRET; without keywords there are no secrets.
         """

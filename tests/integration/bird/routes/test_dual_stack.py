@@ -171,7 +171,7 @@ class Racks:
     def bring_to(self, wanted: t.Mapping[str, NodeState]) -> None:
         """Apply the states node after node, and wait until all are complete.
 
-        Raise AssertionError if a node is not complete within 15 seconds. Raise what `Host.bring_to` raises.
+        Raise AssertionError if a node is not complete within 60 seconds. Raise what `Host.bring_to` raises.
         """
         for name, state in wanted.items():
             self.hosts[name].bring_to(state)

@@ -83,7 +83,7 @@ def restarted(daemon: Daemon, bird: Bird) -> set[str]:
     """Reconfigure the daemon with `bird`; return the names of the sessions that restart, from BIRD's own log.
 
     Only names that begin with `Node_` are found.
-    Raise AssertionError if BIRD refuses it, or is not done within 15 seconds.
+    Raise AssertionError if BIRD refuses it, or is not done within 60 seconds.
     """
     said = daemon.log.stat().st_size
     daemon.configure(bird)
@@ -166,7 +166,7 @@ def reflected(nodes: t.Sequence[Node], *pools: t.Any, cluster: str = "10.10.0.1"
 def by_bgp(fleet: Fleet, nodes: t.Sequence[Node]) -> None:
     """Wait until all sessions are up, and no backup route is in use any more.
 
-    Raise AssertionError for a node whose sessions are down after 20 seconds, or that uses a backup route after 15 more,
+    Raise AssertionError for a node whose sessions are down after 60 seconds, or that uses a backup route after 60 more,
     and NotAnswering if its BIRD does not answer.
     """
     fleet.wait_established()
