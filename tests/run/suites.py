@@ -114,7 +114,7 @@ SUITES: tuple[Suite, ...] = (
         "integration",
         "drivers, modules and BIRD on this machine's kernel, in network namespaces",
         (*PYTEST, "tests/integration"),
-        limit=3000,
+        limit=4200,
         covers=("tests/integration",),
         part="integration",
         root=True,
