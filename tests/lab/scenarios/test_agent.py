@@ -192,7 +192,7 @@ def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_anoth
     lab.exec(
         "node4",
         f"set -e; for n in {' '.join(names)}; do ip netns add $n; calicoctl workload add $n --netns $n; done",
-        timeout=120,
+        timeout=600,
     )
     [opened] = set(blocks(lab, "node4")) - set(before)
     found = containers.workload_addresses(lab, "node4")
@@ -216,7 +216,7 @@ def test_a_full_block_is_followed_by_the_spare_one_and_the_next_run_grants_anoth
     lab.exec(
         "node4",
         f"set -e; for n in {' '.join(names)}; do calicoctl workload delete $n; ip netns del $n; done",
-        timeout=120,
+        timeout=600,
     )
     ipam_is_clean(lab)
 
