@@ -83,7 +83,7 @@ def state(endpoints: t.Sequence[VethEndpoint]) -> NodeState:
     )
 
 
-# ---- The work of an attachment is done by bare netlink calls and by `ip -batch`, too, for the comparison.
+# ---- These functions attach a workload by bare netlink calls and by `ip -batch`, to compare the agent with them.
 
 
 def attribute(kind: int, data: bytes) -> bytes:
@@ -291,7 +291,7 @@ def main() -> int:
         print("bench/attach.py makes network namespaces: run it as root.", file=sys.stderr)
         return 2
     if not os.environ.get("CALICO_BENCH_INSIDE"):
-        # The kernel removes both namespaces and the tmpfs on /run/netns when the process that is started here ends.
+        # When the process ends, the kernel removes its network and mount namespaces, and the tmpfs on /run/netns.
         script = 'mkdir -p /run/netns && mount -t tmpfs none /run/netns && exec "$0" "$@"'
         command = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script, sys.executable]
         inside = {**os.environ, "CALICO_BENCH_INSIDE": "1"}

@@ -528,19 +528,25 @@ def ratio(times: dict[str, list[float]]) -> float:
     return statistics.median(ours / theirs for ours, theirs in zip(times["calico"], times["ptp"]))
 
 
+def sequential(figures: dict[str, t.Any], many: int) -> dict[str, dict[str, list[float]]]:
+    """Return {name as printed: {plugin: seconds of each}} of the executions one after the other.
+
+    `many` is the number that `measure` was given; raise KeyError for another one.
+    """
+    places = [(f" beside {existing}", existing) for existing in ("0", "10", str(many))]
+    places += [(f", {what}", what) for what in ("sets", "few chains", "chains")]
+    return {f"{verb}{words}": figures[place][verb] for words, place in places for verb in VERBS}
+
+
 def ratios(figures: dict[str, t.Any], many: int) -> dict[str, Ratio]:
     """Return all ratios of the figures of `measure`, by the names that `report` prints.
 
     `many` is the number that `measure` was given; raise KeyError for another one.
     """
     found: dict[str, Ratio] = {}
-    for existing in ("0", "10", str(many)):
-        for verb in VERBS:
-            found[f"{verb} beside {existing}"] = Ratio(ratio(figures[existing][verb]), verb)
-    for what in ("sets", "few chains", "chains"):
-        for verb in VERBS:
-            name = f"{verb}, {what}"
-            found[name] = Ratio(ratio(figures[what][verb]), name if name in GOALS else "")
+    for name, times in sequential(figures, many).items():
+        goal = name.partition(" beside ")[0]
+        found[name] = Ratio(ratio(times), goal if goal in GOALS else "")
     found["ADD 8 parallel"] = Ratio(ratio(figures["parallel"]), "ADD 8 parallel", rate=True)
     found[f"ADD, {many} : 10"] = Ratio(growth(figures, many)["calico"], "growth")
     return found
@@ -557,10 +563,8 @@ def growth(figures: dict[str, t.Any], many: int) -> dict[str, float]:
 def report(figures: dict[str, t.Any], many: int) -> None:
     found = ratios(figures, many)
     print(f"{'':<18}{'calico':>12}{'ptp':>12}{'ratio':>8}")
-    times = {f"{verb} beside {existing}": (existing, verb) for existing in ("0", "10", str(many)) for verb in VERBS}
-    times.update({f"{verb}, {what}": (what, verb) for what in ("sets", "few chains", "chains") for verb in VERBS})
-    for name, (what, verb) in times.items():
-        ours, theirs = (statistics.median(figures[what][verb][plugin]) for plugin in ("calico", "ptp"))
+    for name, times in sequential(figures, many).items():
+        ours, theirs = (statistics.median(times[plugin]) for plugin in ("calico", "ptp"))
         print(f"{name:<18}{ours * 1e3:>9.2f} ms{theirs * 1e3:>9.2f} ms{found[name].value:>8.2f}   {found[name]}")
     print(f"{'rules in force':<18}{figures['rules']:>12}")
     ours, theirs = (statistics.median(figures["parallel"][name]) for name in ("calico", "ptp"))

@@ -41,6 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.compile import APPS, FLEET, POLICIES, node, policy  # noqa: E402
+from bench.site.playbook_times import environment_of  # noqa: E402
 
 NODES, WORKLOADS, DUAL = 1000, 10, 300
 SHARE, DUAL_SECONDS = 1.5, 3.0
@@ -152,13 +153,7 @@ def seconds(clone: Path, command: t.Sequence[str], accepted: t.Collection[int]) 
     Its folder is `clone`. For an exit status that is not in `accepted`, exit this program with status 1 and the last
     3,000 bytes of the command's output.
     """
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))},
-        "ANSIBLE_CONFIG": str(clone / "ansible.cfg"),
-        "ANSIBLE_COLLECTIONS_PATH": str(clone / ".build" / "collections"),
-        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin",
-        "LC_ALL": "C.UTF-8",
-    }
+    environment = environment_of(clone, ANSIBLE_COLLECTIONS_PATH=str(clone / ".build" / "collections"))
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, cwd=clone, env=environment, stdout=output, stderr=subprocess.STDOUT)
         dummy, status, used = os.wait4(process.pid, 0)

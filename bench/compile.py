@@ -105,9 +105,9 @@ def with_policy() -> list[Host]:
 
 
 def policy_once(read: inventory.Inventory) -> tuple[float, float]:
-    """Return the seconds that Fleet.build takes, and those from what a run keeps of the fleet to one node's text.
+    """Return the seconds that Fleet.build takes, and the seconds that a run takes to pack and send one node's policy.
 
-    The latter are the steps of plugin_utils/sources/targets.py. The node is that of the first workload. Raise
+    The latter are for the steps of plugin_utils/sources/targets.py. The node is that of the first workload. Raise
     AssertionError if the fleet has no policy, or the text is not larger than 256 KiB.
     """
     gc.collect()

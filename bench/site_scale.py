@@ -37,6 +37,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench.site.playbook_times import environment_of  # noqa: E402
 from bench.site.simulated_hosts import SimulatedHosts  # noqa: E402
 
 GOAL = 1.15
@@ -70,16 +71,13 @@ def run(inventory: Path, program: str, *options: str) -> Run:
 
     `inventory` is a folder. The file log in it gets stderr.
     """
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))},
-        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-        "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
-        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin",
-        "LC_ALL": "C.UTF-8",
+    environment = environment_of(
+        ROOT,
+        ANSIBLE_CONNECTION_PLUGINS=str(ROOT / "bench" / "site" / "connection"),
         # Tasks are timed by their headings. With these two settings a heading appears at once, before a host answers.
-        "PYTHONUNBUFFERED": "1",
-        "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true",
-    }
+        PYTHONUNBUFFERED="1",
+        ANSIBLE_DISPLAY_SKIPPED_HOSTS="true",
+    )
     command = [program, "-i", str(inventory), *options]
     said, tasks, current = [], {}, "start"
     with open(inventory / "log", "w", encoding="utf-8") as log:

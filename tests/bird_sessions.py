@@ -28,3 +28,8 @@ def younger_sessions(before: t.Mapping[str, datetime.datetime], after: t.Mapping
     """
     limit = datetime.timedelta(seconds=1.5)
     return [name for name, since in before.items() if name not in after or after[name] - since > limit]
+
+
+def changed_sessions(before: t.Mapping[str, datetime.datetime], after: t.Mapping[str, datetime.datetime]) -> list[str]:
+    """Return the sessions of `younger_sessions`, and those that are up in `after` alone."""
+    return [*younger_sessions(before, after), *(name for name in after if name not in before)]

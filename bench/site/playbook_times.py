@@ -16,6 +16,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def environment_of(clone: Path, **more: str) -> dict[str, str]:
+    """Return this environment without variables of Ansible and Python, with `clone`'s ansible.cfg, and with `more`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))}
+    path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin"
+    return {**kept, "ANSIBLE_CONFIG": str(clone / "ansible.cfg"), "PATH": path, "LC_ALL": "C.UTF-8", **more}
+
+
 def play(playbook: str, inventory: t.Union[Path, str], environment: dict[str, str], *arguments: str) -> float:
     """Run a playbook and return the seconds that ansible-playbook took; exit if it fails.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
 
@@ -25,8 +24,7 @@ class ActionModule(StateAction):
             phase = self.phase_of(args)
             try:
                 state = self.host_state(task_vars, own["fleet"], own["observed"], phase)
-                present = set(task_vars.get("ansible_play_hosts", ()))
-                args["state"] = convergence.without(state, set(convergence.absent(state, present))).to_dict()
+                args["state"] = self.without_absent(state, task_vars)
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result

@@ -15,15 +15,13 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
-    """Return whether a host has found all sessions and routes after a phase, and its BIRD read nothing new in it.
+    """Return whether a host had all its sessions and routes after a phase in which its bird.cfg did not change.
 
     The result is False without a usable answer. If BIRD reads another configuration on one host, another host's
     sessions or routes may change after it has looked.
     """
-    if answer is None or not run_results.usable(answer):
-        return False
-    found = answer.get("settled") or {}
-    return bool(found.get("converged")) and all(change["kind"] != "bird" for change in answer.get("changes", ()))
+    changes = (answer or {}).get("changes", ())
+    return bool(run_results.settled(answer)) and all(change["kind"] != "bird" for change in changes)
 
 
 class ActionModule(GuardedAction):

@@ -55,7 +55,7 @@ class ActionModule(StateAction):
                 result.update(failed=True, msg=str(error))
                 return result
             paths = probing.paths(state, targets.load(fleet).ipams(), sample, proof=bool(proof))
-            args["targets"] = [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
+            args["targets"] = self.probed(paths)
             if proof:
                 interval = min(_PROOF_INTERVAL[1], max(_PROOF_INTERVAL[0], len(paths)))
                 args.update(mark=PROBE_MARK, count=_PROOF_COUNT, attempts=_PROOF_ATTEMPTS, interval=interval)

@@ -12,10 +12,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
     """Return whether a host answered, changed nothing, has all sessions and routes, and lost no probe."""
-    if answer is None or not run_results.usable(answer) or answer.get("changed"):
-        return False
-    found = answer.get("settled") or {}
-    return bool(found.get("converged")) and not found.get("lost")
+    found = run_results.settled(answer)
+    return bool(answer and found) and not answer.get("changed") and not found.get("lost")
 
 
 class ActionModule(GuardedAction):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.state_action import StateAction
@@ -29,10 +28,8 @@ class ActionModule(StateAction):
             except FleetError as error:
                 result.update(failed=True, msg=str(error))
                 return result
-            present = task_vars.get("ansible_play_hosts", ())
-            args["state"] = convergence.without(state, convergence.absent(state, present)).to_dict()
-            paths = probing.paths(state, self.targets.ipams() if self.targets else {}, sample)
-            args["targets"] = [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
+            args["state"] = self.without_absent(state, task_vars)
+            args["targets"] = self.probed(probing.paths(state, self.targets.ipams() if self.targets else {}, sample))
         result.update(
             self._execute_module(module_name="baremetal.host_routing.soak", module_args=args, task_vars=task_vars)
         )

@@ -230,7 +230,7 @@ async def _metrics(
 
 
 def _told(parts: t.Mapping[str, asyncio.Future[t.Any]]) -> int:
-    """Log which parts ended, except cancelled ones, with the error if there was one. Return 1, the exit status."""
+    """Log each part that ended without being cancelled, with its error if it has one; return the exit status 1."""
     for name, part in parts.items():
         if part.done() and not part.cancelled():
             error = part.exception()

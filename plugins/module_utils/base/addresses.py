@@ -103,6 +103,16 @@ def _ipv6(text: str) -> t.Optional[int]:
         return None
 
 
+def ip_address(text: str, version: int) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]:
+    """Return the address of IP `version` (4 or 6) that `text` spells.
+
+    Unlike with `parse_address`, an IPv4-mapped IPv6 address is IPv6. Raise ValueError for any other text, also for an
+    address with a zone (fe80::1%eth0).
+    """
+    # Some versions of Python accept a zone: without its "%" the text is an address for none of them.
+    return ipaddress.IPv4Address(text) if version == 4 else ipaddress.IPv6Address(text.replace("%", "zone"))
+
+
 def parse_address(text: str) -> t.Optional[Address]:
     """Return the address that `text` spells, or None if it is not an address or has a zone.
 

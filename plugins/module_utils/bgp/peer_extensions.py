@@ -50,10 +50,9 @@ class Seconds:
 
         Raise Refused if `value` is no time, not a whole number of seconds, or out of range.
         """
-        seconds = parse_duration(value) if isinstance(value, str) else value
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-            seconds = math.nan  # no length of time
-        if isinstance(seconds, float) and not math.isfinite(seconds):
+        seconds: t.Any = parse_duration(value) if isinstance(value, str) else value
+        number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+        if not number or not abs(seconds) < math.inf:
             raise Refused(value, "is not a length of time.", "Write a number and a unit, as 90s.")
         if seconds != int(seconds):
             raise Refused(value, "is not a whole number of seconds.", "BGP counts these times in seconds.")

@@ -29,8 +29,8 @@ _ADDRESS4 = rf"(?:{_OCTET}\.){{3}}{_OCTET}"
 _ADDRESS = rf"(?:{_ADDRESS4}|[0-9A-Fa-f]{{0,4}}(?::[0-9A-Fa-f]{{0,4}}){{2,7}}(?::{_ADDRESS4})?)"
 _SCOPE = r"(?:%[A-Za-z0-9_.-]{1,15})?"
 _SECRET = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
-# One character of a quoted text: no double quote, line break, control character (also for the direction of writing) or
-# half of a surrogate pair.
+# A character that a quoted text may have. It may not have double quotes, line breaks and control characters.
+# Characters that change the direction of writing, and halves of surrogate pairs, are refused as well.
 _IN_TEXT = '[^"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]'
 
 

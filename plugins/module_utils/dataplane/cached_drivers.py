@@ -361,7 +361,7 @@ class CachedSets:
         except ApplyError as error:
             if any(change.action != "-" for change, _reason in error.failures):
                 raise
-            # Only deletions were refused, mostly of sets in use. Those still exist, and everything else is done.
+            # The kernel refused only deletions, mostly of sets in use. These sets still exist; the rest is done.
             kept = {change.subject for change, _reason in error.failures}
             self._observed = _sets_after(observed, changes, kept)
             raise

@@ -8,7 +8,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import Phase
@@ -35,6 +37,16 @@ class StateAction(GuardedAction):
         It is 0 for a state without BGP.
         """
         return sum(1 for peer in (state.get("bird") or {}).get("peers", ()) if not peer.get("node"))
+
+    @staticmethod
+    def without_absent(state: NodeState, task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """Return as plain data the state without what needs a host that is not in the play or failed in it."""
+        return convergence.without(state, convergence.absent(state, task_vars.get("ansible_play_hosts", ()))).to_dict()
+
+    @staticmethod
+    def probed(paths: t.Iterable[probing.ProbePath]) -> list[dict[str, t.Any]]:
+        """Return the option `targets` of the modules that probe, for these paths."""
+        return [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
 
     @staticmethod
     def phase_of(args: dict[str, t.Any]) -> Phase:

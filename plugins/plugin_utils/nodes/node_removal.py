@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import node_address
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
 
 #: Lists of the fleet whose entries name a node.
@@ -68,19 +69,12 @@ def _nothing_is_placed_on(hosts: t.Sequence[Host], name: str) -> None:
     for variable in _NAMING:
         entries = next((host.variables[variable] for host in hosts if variable in host.variables), ())
         for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-            if name in _nodes_of(entry):
+            if name in values_of(entry, "spec", "node"):
                 label = f"{variable}[{index}]"
                 origin = next((host.origins[label] for host in hosts if label in host.origins), "")
                 raise FleetError(
                     f"{label}.node", name, "is the node that is to go.", "Give it to another node or delete it.", origin
                 )
-
-
-def _nodes_of(entry: t.Any) -> t.Iterator[t.Any]:
-    """Yield the values of `node` in an entry of a list, which is flat or a whole document; none if it is neither."""
-    for part in (entry, entry.get("spec") if isinstance(entry, dict) else None):
-        if isinstance(part, dict):
-            yield part.get("node")
 
 
 def _places(leaving: Host) -> t.Iterator[str]:

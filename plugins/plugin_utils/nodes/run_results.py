@@ -46,6 +46,12 @@ def usable(result: t.Optional[t.Mapping[str, t.Any]]) -> bool:
     )
 
 
+def settled(result: t.Optional[t.Mapping[str, t.Any]]) -> t.Mapping[str, t.Any]:
+    """Return what a host's usable result says it found at the end, if it has all sessions and routes; else {}."""
+    found = (result or {}).get("settled") or {}
+    return found if usable(result) and found.get("converged") else {}
+
+
 def reason(result: t.Optional[t.Mapping[str, t.Any]]) -> str:
     """Return in words, on one line, why a host's result is not usable; None is a host without a result."""
     if result is None:

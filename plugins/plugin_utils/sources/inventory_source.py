@@ -20,6 +20,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.docume
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..actions import controller_variables
@@ -224,15 +225,8 @@ def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
     for host in hosts(task_vars):
         pools = host.variables.get("calico_ip_pools")
         for index, entry in enumerate(pools if isinstance(pools, list) else ()):
-            if pool in _names_of(entry):
+            if pool in values_of(entry, "metadata", "name"):
                 origin = host.origins.get(f"calico_ip_pools[{index}]")
                 if origin:
                     return origin
     return ""
-
-
-def _names_of(entry: t.Any) -> t.Iterator[t.Any]:
-    """Yield the values of `name` in a resource, which is flat or a whole document; none if it is neither."""
-    for part in (entry, entry.get("metadata") if isinstance(entry, dict) else None):
-        if isinstance(part, dict):
-            yield part.get("name")

@@ -17,8 +17,10 @@ from collections.abc import Iterable, Mapping
 from ..handle import BaseLab
 from ..topology import LabError
 
-#: The causes that excuse a loss: the machine that carries the lab was too slow for the traffic.
-OVERLOAD = ("socket buffer", "backlog", "ring")
+#: The cause that excuses a loss in every lab: the receiving program was too slow for its stream.
+BUFFER = ("socket buffer",)
+#: The causes that excuse a loss in the emulated machine, which can be too slow for the traffic at every place.
+OVERLOAD = (*BUFFER, "backlog", "ring")
 
 _PER_CPU = "/proc/net/softnet_stat /proc/net/stat/rt_cache /proc/net/stat/arp_cache"
 _PER_NAMESPACE = "cat /proc/net/snmp /proc/net/netstat /proc/net/dev"

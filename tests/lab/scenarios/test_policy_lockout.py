@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.bird_sessions import established_since, younger_sessions
+from tests.bird_sessions import changed_sessions, established_since
 from tests.lab import Lab
 from tests.lab.fleet import SPARING, mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
@@ -171,7 +171,7 @@ def differences(before: Found, after: Found) -> list[str]:
     for node in NODES:
         for what, old in before[node].items():
             new = after[node][what]
-            equal = set(new) == set(old) and not younger_sessions(old, new) if what == "sessions" else new == old
+            equal = not changed_sessions(old, new) if what == "sessions" else new == old
             if not equal:
                 found.append(f"{node}: {what}: {old} is now {new}")
     return found

@@ -126,7 +126,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._drop(len(self._buffer))
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
-        # A request of root that is no stream runs to its end once it has begun: half of its work would be of no use.
+        # A request from root is completed once it has begun, because half-done work is useless. Streams are cancelled.
         if self.task is not None and (self.streaming or not self._root):
             self.task.cancel()
         if not self.busy:

@@ -227,9 +227,9 @@ class PolicyLog:
 
 
 def _key(record: Record) -> t.Any:
-    """Return a hashable value that packets of one entry have in common: everything but the source port.
+    """Return the key of a packet's log entry. Packets that differ only in the source port have the same key.
 
-    For what is no IP packet it is the rule's prefix alone.
+    The key is hashable. A packet that is not IP has its rule's prefix as key.
     """
     packet = record.packet
     if len(packet) >= 24 and packet[0] == _PLAIN_IPV4 and not _FRAGMENT.unpack_from(packet, 6)[0] & 0x1FFF:

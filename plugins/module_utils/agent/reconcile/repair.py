@@ -170,7 +170,7 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
     if isinstance(error, SetAside):
         done = tuple(change for change in planned.changes if id(change) not in failed)
         return Applied(done, (), tuple(waiting), tuple(error.failures))
-    # Except for a SetAside, handled above, a guard's changes are one transaction: if one is refused, none is done.
+    # A guard makes its changes in one transaction: if the kernel refuses one, none is made. A SetAside returned above.
     guards = {kind for part in planned.parts if part.driver.STEP.guard for kind in part.driver.STEP.kinds}
     refused = {change.kind for change, _reason in error.failures} & guards
     done = tuple(change for change in planned.changes if id(change) not in failed and change.kind not in refused)

@@ -232,8 +232,9 @@ class Cleanup:
 def _unlink(
     kernel: Kernel, linked: t.Sequence[VethEndpoint], others: t.Sequence[VethEndpoint]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Remove the links of `linked`, and the tracked connections of `linked` and `others`, which have no links any more.
+    """Remove the links of the endpoints `linked`, then the tracked connections of these and of `others`.
 
+    The endpoints `others` have lost their links before.
     It blocks. Return two mappings from host end to a text: why the link is still there, and why connections may still
     be tracked. They are {} if all are gone. Connections of a workload whose link is still there are not removed.
     """

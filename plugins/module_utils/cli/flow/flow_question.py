@@ -131,7 +131,7 @@ class FlowQuestion:
 
     @property
     def policy(self) -> t.Optional[PolicyState]:
-        """The policy of the first node that has one, as all nodes have the same policies; None if none has."""
+        """The fleet's policy, from the first node that has it: all nodes have the same one. None if none has any."""
         return next((found for found in map(self.policy_of, (self.here, *self.nodes)) if found is not None), None)
 
     @functools.cached_property

@@ -39,6 +39,16 @@ def refused(error: resources.ResourceError, label: str) -> FleetError:
     return FleetError(where, error.value, error.rule, error.remedy)
 
 
+def values_of(entry: t.Any, part: str, field: str) -> t.Iterator[t.Any]:
+    """Yield the values of `field` in an unchecked resource: its own if it is flat, and that in `part` of a document.
+
+    `part` is "metadata" or "spec". A part without the field yields None; nothing is yielded if neither is a dictionary.
+    """
+    for place in (entry, entry.get(part) if isinstance(entry, dict) else None):
+        if isinstance(place, dict):
+            yield place.get(field)
+
+
 def label_texts(labels: t.Mapping[t.Any, t.Any], label: str) -> dict[str, str]:
     """Return the labels with keys and values as texts: YAML reads unquoted ones as numbers and booleans.
 

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import typing as t
 
-from ...base.addresses import family_of
+from ...base.addresses import family_of, ip_address
 from ...state.errors import FleetError
 from .. import variables
 from ..host import Host
@@ -46,10 +45,7 @@ def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
         else f"Write one such as {EXAMPLES[version]}; one of IPv{10 - version} belongs in {VARIABLES[10 - version]}."
     )
     try:
-        # An address with a zone (fe80::1%eth0) is refused: some versions of Python accept "%" and what follows.
-        ip: t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address] = (
-            ipaddress.IPv4Address(address) if version == 4 else ipaddress.IPv6Address(address.replace("%", "zone"))
-        )
+        ip = ip_address(address, version)
     except ValueError:
         raise FleetError(where, value, f"is not an IPv{version} address with a prefix length.", remedy) from None
     bits = ip.max_prefixlen

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import re
 import typing as t
 
 from ... import resources
+from ...base.addresses import ip_address
 from ...policy.from_resources import workload_endpoint
 from ...policy.model import DefinedPort
 from ...state.errors import FleetError, within
@@ -230,10 +230,7 @@ def _workload_address(label: str, entry: t.Mapping[str, t.Any], version: int) ->
     bare: t.Any = text[: -len(suffix)] if text.endswith(suffix) else given
     remedy = f"Write one IPv{version} address out of a pool, or leave it out to get a free one."
     try:
-        if version == 4:
-            return str(ipaddress.IPv4Address(bare))
-        # An address with a zone (fe80::1%eth0) is refused: Python accepts it.
-        return str(ipaddress.IPv6Address(bare.replace("%", "zone") if isinstance(bare, str) else ""))
+        return str(ip_address(bare if isinstance(bare, str) else "", version))
     except ValueError:
         raise FleetError(within(label, field), bare, f"is not an IPv{version} address.", remedy) from None
 

@@ -53,9 +53,9 @@ def _overlapping(network: LintedFleet, family: int, subnets: t.Mapping[str, t.Se
     """
     make = ipaddress.IPv4Network if family == 4 else ipaddress.IPv6Network
     ordered = sorted((make(subnet), names) for subnet, names in subnets.items())
-    around = ordered[:0]  # the subnets that contain the present one, the widest first
+    around: list[tuple[t.Any, t.Sequence[str]]] = []  # the subnets that contain the present one, the widest first
     for narrow, inside_narrow in ordered:
-        while around and not around[-1][0].supernet_of(narrow):  # type: ignore[arg-type]
+        while around and not around[-1][0].supernet_of(narrow):
             around.pop()
         if around:
             wide, inside_wide = around[-1]

@@ -44,19 +44,44 @@ def message(found: convergence.Convergence, timeout: int) -> str:
     return f"not converged after {timeout} s: {named}. See `birdc -s /run/calico/bird.ctl show protocols all` there."
 
 
+def sessions_of(found: convergence.Convergence) -> dict[str, int]:
+    """Return the key `sessions` of an answer: the numbers of sessions."""
+    return {
+        "expected": found.sessions_expected,
+        "established": found.sessions_established,
+        "external_established": found.external_established,
+    }
+
+
 def answer_of(found: convergence.Convergence) -> dict[str, t.Any]:
     """Return the keys of the module's answer."""
     return {
         "changed": False,
         "converged": found.converged,
-        "sessions": {
-            "expected": found.sessions_expected,
-            "established": found.sessions_established,
-            "external_established": found.external_established,
-        },
+        "sessions": sessions_of(found),
         "routes": {"expected": found.routes_expected, "present": found.routes_present},
         "missing": list(found.missing),
     }
+
+
+def waited(module: ModuleCall, fail: bool) -> dict[str, t.Any]:
+    """Wait until the node's sessions and routes are in place, at most `timeout` seconds; return the answer's keys.
+
+    End in `fail_json` if there is no readable state to wait for or the kernel cannot be asked, and with `fail` also if
+    something is missing then.
+    """
+    params = module.params
+    here = machine.here()
+    try:
+        found = convergence.wait(here, state_of(params, here), params["timeout"])
+    except (BirdError, KernelError, ObserveError, StoreError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    finally:
+        here.kernel.close()
+    answer = answer_of(found)
+    if fail and not found.converged:
+        module.fail_json(msg=message(found, params["timeout"]), **answer)
+    return answer
 
 
 SPEC = ModuleSpec(
@@ -82,15 +107,4 @@ def run(module: ModuleCall) -> t.NoReturn:
     there is no readable state to wait for or the kernel cannot be asked. A BIRD that cannot be asked is waited for:
     `missing` of the answer has its error.
     """
-    here = machine.here()
-    try:
-        state = state_of(module.params, here)
-        found = convergence.wait(here, state, module.params["timeout"])
-    except (BirdError, KernelError, ObserveError, StoreError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
-    answer = answer_of(found)
-    if not found.converged and module.params["fail"]:
-        module.fail_json(msg=message(found, module.params["timeout"]), **answer)
-    module.exit_json(**answer)
+    module.exit_json(**waited(module, module.params["fail"]))

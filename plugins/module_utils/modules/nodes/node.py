@@ -25,7 +25,7 @@ from ...node.store.store import File, Stored, StoreError
 from ...state.node_state import NodeState
 from ...state.phase import Phase
 from ..module_call import ModuleCall, ModuleSpec
-from . import probe
+from . import convergence_info, probe
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "dict"},
@@ -220,11 +220,7 @@ def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.An
         answers = probe.send(probe.ONE_ROUND, targets, 1) if targets else []
         return {
             "converged": seen.converged,
-            "sessions": {
-                "expected": seen.sessions_expected,
-                "established": seen.sessions_established,
-                "external_established": seen.external_established,
-            },
+            "sessions": convergence_info.sessions_of(seen),
             "paths": len(targets),
             "sent": sum(answer["sent"] for answer in answers),
             "lost": sum(answer["lost"] for answer in answers),

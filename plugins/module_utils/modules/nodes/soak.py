@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...bird.errors import BirdError
-from ...dataplane.change import ObserveError
-from ...dataplane.kernel.port import KernelError
-from ...node import machine
-from ...node.probe import convergence, probing
-from ...node.store.store import StoreError
+from ...node.probe import probing
 from ..module_call import ModuleCall, ModuleSpec
 from . import convergence_info, probe
 
@@ -38,16 +33,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     the watch's result cannot be read.
     """
     params = module.params
-    here = machine.here()
-    try:
-        found = convergence.wait(here, convergence_info.state_of(params, here), params["timeout"])
-    except (BirdError, KernelError, ObserveError, StoreError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    finally:
-        here.kernel.close()
-    answer = convergence_info.answer_of(found)
-    if not found.converged:
-        module.fail_json(msg=convergence_info.message(found, params["timeout"]), **answer)
+    answer = convergence_info.waited(module, fail=True)
     targets = probe.targets_of(params)
     lost: list[probe.Found] = []
     try:
