@@ -504,6 +504,10 @@ class Agent:
         return f"the reconciler has not come through for {silent:.0f} s" if silent > _ALIVE else None
 
     def readiness(self) -> t.Optional[str]:
-        """Return why the node is not in its desired state or no workload can be added, as one text; None if neither."""
+        """Return all problems and what keeps workloads from being added, as one text; None if none and in sync.
+
+        Some problems, such as one of the policy log, do not keep the node from its desired state. Without a problem,
+        but not in sync, the text says that the node is being brought to its state.
+        """
         problems = " ".join(dict.fromkeys([*self.health(), *self.problems]))
         return problems or (None if self.in_sync else "the node is being brought to its state")

@@ -95,9 +95,10 @@ class DesiredState:
         return self._table.added_to(state)
 
     def for_policy(self) -> t.Optional[NodeState]:
-        """Return Ansible's state with the attached workloads: the input of policy.
+        """Return Ansible's state with the attached workloads, but not their routes and sysctls: the input of policy.
 
-        None while that state is not known.
+        Workloads without an address, or with an address or host end that another one has, are left out. None while
+        Ansible's state is not known.
         """
         state = self._persisted.state
         return self._table.added_for_policy(state) if state is not None else None

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import ipaddress
 import typing as t
 
+from ..base.addresses import parse_address
 from ..resources.kinds.bgp import BGPPeer, split_peer_ip
 from .bird_state import Bfd
 from .peer_extensions import PeerExtensions
@@ -43,10 +43,8 @@ class PeerDefinition:
     def address(self) -> t.Optional[PeerAddress]:
         """The parsed peerIP, or None if it is invalid or the BGPPeer has none, as one that selects its peers."""
         split = split_peer_ip(self.peer.peerIP) if self.peer.peerIP else None
-        if split is None:
-            return None
-        address = ipaddress.ip_address(split[0])
-        return PeerAddress(str(address), split[1], address.version)
+        address = parse_address(split[0]) if split else None
+        return PeerAddress(address.text, split[1], address.version) if split and address else None
 
     @property
     def is_global(self) -> bool:

@@ -87,8 +87,8 @@ class BirdClient:
         """Return the answer to one command in birdc's syntax.
 
         Raises CommandRefused for an answer of 8xxx or 9xxx, NotAnswering if the connection is closed, fails or times
-        out, and NotEncodable for a command that is not one line of at most 4000 printable ASCII characters. After a
-        time-out, do not ask again: the late answer would be taken for that to the next command.
+        out, and NotEncodable for a command that is not one line of at most 4000 printable ASCII characters. The
+        connection is closed after NotAnswering.
         """
         encoded = encoding.command(command)
         if not self._lines.connected:
@@ -96,7 +96,10 @@ class BirdClient:
         try:
             self._lines.send(encoded, time.monotonic() + self.timeout)
             answer = self._answer()
-        except OSError as error:
+        except (OSError, NotAnswering) as error:
+            self.close()  # The rest of the answer may still come, and is none to the next command.
+            if isinstance(error, NotAnswering):
+                raise
             raise NotAnswering(self.path, error.strerror or str(error)) from error
         if answer.code >= 8000:
             raise CommandRefused(command, answer.code, answer.text)

@@ -108,7 +108,7 @@ def apply(
             raise
         # BIRD refused the file when it was told to reload, although the parse check had passed.
         _restore(before, path)
-        raise ConfigurationRefused(path, None, error.answer.splitlines()[-1]) from error
+        raise ConfigurationRefused(path, None, (error.answer.splitlines() or [f"code {error.code}"])[-1]) from error
     if passwords is not None:
         secrets_file.prune(path, wanted)
     return Outcome(before != text or known != wanted, reloaded, before, text)

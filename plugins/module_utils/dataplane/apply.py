@@ -125,8 +125,8 @@ def _add_devices(kernel: Kernel, plan: NodePlan, part: Part, failures: Failures,
 
     A device may have disappeared by itself since the plan. Its followers are planned again, too. After three attempts a
     device that disappeared once more stays missing. Return the parts that were planned again, by driver name; {} if
-    none was. Failures are added to `failures` and `aside`. Raise ObserveError or KernelError if the kernel cannot be
-    read.
+    none was. Failures are added to `failures`, those of objects that were set aside to `aside`. Raise ObserveError or
+    KernelError if the kernel cannot be read.
     """
     step = part.driver.STEP
     if step.indexes is None:

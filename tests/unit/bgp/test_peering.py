@@ -60,6 +60,13 @@ def names(found: t.Mapping[str, t.Mapping[str, BirdPeer]]) -> dict[str, list[str
     return {node: list(own) for node, own in found.items()}
 
 
+@pytest.mark.parametrize("written", ["10.10.1.254", "::ffff:10.10.1.254", "[::ffff:10.10.1.254]:179"])
+def test_a_mapped_peer_ip_is_the_ipv4_address(written: str) -> None:
+    """Calico parses addresses by Go's net.ParseIP, for which an IPv4-mapped IPv6 address is IPv4."""
+    found = peer(peerIP=written, asNumber=64600).address
+    assert found is not None and (found.address, found.family) == ("10.10.1.254", 4)
+
+
 # --- sessions without BGPPeers --------------------------------------------------------------------------------------
 
 

@@ -94,6 +94,16 @@ def test_half_an_answer(bird) -> None:
     assert not_answering(bird.path) == sentence(bird.path, "the connection was closed in the middle of an answer")
 
 
+def test_a_late_answer_is_not_taken_for_the_next_one(bird) -> None:
+    bird.answers["show status"] = [[STATUS[:40]]]
+    bird.answers["show symbols"] = [[STATUS[40:]]]  # what is still missing of the first answer
+    with BirdClient(bird.path, 0.3) as client:
+        with pytest.raises(NotAnswering, match="no whole answer within"):
+            client.ask("show status")
+        with pytest.raises(NotAnswering, match="the connection is closed"):
+            client.ask("show symbols")
+
+
 def test_somebody_else_at_the_socket(bird) -> None:
     bird.greeting = b"220 mail.example.org ESMTP\n"
     assert not_answering(bird.path) == sentence(

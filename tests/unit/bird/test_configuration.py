@@ -155,6 +155,14 @@ def test_a_refusal_of_the_running_bird_brings_the_old_file_back(bird, checker: s
     assert configuration.current(config) == OLD
 
 
+def test_a_refusal_without_words_has_its_code(bird, checker: str, config: str) -> None:
+    bird.answers["configure"] = [[b"8002 \n"]]
+    with pytest.raises(ConfigurationRefused) as caught:
+        configuration.apply(NEW, config, bird.path, checker)
+    assert caught.value.reason == "code 8002"
+    assert configuration.current(config) == OLD
+
+
 def test_without_bird_nothing_can_be_checked(tmp_path: pathlib.Path, config: str) -> None:
     missing = str(tmp_path / "no-bird")
     with pytest.raises(BirdError) as caught:

@@ -273,7 +273,7 @@ class Reconciler:
     # ---- passes
 
     async def _sleep(self, seconds: float) -> None:
-        """Return after `seconds`, at most 10, or earlier when a kind is marked.
+        """Return after `seconds`, at most 10, or earlier when `mark` or `expect` is called or a requested resync ends.
 
         Return after 1 second at most while removals are withheld, or while kinds are dirty and no state is known. If
         there is a look to do already, return at once.

@@ -15,6 +15,7 @@ from ..errors import CommandError
 
 EXTENSIONS = (".yaml", ".yml", ".json")
 
+_MERGE = "tag:yaml.org,2002:merge"  # the tag of the key << (YAML's merge key, yaml.org/type/merge.html)
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 #: A function that returns the line, from 1, of a path into a document ("spec.cidr", "" for its beginning), or None if
@@ -112,7 +113,10 @@ def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
 
 
 def _loader(kind: t.Any) -> t.Any:
-    """Return a loader class like `kind` that raises BeyondLimits if a scalar key occurs twice; PyYAML uses the last."""
+    """Return a loader class like `kind` that raises BeyondLimits if two scalar keys of a mapping are equal.
+
+    The keys 1 and 0x1 are equal. PyYAML's loaders use the last of equal keys.
+    """
 
     class Loader(kind):  # type: ignore[misc]
         def __init__(self, text: str) -> None:
@@ -122,15 +126,17 @@ def _loader(kind: t.Any) -> t.Any:
         def flatten_mapping(self, node: t.Any) -> None:
             """Check the keys for duplicates before merged keys (<<) are added to them.
 
-            Raise BeyondLimits for a duplicate key, other than `<<`, and yaml.YAMLError for a wrong merge.
+            Raise BeyondLimits for a duplicate key, and yaml.YAMLError for a wrong merge. Merges are no duplicates.
             """
             if id(node) not in self._checked:
                 self._checked[id(node)] = node
                 seen = set()
                 for key, dummy in node.value:
-                    if key.id == "scalar" and (key.tag, key.value) in seen and key.value != "<<":
-                        raise repeated(key.value, key.start_mark.line + 1)
-                    seen.add((key.tag, key.value) if key.id == "scalar" else None)
+                    if key.id == "scalar" and key.tag != _MERGE:
+                        name = self.construct_object(key)
+                        if name in seen:
+                            raise repeated(key.value, key.start_mark.line + 1)
+                        seen.add(name)
             super().flatten_mapping(node)
 
     return Loader

@@ -8,6 +8,7 @@ A node has selectors in canonical form, and only those network sets and other no
 
 from __future__ import annotations
 
+import decimal
 import typing as t
 
 from ...policy import model, to_resources
@@ -59,9 +60,15 @@ def _tiers(view: View) -> list[Document]:
 
 
 def _order(document: Document, dummy: View) -> str:
-    """Return the order in the format of Go (1e+06), "" for none."""
+    """Return the order as Go prints a float64 with all its digits: 100, 1e+06, 1.000001e+06; "" for none."""
     order = document["spec"].get("order")
-    return "" if order is None else f"{order:g}"
+    if order is None:
+        return ""
+    number = decimal.Decimal(repr(float(order))).normalize()
+    power = number.adjusted()
+    if not number or -5 < power < 6:
+        return f"{number:f}"
+    return f"{number.scaleb(-power):f}e{power:+03d}"
 
 
 def _labels(document: Document, dummy: View) -> str:

@@ -83,7 +83,10 @@ def _problem(sysctl: Sysctl) -> str:
 
 
 def _loosens(sysctl: Sysctl, have: t.Optional[str]) -> bool:
-    """Return whether this changes an interface's source check from strict to loose. `have` is the present value."""
+    """Return whether this changes an interface's source check from strict to loose.
+
+    `have` is the present value, None if the sysctl is missing: the result is False then.
+    """
     return (have, sysctl.value) == (STRICT, LOOSE) and bool(_SOURCE_CHECK.fullmatch(sysctl.key))
 
 

@@ -142,7 +142,10 @@ class Source(t.NamedTuple):
 
 
 def _host_endpoint_name(node: str, interface: str) -> str:
-    """Return a name for a HostEndpoint: `node1-eth0`, or `node1-all` for interface "*", with valid characters only."""
+    """Return a name for a HostEndpoint: `node1-eth0`, or `node1-all` for interface "*".
+
+    It is in lower case, and every character except a-z, 0-9, `.` and `-` is replaced by `-`.
+    """
     part = "all" if interface == "*" else interface
     return re.sub(r"[^a-z0-9.-]", "-", f"{node}-{part}".lower())
 

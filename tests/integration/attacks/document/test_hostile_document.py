@@ -66,6 +66,8 @@ DOCUMENTS: dict[str, tuple[str, str]] = {
     "infinity.json": ('{"a": -Infinity}', " has -Infinity, which JSON has not. Write a number."),
     "twice.json": ('{"a": 1, "a": 2}', " has key a twice. Remove one of them."),
     "twice.yaml": ("a: 1\nb: 2\na: 3\n", "3: has key a twice. Remove one of them."),
+    "twice-as-number.yaml": ("1: a\n0x1: b\n", "2: has key 0x1 twice. Remove one of them."),
+    "twice-as-text.yaml": ('"<<": 1\n"<<": 2\n', "2: has key << twice. Remove one of them."),
     "tag-bool.yaml": ("a: !!bool maybe\n", f" {TAG}"),
     "tag-int.yaml": ('a: !!int ""\n', f" {TAG}"),
     "tag-timestamp.yaml": ("a: !!timestamp never\n", f" {TAG}"),

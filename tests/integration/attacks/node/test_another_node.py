@@ -268,11 +268,10 @@ def fleet() -> dict[str, NodeState]:
     return fleets.states(fleets.build(fleets.pool("ipip"), nodes=nodes, workloads=[]))
 
 
-def inventory(folder: pathlib.Path, states: t.Mapping[str, NodeState], with_lockfile: bool = True) -> str:
+def inventory(folder: pathlib.Path, with_lockfile: bool = True) -> str:
     """Write an inventory of NODES into the new folder `folder`, and return the path of its hosts.yml.
 
-    With `with_lockfile` it has the lockfile of a first run. `states` is ignored. Raise FileExistsError if the folder
-    exists.
+    With `with_lockfile` it has the lockfile of a first run. Raise FileExistsError if the folder exists.
     """
     folder.mkdir()
     hosts = {name: {"calico_node_address": fleets.LAB[name]} for name in NODES}
@@ -340,7 +339,7 @@ def test_lies_about_blocks_harm_the_liar_alone(tmp_path: pathlib.Path, fleet: di
 
     def run(name: str, answer: dict[str, t.Any]) -> controller.Run:
         registered = {**{host: {"seen": told} for host, told in honest.items()}, "node3": {"seen": answer}}
-        return controller.Run("fleet", {"observed": "seen"}, inventory(tmp_path / name, fleet), registered)
+        return controller.Run("fleet", {"observed": "seen"}, inventory(tmp_path / name), registered)
 
     runs = [run(name, lie) for name, (lie, dummy) in lies.items()]
     first, *found = controller.run([run("honest", honest["node3"]), *runs])
@@ -378,7 +377,7 @@ def test_a_rebuild_stops_where_nodes_disagree(tmp_path: pathlib.Path, fleet: dic
         controller.Run(
             "fleet",
             {"observed": "seen"},
-            inventory(tmp_path / str(number), fleet, with_lockfile=False),
+            inventory(tmp_path / str(number), with_lockfile=False),
             {**{name: {"seen": told} for name, told in honest.items()}, "node3": {"seen": lie}},
         )
         for number, lie in enumerate((thief, newer, no_block))
@@ -403,7 +402,7 @@ def test_wrong_types_end_in_words(tmp_path: pathlib.Path, fleet: dict[str, NodeS
     Precedent: CWE-755.
     Result: No action ends with a traceback. The node is named with the reason, and the others' workloads are exchanged.
     """
-    hosts_file = inventory(tmp_path / "one", fleet)
+    hosts_file = inventory(tmp_path / "one")
     names = {"asked", "plan", "convergence", "probes", "status", "taken"}
     good = {
         host: {
@@ -462,7 +461,7 @@ def test_a_node_that_lies_is_not_changed_and_the_others_are(
     Precedent: CWE-345, CWE-755.
     Result: Every action for that node fails with an explanation, and the gate names it.
     """
-    hosts_file = inventory(tmp_path / "one", fleet)
+    hosts_file = inventory(tmp_path / "one")
     nodes = {name: fleets.LAB[name] for name in NODES}
     why = FleetError("stored state of node3", None, "cannot be read: x.", "Look at the node.")
     path = targets.save(

@@ -49,10 +49,10 @@ PREFIXES = {
 }
 
 
-def rule(chance: random.Random, family: int, direction: str) -> dict[str, t.Any]:
-    """Return a random rule of a BGPFilter for one IP version, with few conditions, so that many rules match.
+def rule(chance: random.Random, family: int) -> dict[str, t.Any]:
+    """Return a random rule of a BGPFilter for one IP version, for either direction.
 
-    It suits either direction: `direction` is ignored.
+    It has few conditions, so that many rules match.
     """
 
     def now_and_then() -> bool:
@@ -98,7 +98,7 @@ def functions(chance: random.Random, family: int) -> list[FilterFunction]:
     found = []
     for number in range(FUNCTIONS):
         direction = chance.choice(("import", "export"))
-        rules = [rule(chance, family, direction) for _ in range(chance.randint(1, 4))]
+        rules = [rule(chance, family) for _ in range(chance.randint(1, 4))]
         made = resources.parse_flat("BGPFilter", {"name": f"f{number}", f"{direction}V{family}": rules})
         resources.check_supported(made)
         found += filters.functions(t.cast(resources.BGPFilter, made))

@@ -158,3 +158,25 @@ def test_without_policy_there_is_none(node: Node) -> None:
     node.store()
     assert node.run("get", "gnp") == (0, "NAME   TIER\n\n", "")
     assert node.run("get", "hep") == (0, "NAME   NODE\n\n", "")
+
+
+@pytest.mark.parametrize(
+    ("order", "shown"),
+    [
+        (1000000, "1e+06"),
+        (1000001, "1.000001e+06"),
+        (123456, "123456"),
+        (100.1234567, "100.1234567"),
+        (-2500000, "-2.5e+06"),
+        (0.0001, "0.0001"),
+        (0.00001, "1e-05"),
+        (1e100, "1e+100"),
+        (0, "0"),
+    ],
+)
+def test_an_order_is_shown_as_go_prints_it(guarded: Node, order: float, shown: str) -> None:
+    """The column ORDER has all digits of an order, as Go's fmt prints a float64 by %v."""
+    policies = from_resources.policy_set([resource("Tier", "platform", order=order)])
+    guarded.store(dataclasses.replace(STATE, policy=PolicyState(policies)))
+    status, out, err = guarded.run("get", "tier", "platform")
+    assert (status, err) == (0, "") and out.split() == ["NAME", "ORDER", "platform", shown]
