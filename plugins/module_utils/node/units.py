@@ -111,31 +111,56 @@ def _does(words: t.Collection[str]) -> bool:
 def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> None:
     """Make the changes that `diff` returned, by calling systemctl, and wait for each call.
 
-    With `reload`, or if a unit's file is stale, systemd first reads all unit files again. All changes are tried; of a
-    unit, the steps after one that failed are not. A call may take 150 seconds. Raise ApplyError with those that failed.
+    Units are first masked, enabled and disabled. Then systemd reads all unit files again, once, if `reload`, if it has
+    not read one of these units' files, or if a unit was masked, enabled or disabled. Then units are started and
+    stopped. All changes are tried; of a unit, the steps after one that failed are not. A call may take 150 seconds.
+    Raise ApplyError with those that failed.
     """
     failures = Failures()
-    if reload or any(change.old.stale for change in changes):
-        _run([program, "daemon-reload"])  # A unit that this did not read fails below, with its name.
+    left = []
     for change in changes:
-        have, unit = change.old, change.new
-        verbs = ["mask"] if unit.masked else []
-        if unit.enabled is not None and unit.enabled != have.enabled:
-            verbs.append("enable" if unit.enabled else "disable")
-        if unit.started is not None and unit.started != have.started:
-            verbs.append("start" if unit.started else "stop")
-        elif unit.restart and have.started:
-            verbs.append("restart")
-        for verb in verbs:
-            code, dummy, error = _run([program, verb, "--", unit_name(unit.name)])
-            if code != 0:
-                reason = (
-                    f"systemctl {verb} failed: {error or f'status {code}'} "
-                    f"See journalctl -u {unit.name}, correct what it names, then run again."
-                )
-                failures.add(change, reason)
-                break
+        links = _links(change.old, change.new)
+        reload = reload or change.old.stale or bool(links)
+        if _called(failures, change, links, program, "--no-reload"):
+            left.append(change)
+    if reload:
+        _run([program, "daemon-reload"])  # A unit that this did not read fails below, with its name.
+    for change in left:
+        _called(failures, change, _jobs(change.old, change.new), program)
     failures.raise_if_any()
+
+
+def _links(have: ObservedUnit, unit: WantedUnit) -> list[str]:
+    """Return the commands of systemctl that change links to the unit's file, in their order; [] for no change."""
+    verbs = ["mask"] if unit.masked else []
+    if unit.enabled is not None and unit.enabled != have.enabled:
+        verbs.append("enable" if unit.enabled else "disable")
+    return verbs
+
+
+def _jobs(have: ObservedUnit, unit: WantedUnit) -> list[str]:
+    """Return the command of systemctl that starts, stops or restarts the unit, as a list; [] for no change."""
+    if unit.started is not None and unit.started != have.started:
+        return ["start" if unit.started else "stop"]
+    return ["restart"] if unit.restart and have.started else []
+
+
+def _called(failures: Failures, change: Change, verbs: t.Iterable[str], program: str, *options: str) -> bool:
+    """Call systemctl with each of `verbs` for the unit of `change` until a call fails; return whether none did.
+
+    The failure is added to `failures`.
+    """
+    name = change.new.name
+    for verb in verbs:
+        code, dummy, error = _run([program, verb, *options, "--", unit_name(name)])
+        if code != 0:
+            reason = (
+                f"systemctl {verb} failed: {error or f'status {code}'} "
+                f"See journalctl -u {name}, correct what it names, then run again."
+            )
+            failures.add(change, reason)
+            return False
+    return True
 
 
 def _run(command: t.Sequence[str]) -> tuple[int, str, str]:

@@ -75,7 +75,7 @@ def test_check_do_check_do(host, systemctl, foreign):
     assert ["route", "10.244.7.0/26"] in shown and ["workload", "default/db-1"] in shown
     assert left(host) == before
     assert systemctl.marks == set()
-    assert files(host) - there <= {"run/node.lock", "run/writer.lock"}
+    assert files(host) - there <= {"run/node.lock", "run/writer.lock", "systemd/reads"}
 
 
 def left(host):

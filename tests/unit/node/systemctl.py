@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A systemctl for tests, which keeps the state of units as files in a folder: <unit>.enabled and so on.
 
-As with the real one, a masked unit can be neither enabled nor started, and a stale one does not start.
+As with the real one, a masked unit can be neither enabled nor started, a stale one does not start, and a change of
+links is known to the running systemd only after it has read all units again.
 """
 
 from __future__ import annotations
@@ -28,19 +29,32 @@ show)
         fi
         echo "NeedDaemonReload=$(is "$unit.stale" yes no)"
     done ;;
-daemon-reload) rm -f ./*.stale ;;
+daemon-reload) rm -f ./*.stale ./*.unread; echo >>reads ;;
 *)
+    unread=
+    while test "$1" != --; do
+        case $1 in
+        --no-reload) unread=yes ;;
+        *) exit 7 ;;
+        esac
+        shift
+    done
     shift
     if test -e "$1.masked"; then echo "Failed to $verb unit: Unit $1 is masked." >&2; exit 1; fi
     if test -e "$1.broken"; then printf 'Job for %s failed.\\nmore\\n' "$1" >&2; exit 1; fi
     case $verb in
     enable) touch "$1.enabled" ;;
     disable) rm -f "$1.enabled" ;;
-    start) if test -e "$1.stale"; then echo 'Unit has changed on disk.' >&2; exit 1; fi; touch "$1.started" ;;
+    start)
+        if test -e "$1.stale" || test -e "$1.unread"; then echo 'Unit has changed on disk.' >&2; exit 1; fi
+        touch "$1.started" ;;
     restart) echo >>"$1.restarted" ;;
     stop) rm -f "$1.started" ;;
     mask) touch "$1.masked" ;;
     *) exit 8 ;;
+    esac
+    case $verb in
+    mask | enable | disable) if test -n "$unread"; then touch "$1.unread"; else echo >>reads; fi ;;
     esac ;;
 esac
 """
@@ -64,4 +78,11 @@ class Systemctl:
 
     @property
     def marks(self) -> set[str]:
-        return {path.name for path in self.folder.iterdir()} - {"systemctl"}
+        """The marks of units; .unread is one whose links were changed and that systemd has not read since."""
+        return {path.name for path in self.folder.iterdir()} - {"systemctl", "reads"}
+
+    @property
+    def reads(self) -> int:
+        """The number of times that systemd has read all units again."""
+        path = self.folder / "reads"
+        return path.read_text().count("\n") if path.exists() else 0

@@ -71,6 +71,7 @@ def test_from_any_state_once_is_enough(tmp_path: pathlib.Path, bgp: bool) -> Non
         boot = {f"{BOOT}.started"} & have  # BOOT stays started or stopped: WantedUnit does not ask for either
         assert systemctl.marks == {f"{DEBIAN}.masked", f"{BOOT}.enabled", *ours, *boot}
         assert bool(changes) is (systemctl.marks != have)
+        assert systemctl.reads <= 1
         assert planned(systemctl, *wanted) == []
 
 
