@@ -27,6 +27,7 @@ from tests.lab import Lab, topology
 from tests.lab.fleet import mesh_of_streams, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
+from tests.lab.shell import wait_until
 from tests.lab.topology import Node
 
 from .conftest import LAB, ROOT, Fleet, Run
@@ -82,6 +83,12 @@ class Site:
 
 @contextlib.contextmanager
 def nothing_lost(lab: BaseLab) -> Iterator[None]:
+    """Assert that streams between all nodes lose no packet while the body of the context runs.
+
+    They begin when all sessions of all nodes are Established: a switch's BFD session ends while a busy machine lets it
+    stand still for half a second.
+    """
+    wait_until("all sessions are Established", lambda: all(established(lab, name) for name in NODES), 60, 1)
     no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, workloads(lab), 600)) as streams:
         yield
@@ -94,13 +101,23 @@ def nothing_lost(lab: BaseLab) -> Iterator[None]:
     assert report.lost_by_us == 0 and report.resets == 0 and report.bytes_missing == 0, report.summary()
 
 
+def bgp_lines(lab: BaseLab, node: str) -> list[str]:
+    """Return the lines of a node's BGP sessions as birdc prints them; raise CommandFailed if BIRD does not answer."""
+    lines = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"]).stdout.splitlines()
+    return [line for line in lines if " BGP " in line]
+
+
+def established(lab: BaseLab, node: str) -> bool:
+    """Return whether all BGP sessions of a node are Established; raise CommandFailed if BIRD does not answer."""
+    return all("Established" in line for line in bgp_lines(lab, node))
+
+
 def sessions(lab: BaseLab, node: str) -> list[str]:
     """Return the names of a node's BGP sessions; assert that all are Established.
 
     Raise CommandFailed if its BIRD does not answer.
     """
-    lines = lab.exec(node, ["birdc", "-s", "/run/calico/bird.ctl", "show", "protocols"]).stdout.splitlines()
-    found = [line for line in lines if " BGP " in line]
+    found = bgp_lines(lab, node)
     assert all("Established" in line for line in found), found
     return [line.split()[0] for line in found]
 
