@@ -93,7 +93,7 @@ def test_a_node_alone_neither_stops_nor_changes_a_run(tmp_path: pathlib.Path, fl
             registered[LIAR] = {"seen": lie(honest, change)}
             if down:
                 registered["node2"] = {"seen": DOWN}
-            folder = inventory(tmp_path / f"{name} {down}", fleet)
+            folder = inventory(tmp_path / f"{name} {down}")
             runs.append(controller.Run("fleet", {"observed": "seen", "limits": LIMITS}, folder, registered))
             names.append(name)
     for name, result in zip(names, controller.run(runs)):
@@ -119,7 +119,7 @@ def test_a_node_that_says_that_its_sessions_end_stops_no_run_while_another_is_do
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     lying = lie(honest, lambda state: state["bird"].update(hold_time=33))
     seen = {"node1": {"seen": honest["node1"]}, "node2": {"seen": DOWN}, LIAR: {"seen": lying}}
-    (result,) = controller.run([controller.Run("fleet", {"observed": "seen"}, inventory(tmp_path / "a", fleet), seen)])
+    (result,) = controller.run([controller.Run("fleet", {"observed": "seen"}, inventory(tmp_path / "a"), seen)])
     assert "exception" not in result, result["exception"]
     assert (result.get("failed"), result["change"], result["hold"]) == (None, False, False), result
     assert SESSIONS in result["warnings"]
@@ -135,7 +135,7 @@ def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Pat
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     lying = lie(honest, lambda state: state["bird"]["blocks"].extend(f"10.244.{n}.0/26" for n in range(11)))
     seen = {**{host: {"seen": answer} for host, answer in honest.items()}, LIAR: {"seen": lying}}
-    hosts_file = inventory(tmp_path / "one", fleet)
+    hosts_file = inventory(tmp_path / "one")
     arguments = {"observed": "seen", "limits": LIMITS}
     refused, checked = controller.run(
         [
@@ -168,7 +168,7 @@ def test_most_nodes_are_believed(tmp_path: pathlib.Path, fleet: dict[str, NodeSt
     before = fleets.states(fleets.build(fleets.pool("vxlan"), nodes=nodes, workloads=[], bgp_as_number=64999))
     seen = {name: {"seen": answers.node_info(state)} for name, state in before.items()}
     seen[LIAR] = {"seen": answers.node_info(fleet[LIAR])}
-    hosts_file = inventory(tmp_path / "one", fleet)
+    hosts_file = inventory(tmp_path / "one")
     stopped, allowed = controller.run(
         [
             controller.Run("fleet", {"observed": "seen", "limits": LIMITS}, hosts_file, seen),
@@ -208,9 +208,9 @@ def test_a_node_does_not_inherit_from_nodes_without_a_copy(tmp_path: pathlib.Pat
         "old lockfile": {"node1": newer, "node2": empty, LIAR: lying},
     }
     arguments = {"observed": "seen"}
-    runs = [controller.Run("fleet", arguments, inventory(tmp_path / name, fleet), seen) for name, seen in cases.items()]
+    runs = [controller.Run("fleet", arguments, inventory(tmp_path / name), seen) for name, seen in cases.items()]
     before = {name: lockfile_nodes(tmp_path / name) for name in cases}
-    rebuilt = inventory(tmp_path / "lost lockfile", fleet, with_lockfile=False)
+    rebuilt = inventory(tmp_path / "lost lockfile", with_lockfile=False)
     *found, stopped = controller.run([*runs, controller.Run("fleet", arguments, rebuilt, cases["one honest"])])
     for name, result in zip(cases, found):
         assert "exception" not in result, result["exception"]
@@ -241,7 +241,7 @@ def test_a_rebuild_stops_where_a_route_contradicts_a_claim(tmp_path: pathlib.Pat
         "node2": {"seen": {**honest["node2"], "state": None}},
         LIAR: {"seen": lying},
     }
-    hosts_file = inventory(tmp_path / "one", fleet, with_lockfile=False)
+    hosts_file = inventory(tmp_path / "one", with_lockfile=False)
     (stopped,) = controller.run([controller.Run("fleet", {"observed": "seen"}, hosts_file, seen)])
     assert stopped["msg"] == (
         f"block {block} is claimed by node3 (generation 1), and node1 (generation 1) has a route to node2 for it, "
@@ -270,7 +270,7 @@ def test_a_node_alone_does_not_change_a_rollback(tmp_path: pathlib.Path, fleet: 
     arguments = {"observed": "seen", "restore": "kept"}
     first, second = controller.run(
         [
-            controller.Run("fleet", arguments, inventory(tmp_path / name, fleet), registered)
+            controller.Run("fleet", arguments, inventory(tmp_path / name), registered)
             for name, registered in (("honest", seen), ("lying", lying))
         ]
     )
