@@ -119,7 +119,7 @@ class Attempt:
 
 
 def _result(number: int) -> str:
-    """Return the result of a connect() that ended with this errno: ANSWER for 0, REFUSED for ECONNREFUSED, or NOTHING."""
+    """Return the result of a connect() with this errno: ANSWER for 0, REFUSED for ECONNREFUSED, else NOTHING."""
     return {0: ANSWER, errno.ECONNREFUSED: REFUSED}.get(number, NOTHING)
 
 
