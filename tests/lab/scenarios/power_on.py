@@ -172,7 +172,7 @@ def undo(lab: BaseLab, node: str) -> None:
 def sending(lab: BaseLab, node: str, targets: Sequence[Target], counts: dict[Target, Count]) -> Iterator[None]:
     """Send to all targets from the router while the with block runs; fill `counts` at its end.
 
-    A block that raises fills `counts` as well. Meanwhile the router has /32 routes to the targets in namespaces. Raise
+    `counts` is filled also if the block raises. Meanwhile the router has /32 routes to the targets in namespaces. Raise
     LabError if the sending program does not start, or if the host's counts cannot be read at the end; then the routes
     stay.
     """

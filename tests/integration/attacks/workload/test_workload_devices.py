@@ -339,7 +339,7 @@ def test_no_device_of_ours_believes_its_neighbours(host: Host, wanted: NodeState
 
     Gain: addresses, routes and redirects that the attacker chooses.
     Precedent: CVE-2020-13597.
-    Result: All settings are closed on host ends and tunnel devices, and are closed again when a program opens them.
+    Result: All settings are closed on host ends and tunnel devices, and the next run closes those that a program opens.
     """
     host.make("attach", wanted)
     devices = [*(one.interface for one in wanted.workloads), *(one.name for one in wanted.devices)]
