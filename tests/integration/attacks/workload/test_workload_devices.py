@@ -162,7 +162,7 @@ def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeSt
 
 @pytest.mark.parametrize("how", ["plan", "attach"])
 def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeState, how: str) -> None:
-    """Send thousands of ARP requests and replies, each with another address.
+    """Send thousands of ARP requests and replies with random sender addresses.
 
     `how` is as for Host.make.
 
