@@ -34,7 +34,10 @@ def sources() -> list[pathlib.Path]:
 
 
 def scripts(interpreter: str) -> list[str]:
-    """Return the paths in `sources` without a suffix whose first line begins with `#!` and contains `interpreter`."""
+    """Return the paths in `sources`, as texts, of files without a suffix that begin with `#!` and name `interpreter`.
+
+    The first line counts, up to 200 bytes. Raise the errors of `sources`.
+    """
     found = []
     for path in sources():
         if path.suffix:

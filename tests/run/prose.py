@@ -253,7 +253,10 @@ def in_tests(name: str) -> bool:
 
 
 def count_first_words(names: t.Iterable[str]) -> collections.Counter[str]:
-    """Return how many function docstrings in the files `names` begin with each word; exempt functions do not count."""
+    """Return how many function docstrings in the files `names` begin with each word; exempt functions do not count.
+
+    Raise SyntaxError for a file that is not Python.
+    """
     counts: collections.Counter[str] = collections.Counter()
     for name in names:
         for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):

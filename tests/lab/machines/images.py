@@ -213,7 +213,7 @@ def _clear(scratch: Path) -> None:
 def mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
     """Yield the stacked tree with /proc, /dev and /sys mounted, for chroot; writes go to ``upper``.
 
-    At the end it is unmounted, and the work folder ``scratch`` is removed. Raise LabError if a mount fails.
+    At the end it is unmounted, and the work folder ``scratch`` is removed. Raise LabError if a mount or that fails.
     """
     _clear(scratch)
     root, work = scratch / "root", scratch / "work"
