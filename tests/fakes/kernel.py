@@ -3,15 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """FakeKernel: the Kernel port in memory, for tests without root.
 
-It behaves like the real kernel where that matters to drivers. A route needs a device that is up. A device that
+It behaves like the real kernel where that matters to drivers. The device of a unicast route has to be up. A device that
 disappears takes its routes, addresses and neighbours along. IPv6 addresses disappear when their device goes down or its
-IPv6 is disabled. tunl0 cannot be deleted. Sysctls exist as long as their interface. Rules are not returned in the form
-in which they were written. The same test suite runs on it and on LinuxKernel, which keeps both alike.
+IPv6 is disabled. tunl0 cannot be deleted. A device's sysctls disappear with it. Rules of iptables are returned in
+another order of their words than they may have been written in. The same test suite runs on it and on LinuxKernel,
+which keeps both alike.
 
-For tests: `fail_next` makes one operation fail. `watch` sets a function that is called with the written namespace after
-each write, except those of tracked connections. `violations` has a text for each write that turned proxy_arp on while
-proxy_delay was not 0. `sockets` maps an address to the number of sockets that use it. `kinds` and `programs` are the
-kinds of devices and the programs that the machine has.
+For tests: `fail_next` makes one operation fail. `watch` sets a function that is called after each write, except those
+of tracked connections, with the FakeKernel whose method wrote. `violations` has a text for each write of another value
+than 0 to proxy_arp while the device's proxy_delay was not 0. `sockets` maps an address to the number of sockets that
+use it. `kinds` and `programs` are the kinds of devices that can be made and the programs that the machine has.
 """
 
 from __future__ import annotations
@@ -162,10 +163,10 @@ class FakeKernel:
     def fail_next(self, operation: str, number: int, match: str = "") -> None:
         """Let the next call of the method named `operation`, in any namespace, raise KernelError with errno `number`.
 
-        Methods that do not call `_may_fail`, such as `links` and most others that only read, never fail. Later calls
-        succeed. route_batch returns a RouteFailure for one of its operations instead, and run returns code 1. If
-        `match` is not "", only a call about this object fails: its device, address, destination, MAC address, rule
-        priority, sysctl key, namespace or program is `match`.
+        Methods that do not call `_may_fail`, such as `links` and most others that only read, do not fail by it.
+        route_batch returns a RouteFailure for one of its operations instead, and run returns code 1. If `match` is not
+        "", only a call about this object fails: its device, address, destination, MAC address, rule priority, sysctl
+        key, namespace or program is `match`.
         """
         self.machine.failures.append((operation, number, match))
 
@@ -186,8 +187,9 @@ class FakeKernel:
     def snapshot(self) -> t.Any:
         """Return links, addresses, routes, neighbours, rules, sysctls, tables and sets, in a form to compare with `==`.
 
-        Indexes of links are 0 in it, and tracked connections are left out. For the host's own namespace it has a
-        snapshot of each other namespace under "namespaces"; for another one "namespaces" is {}.
+        So it has forwarding entries. Indexes of links are 0 in it, and tracked connections are left out. For the host's
+        own namespace it has a snapshot of each other namespace under "namespaces"; for one that has a name
+        "namespaces" is {}.
         """
         return {
             "links": [dataclasses.replace(link, index=0, peer_index=0) for link in self.links()],
@@ -205,12 +207,12 @@ class FakeKernel:
             else {},
         }
 
-    # ---- links
+    # ---- links, and writes of several kinds
 
     def _make(self, link: _Link, ipv6: bool = True) -> _Link:
         """Add a device and its sysctls, give it the next index, and return it.
 
-        With `ipv6` False it has no IPv6 until its MTU changes or it comes up (addrconf_notify of the kernel).
+        With `ipv6` False it has no IPv6 sysctls until its MTU changes or it comes up (addrconf_notify of the kernel).
         """
         link.index = self._next_index
         self._next_index += 1
@@ -556,8 +558,8 @@ class FakeKernel:
     def _is_elsewhere(self, gateway: str, device: t.Optional[str]) -> bool:
         """Return whether the main table leads to the IPv6 address `gateway` without a gateway and not through `device`.
 
-        The kernel then refuses `gateway` for a route through `device`. A route that leads nowhere, such as a blackhole,
-        counts too. For a link-local address the result is False, because such addresses are on every device.
+        The kernel then refuses `gateway` for an onlink route through `device`. A route that leads nowhere, such as a
+        blackhole, counts too. For a link-local address the result is False: such addresses are on every device.
         """
         if ipaddress.ip_address(gateway).is_link_local:
             return False
@@ -631,7 +633,7 @@ class FakeKernel:
         self._rules.remove(rule)
         self._written()
 
-    # ---- sysctls and sockets
+    # ---- sysctls, sockets, marks of what programs have changed, members of sets, tracked connections
 
     def sysctl_read(self, key: str) -> t.Optional[str]:
         return self._sysctls.get(key)
@@ -701,7 +703,7 @@ class FakeKernel:
         self.machine.tracked = [changed(one) for one in self.machine.tracked]
         return found
 
-    # ---- namespaces
+    # ---- namespaces, and the end of use
 
     def netns_list(self) -> list[str]:
         return sorted(name for name in self.machine.namespaces if not name.startswith("/"))

@@ -4,7 +4,7 @@
 """iptables and ipset of a FakeKernel: both backends, both IP versions, and the programs' answers to bad input.
 
 The tables of nft are transactions with a generation. Sets are not: `ipset restore` stops at a refused line, and the
-lines before it have taken effect. Rules are not returned in the form in which they were written.
+lines before it have taken effect. Rules are returned as iptables-save prints them, which is not always as written.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ Tables = dict[str, dict[str, list[str]]]
 class _Refused(Exception):
     """A refused line.
 
-    `late` is False if the program refused the line, which it names, and True if the kernel did at the end.
+    `late` is False if a restore stops at the line, and True if it reads on and fails at COMMIT (legacy) or at the end
+    of its input (nft).
     """
 
     def __init__(self, words: str, late: bool = False) -> None:
@@ -64,8 +65,8 @@ class FakeSet(t.NamedTuple):
 class FakeNetfilter:
     """The rules and sets of one network namespace.
 
-    `default` is the backend of `iptables` without a suffix, "nft" or "legacy". `generation` starts at 1 and counts the
-    successful restores with the nft backend that have more than two lines.
+    `default` is the backend of programs without a suffix, such as `iptables`: "nft" or "legacy". `generation` starts at
+    1 and grows by 1 with each successful restore of the nft backend that has more than two lines.
     """
 
     def __init__(self) -> None:
@@ -106,8 +107,9 @@ class FakeNetfilter:
     def run(self, argv: t.Sequence[str], stdin: str, written: t.Callable[[], None]) -> t.Optional[Completed]:
         """Return the result of a save, a restore, `iptables... -V` or ipset, or None for anything else.
 
-        Input that is refused raises nothing: the result has a code other than 0. `written` is called after each write:
-        after a restore of tables that succeeded, and after each accepted line of ipset.
+        Input that is refused raises nothing: the result has a code other than 0. A line that lacks a word may raise
+        ValueError or IndexError. `written` is called after a restore of tables that succeeded, and after each accepted
+        line of ipset other than save.
         """
         if argv[0] == "ipset":
             return self._ipset(argv, stdin, written)
@@ -206,9 +208,8 @@ class FakeNetfilter:
     def _normal(self, rule: str, table: str) -> str:
         """Return a rule as iptables-save prints it: addresses, interfaces and protocol come before all other words.
 
-        A `!` stays before its word. Raise _Refused for a set that does not
-        exist, a port above 65535, TCPMSS without `-p tcp`, and MASQUERADE in another table than nat. Other rules are
-        not checked here.
+        A `!` stays before its word. Raise _Refused for a set that does not exist, a port above 65535, TCPMSS without
+        `-p tcp`, and MASQUERADE in another table than nat. Nothing else is checked here.
         """
         for name in re.findall(r"--match-set (\S+)", rule):
             if name not in self.sets:

@@ -14,8 +14,8 @@ __all__ = ["NODES", "BaseLab", "Capture", "CommandFailed", "Lab", "LabError", "N
 def Lab(name: str = DEFAULT_NAME, machine: str | None = None) -> BaseLab:
     """Return the lab called ``name``.
 
-    ``machine`` is "native" or "qemu"; by default "qemu" if the lab was started so, else "native". Raise LabError for
-    another one, or if ``name`` cannot be a lab's name. The lab need not be up.
+    ``machine`` is "native" or "qemu"; None means "qemu" if the lab was started so and not taken down, else "native".
+    Raise LabError for another one, or if ``name`` cannot be a lab's name. The lab need not be up.
     """
     if machine is None:
         machine = "qemu" if (Places(name).state / "machine").is_dir() else "native"

@@ -30,7 +30,7 @@ class Workload:
 def workloads(lab: BaseLab) -> list[Workload]:
     """Return the inventory's workloads, node by node, as the nodes have stored them; the address is the IPv4 one.
 
-    Raise CommandFailed if a node has no stored state.
+    Raise CommandFailed if a node is off or has no stored state.
     """
     found = []
     for node in lab.nodes:
@@ -41,15 +41,16 @@ def workloads(lab: BaseLab) -> list[Workload]:
 
 
 def mesh_of_streams(lab: BaseLab, found: list[Workload], pps: float = 500) -> list[Stream | Transfer]:
-    """Return streams that cover all kinds of paths between `found`.
+    """Return UDP and TCP streams between the lab's nodes with workloads in `found`, in the lab's order of nodes.
 
     Only the first workload of each node is used. UDP with small or full-size packets runs both ways between all pairs
-    of nodes, and from each host to a workload. TCP runs between nodes of one subnet and of two, from workloads and from
-    hosts. `pps` is the packets per second of each UDP stream.
+    of nodes, and from each host to the workload of the next node. TCP runs from the workload and from the host of each
+    of the first two nodes to the next node: in the usual lab within a subnet and between two. `pps` is the packets per
+    second of each UDP stream.
 
-    In the emulated machine a stream of 500 packets per second takes a quarter of a processor. That machine gets a UDP
-    stream from one subnet to the other, and at a fifth of the rate one back and one from a neighbour's host. It also
-    gets one TCP transfer between the subnets. There, raise IndexError for workloads on fewer than three nodes.
+    In the emulated machine a stream of 500 packets per second takes a quarter of a processor. There a UDP stream runs
+    from the first node to the third, and at a fifth of the rate one back and one from the second node's host to the
+    first. One TCP transfer runs from the first to the third. Raise IndexError there for fewer than three nodes.
     """
     first: dict[str, Workload] = {}
     for workload in found:
@@ -90,9 +91,9 @@ def _stream(source: Workload, target: Workload, size: int | str, pps: float, hos
 def no_way_around(lab: BaseLab, state: str = "replace") -> None:
     """Make every node refuse packets to blocks of 10.244.0.0/16 for which it has no route of its own.
 
-    Otherwise the default route takes such packets to the lab's router, which knows all blocks, and a route that is
+    Otherwise the default route takes such packets to the lab's router, which may know their block, and a route that is
     missing for a moment is not seen. `state` is a verb of `ip route`: "del" removes the refusal, and raises
-    CommandFailed where there is none.
+    CommandFailed where there is none. So does every verb if a node is off.
     """
     for node in lab.nodes:
         lab.exec(node.name, ["ip", "route", state, "unreachable", "10.244.0.0/16", "proto", "static"])

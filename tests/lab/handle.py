@@ -127,7 +127,8 @@ class Capture:
     def text(self, *options: str) -> str:
         """Return the packets as tcpdump prints them: a line each, and more for encapsulated packets or with ``-v``.
 
-        `options` are tcpdump's, such as ``-e`` and ``-v``. Raise CommandFailed if tcpdump refuses them.
+        `options` are tcpdump's, such as ``-e`` and ``-v``. Raise CommandFailed if tcpdump refuses them, or if the
+        capture has not ended.
         """
         done = self._lab.exec("router", ["tcpdump", "-n", *options, "-r", "-"], input=self.pcap, text=False)
         return done.stdout.decode(errors="replace")
@@ -165,17 +166,19 @@ class BaseLab(abc.ABC):
 
         `hosts` are names (a list, or with commas), None for the usual four. `baked`: hosts have BIRD and other packages
         installed. `podman`: hosts that are started now have podman, and /srv/box to run. `switches`: start top-of-rack
-        switches (machines/tors.py). `ipv6`: both subnets have IPv6. These three exist only on the machine's own kernel.
+        switches (machines/tors.py). `ipv6`: both subnets have IPv6. The emulated machine refuses these three.
 
         Missing programs are installed and missing images built on this machine first. Raise LabError without root, if
-        that fails, for an unknown host, a lab that is up in another way, or a host that does not answer in time.
+        that fails, for what is refused, an unknown host, a lab that is up on another machine or has running hosts that
+        are baked and shall not be, or the reverse, and for a host that does not answer in time.
         """
 
     @abc.abstractmethod
     def down(self) -> None:
-        """Remove all that this lab has put on the machine, whatever state it is in; return at once if there is nothing.
+        """Remove what this lab has put on the machine, whatever state it is in; do nothing if there is nothing.
 
-        Images in the cache stay. Raise LabError if processes survive SIGKILL for 10 to 20 seconds.
+        The cache's images and snapshots and the installed programs stay. Raise LabError if processes survive SIGKILL
+        for 10 to 20 seconds.
         """
 
     @abc.abstractmethod
@@ -188,9 +191,9 @@ class BaseLab(abc.ABC):
 
     @abc.abstractmethod
     def reboot(self, node: str, wait: bool = True) -> None:
-        """Run ``systemctl reboot`` inside; return when the host has booted and SSH answers again, or at once.
+        """Run ``systemctl reboot`` inside; return when the host has booted and SSH answers again.
 
-        `wait` False returns at once, but the emulated machine waits in either case. Raise LabError if the host is off,
+        `wait` False does not wait for that, but the emulated machine always waits. Raise LabError if the host is off,
         or does not come back: on the machine's own kernel it has 100 seconds to go down and the time of `start`.
         """
 
@@ -198,7 +201,8 @@ class BaseLab(abc.ABC):
     def power_cut(self, node: str) -> None:
         """Cut the power of a host or a switch without a last packet on the wire.
 
-        A host keeps its disk. Raise LabError if processes survive SIGKILL for 20 seconds.
+        A host keeps its disk. Raise LabError if processes survive SIGKILL for 20 seconds, and LabError or
+        FileNotFoundError for a host that the lab never had.
         """
 
     @abc.abstractmethod
@@ -217,7 +221,7 @@ class BaseLab(abc.ABC):
 
     @property
     def state(self) -> dict:
-        """What ``up`` has stored (machine, hosts, baked, ipv6), {} if the lab is not up."""
+        """What ``up`` has stored (machine, hosts, baked, ipv6), {} if the lab is not up or it cannot be read."""
         try:
             return json.loads((self.places.state / "lab.json").read_text())
         except (OSError, ValueError):
@@ -276,10 +280,11 @@ class BaseLab(abc.ABC):
         return done
 
     def popen(self, where: str, command: Command, netns: str | None = None, **more: object) -> subprocess.Popen:
-        """Start a program in a host or a namespace, and return its Popen at once.
+        """Start a program at `where`, or in a named namespace `netns` there, and return its Popen at once.
 
-        stdin and stdout are pipes of bytes unless `more`, options of Popen, says otherwise. Raise LabError for an
-        unknown `where`.
+        `where` and `command` are as in `exec`. stdin and stdout are pipes of bytes unless `more`, options of Popen,
+        says otherwise. Raise LabError for an unknown `where`. That nothing can run there is no error here: the Popen
+        ends with a status other than 0.
         """
         options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **more}
         return subprocess.Popen(self._command(where, command, netns), **options)  # type: ignore[call-overload]
@@ -300,8 +305,8 @@ class BaseLab(abc.ABC):
     def put(self, node: str, local: str | Path, remote: str, mode: str = "644") -> None:
         """Copy the file `local` to the path `remote` of a host or the router, replacing it atomically.
 
-        `mode` is octal text. Missing folders are made. Raise CommandFailed if the file cannot be written there, and
-        OSError if `local` cannot be read.
+        `mode` is octal text. Missing folders are made. Raise CommandFailed if the host is off or the file cannot be
+        written there, and OSError if `local` cannot be read.
         """
         target = shlex.quote(remote)
         script = f'set -e; mkdir -p "$(dirname {target})"; cat > {target}.new; '

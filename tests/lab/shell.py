@@ -31,8 +31,9 @@ def run(
 ) -> subprocess.CompletedProcess:
     """Run a program and return its CompletedProcess with captured text.
 
-    `timeout` is in seconds, `more` are options of subprocess.run. Raise LabError if the program is missing or the time
-    is over. If `check` is true, raise LabError also for a status other than 0, with the end of the program's output.
+    `timeout` is in seconds, `more` are options of subprocess.run; without `input` or `stdin` among them stdin is empty.
+    Raise LabError if the program is missing or the time is over. If `check` is true, raise LabError also for a status
+    other than 0, with the end of what it wrote to stderr, or to stdout if that is empty.
     """
     if "input" not in more:
         more.setdefault("stdin", subprocess.DEVNULL)
@@ -70,9 +71,10 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def wait_until(what: str, question: Any, timeout: float, step: float = 0.1) -> Any:
-    """Call ``question()`` every `step` seconds until its answer is true; return the answer.
+    """Call ``question()``, with pauses of `step` seconds, until its answer is true; return the answer.
 
-    Raise LabError, which names `what` was waited for, after ``timeout`` seconds, and the errors of `question`.
+    Raise LabError, which names `what` was waited for, after the first call that ends more than ``timeout`` seconds
+    later without a true answer. Raise the errors of `question`.
     """
     end = time.monotonic() + timeout
     while True:

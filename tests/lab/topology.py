@@ -31,7 +31,7 @@ SPINE_NET = "10.10.255"
 
 @dataclass(frozen=True)
 class Node:
-    """One host: ``number`` determines its management address, ``rack`` its subnet, both its MAC.
+    """One host: ``number`` determines its management address and MAC, ``rack`` its subnet, both its MAC there.
 
     ``address`` is its IPv4 address in the subnet. ``release`` is Debian's name, "bookworm" or "trixie".
     """

@@ -33,7 +33,8 @@ PATIENCE = {
 class Steps:
     """The steps of the demonstration, and the seconds that each took.
 
-    `step` prints a title and times its with block. `table` returns the titles with their times as text.
+    `step` prints a title and times its with block, unless the block raises. `table` returns the titles with their times
+    and the sum as text, for one step or more.
     """
 
     def __init__(self) -> None:
@@ -53,9 +54,11 @@ class Steps:
 
 
 def choose() -> tuple[str, str, str]:
-    """Return the encapsulation, the machine ("native" or "qemu") and a sentence about both, or "".
+    """Return the encapsulation ("ipip" or "vxlan"), the machine ("native" or "qemu") and a remark on both, or "".
 
-    Raise LabError if the variable MODE of the environment is neither of the encapsulations nor empty.
+    MODE of the environment names the encapsulation, in any case of letters. Without it, that is ipip if this kernel has
+    IPIP, and vxlan otherwise. The machine is "qemu" only for MODE=ipip on a kernel without IPIP. Raise LabError if MODE
+    is anything else.
     """
     asked = os.environ.get("MODE", "").lower()
     if asked not in ("", *ENCAPSULATIONS):
@@ -110,7 +113,10 @@ def show_sessions(lab: BaseLab) -> None:
 
 
 def show_matrix(lab: BaseLab, found: list[Workload]) -> bool:
-    """Print which workloads and hosts reach each workload, by real packets; return whether all do."""
+    """Print which other workloads and which hosts reach each workload, by real packets; return whether all do.
+
+    `found` has one workload or more.
+    """
     width = max(len(workload.name) for workload in found) + 2
     print(" " * 14 + "".join(f"{workload.name:<{width}}" for workload in found))
     everything = True

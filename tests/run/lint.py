@@ -21,7 +21,7 @@ COLLECTIONS = ROOT / ".build" / "collections"
 
 
 def sources() -> list[pathlib.Path]:
-    """Return the files that git knows or would take, as sorted paths relative to the root.
+    """Return the existing files that git knows or would take, as sorted paths relative to the root.
 
     Raise CalledProcessError if this is not a git work tree.
     """
@@ -34,7 +34,10 @@ def sources() -> list[pathlib.Path]:
 
 
 def scripts(interpreter: str) -> list[str]:
-    """Return the files without a suffix whose first line begins with `#!` and names `interpreter`, sorted."""
+    """Return the paths in `sources`, as texts, of files without a suffix that begin with `#!` and name `interpreter`.
+
+    The first line counts, up to 200 bytes. Raise the errors of `sources`.
+    """
     found = []
     for path in sources():
         if path.suffix:
@@ -51,7 +54,7 @@ def checks() -> dict[str, list[str]]:
         "ruff": ["ruff", "check", "--no-cache", ".", *scripts("python")],
         "prose": ["python", "tests/run/prose.py"],
         "mypy": ["mypy"],
-        # Nodes may have Python 3.9. Annotations count as if they were evaluated there, although they never are.
+        # Nodes may have Python 3.9. Annotations count as if they were evaluated there.
         "vermin": ["vermin", "--quiet", "--target=3.9-", "--violations", "--no-parse-comments", "--eval-annotations",
                    "--backport", "dataclasses", "plugins"],
         "yamllint": ["yamllint", "--strict", *(str(path) for path in sources() if path.suffix in (".yml", ".yaml"))],

@@ -147,7 +147,7 @@ def mutant(path: Path, kind: Operator, occurrence: int) -> Mutant | None:
 
 
 def equivalents() -> set[tuple[str, str, str]]:
-    """Return the listed mutants as (path, line before, line after)."""
+    """Return the mutants that EQUIVALENT lists as (path, line before, line after); the lines are stripped."""
     found, entry = set(), []
     for line in EQUIVALENT.read_text("utf-8").splitlines():
         if line.startswith("#") or not line.strip():
@@ -163,7 +163,8 @@ def equivalents() -> set[tuple[str, str, str]]:
 def draw(rooms: list[str], seed: int, count: int) -> list[Mutant]:
     """Return `count` mutants of the rooms' files, fewer if there are not so many; print their number.
 
-    Every possible one that is not listed as equivalent has the same chance. A room that does not exist has none.
+    Every possible one that is not listed as equivalent has the same chance. A room is a folder below ENGINE; one that
+    does not exist has none.
     """
     kinds = list(operators())
     files = sorted(
@@ -188,7 +189,7 @@ def room_of(path: Path) -> str:
 
 
 def importers(path: Path) -> tuple[str, ...]:
-    """Return the files of unit tests outside of a file's room that import the file by its name, sorted.
+    """Return the sorted paths of unit tests that import a file by its name, without the tests of the file's room.
 
     Only absolute `from` imports of files named test_*.py count, not those of their helpers. Raise ValueError for a file
     in no room.
@@ -219,10 +220,11 @@ def imports_of_tests() -> dict[Path, set[str]]:
 
 
 def copy_tree(folder: Path) -> None:
-    """Copy the files that git knows, as they are in the work tree, to `folder`, and compile the Python ones there.
+    """Copy the files that git knows, as they are in the work tree, to `folder`, and compile the engine and its tests.
 
     The copy has links to this clone's .venv and to itself as a collection. Byte code is checked by the content of the
-    source, not by its time. Raise CalledProcessError if this is not a git work tree; a failed compilation is no error.
+    source, not by its time. Raise CalledProcessError if this is not a git work tree, and FileExistsError if `folder`
+    has a copy already; a failed compilation is no error.
     """
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
     for name in filter(None, names.split("\0")):

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from suites import SUITES
 
 APT = threading.Lock()  # both lanes install packages, and apt runs only once at a time
-#: While this file exists, no package starts a daemon on this machine (README.policy-rc.d of init-system-helpers).
+#: Packages ask this program whether they may start a daemon: 101 means no (README.policy-rc.d of init-system-helpers).
 POLICY = pathlib.Path("/usr/sbin/policy-rc.d")
 
 
@@ -29,7 +29,7 @@ POLICY = pathlib.Path("/usr/sbin/policy-rc.d")
 def no_daemon_starts() -> t.Iterator[None]:
     """Keep packages from starting daemons within the context, by a policy-rc.d that is removed at its end.
 
-    A policy-rc.d that exists already stays as it is.
+    A policy-rc.d that exists already stays as it is, and decides. Raise OSError if it cannot be written.
     """
     ours = not POLICY.exists()
     if ours:

@@ -75,7 +75,10 @@ def read_verbs(path: pathlib.Path = HERE / "verbs.txt") -> list[str]:
 
 
 def read_banned(path: pathlib.Path = HERE / "banned_phrases.txt") -> list[Banned]:
-    """Return the phrases of `path`; its first lines explain the format. Raise ValueError for a line without remedy."""
+    """Return the phrases of `path`; its first lines explain the format.
+
+    Raise ValueError for a line without a phrase or a remedy. Empty lines and those that begin with # are left out.
+    """
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.strip() or line.startswith("#"):
@@ -102,7 +105,8 @@ class Prose:
     def check(self, source: str, in_tests: bool = False) -> list[Problem]:
         """Return the problems of `source`, sorted by line; raise SyntaxError if it is not Python.
 
-        `in_tests` exempts functions named test_... from beginning with a verb.
+        A phrase that occurs twice in one text is one problem. `in_tests` exempts functions named test_... from
+        beginning with a verb.
         """
         tree = ast.parse(source)
         found: set[Problem] = set()
@@ -164,9 +168,10 @@ def first_word(text: str) -> str:
 
 
 def comments(source: str) -> t.Iterator[tuple[int, str]]:
-    """Yield (number of the first line, text) of each comment of `source`; adjacent lines are one comment.
+    """Yield (number of the first line, text) of each comment of `source`.
 
-    Comments for programs, such as noqa, and those about licences are left out.
+    A line of nothing but a comment continues a comment of the line before. Comments for programs, such as noqa, and
+    those about licences are left out.
     """
     block: list[str] = []
     begin = end = 0
@@ -248,7 +253,10 @@ def in_tests(name: str) -> bool:
 
 
 def count_first_words(names: t.Iterable[str]) -> collections.Counter[str]:
-    """Return how many function docstrings in the files `names` begin with each word; exempt functions do not count."""
+    """Return how many function docstrings in the files `names` begin with each word; exempt functions do not count.
+
+    Raise SyntaxError for a file that is not Python.
+    """
     counts: collections.Counter[str] = collections.Counter()
     for name in names:
         for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):

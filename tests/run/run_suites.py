@@ -4,8 +4,8 @@
 """Runs test suites: all of them, those named (`run_suites.py unit lint`), or a part (`run_suites.py --part lab`).
 
 Suites of one lane run one after the other, the two lanes beside each other. Each suite has a log in .build/logs/ and
-its JUnit files in .build/junit/. The last lines are a table and `N passed, N failed`; the exit status is 0 only if
-nothing failed, nothing hung and nothing was skipped without a reason given in suites.py.
+its JUnit files in .build/junit/. At the end stand a table, the failures, the skips and `N passed, N failed`; the exit
+status is 0 only if nothing failed, nothing hung and nothing was skipped without a reason given in suites.py.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def environment(folder: pathlib.Path) -> dict[str, str]:
     env = dict(os.environ)
     env.update(
         PATH=f"{BIN}:{env.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}",
-        LC_ALL="C.UTF-8",  # Ansible refuses any other encoding, and a fresh machine has none
+        LC_ALL="C.UTF-8",  # Ansible refuses other encodings than UTF-8, and a fresh machine may have none
         PYTHONUNBUFFERED="1",
         ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"),
         ANSIBLE_COLLECTIONS_PATH=str(ROOT / ".build" / "collections"),
@@ -256,7 +256,10 @@ def indent(text: str) -> str:
 
 
 def summary(results: list[Result], wanted: list[Suite], seconds: float) -> bool:
-    """Print the closing table; return whether no result failed and all of `wanted` ran. `seconds` is the whole time."""
+    """Print the table, failures, skips and sums; return whether no result failed and all of `wanted` ran.
+
+    `seconds` is the time of the whole run. `results` and `wanted` together have one suite or more.
+    """
     done = {result.suite.name for result in results}
     results = results + [Result(suite, failures=["did not run"]) for suite in wanted if suite.name not in done]
     width = max(len(result.suite.name) for result in results)

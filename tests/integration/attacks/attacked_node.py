@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node of tests/integration/policy, with either backend of iptables, with policy that allows everything or none."""
+"""The node of tests/integration/policy under attack, with either backend of iptables, with policy or without it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IPIP_DEVICE = TunnelDevice("tunl0", "ipip", 1480, HOST)
 
 
 class AttackedNode(PolicedNode):
-    """A node under attack, with the sysctls of a node.
+    """A node under attack, with the sysctls of a node that concern no single device.
 
     `policy` is whether it has policy, which allows everything that the documents given to `defend` do not decide on.
     """

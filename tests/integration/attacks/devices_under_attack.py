@@ -4,7 +4,7 @@
 """A node in a network namespace whose devices are attacked, and the frames that attack it.
 
 The node has no firewall, so that the devices' own settings have to drop the frames. It has eth0 (10.10.1.11) on a wire
-to the namespace `wire`, and the workloads web and app.
+to the namespace `wire`, and with the state of `state` the workloads web and app.
 """
 
 from __future__ import annotations

@@ -91,12 +91,12 @@ def _alive(file: Path, *words: str) -> int | None:
 
 
 def nspawn_pid(places: Places, node: Node) -> int | None:
-    """Return the process id of the host's systemd-nspawn, None when the host is off."""
+    """Return the process id of the host's systemd-nspawn, None if there is none: off, or between two boots."""
     return _alive(places.state / node.name / "pid", "systemd-nspawn", f"--machine={node.name}")
 
 
 def leader(places: Places, node: Node) -> int | None:
-    """Return the process id, as seen from outside, of the host's PID 1, None when the host is off."""
+    """Return the process id, as seen from outside, of the host's PID 1, None if there is none."""
     pid = nspawn_pid(places, node)
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if pid else []

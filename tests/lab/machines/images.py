@@ -46,7 +46,8 @@ SWITCH_PACKAGES = ["frr"]
 # Files that no test looks at are left out.
 EXCLUDES = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
-# The script that runs in a new base layer. It masks a real server's consoles and timers, which only cost memory here.
+# The script that runs in a new base layer. It masks a real server's consoles, timers and networkd, which only cost
+# memory here, removes what each host gets of its own, configures sshd, and makes /srv/repo apt's only source.
 BASE_SCRIPT = """
 set -eu
 for unit in console-getty.service getty@.service container-getty@.service apt-daily.timer apt-daily-upgrade.timer \
@@ -89,8 +90,8 @@ rm -f /usr/sbin/policy-rc.d /var/cache/apt/*.bin
 rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/apt /var/log/dpkg.log
 """
 
-# Settings that podman needs in a systemd container (no cgroups, no keyring of its own, no overlay on an overlay), its
-# CNI backend where it has one, and /srv/box, the root of every container.
+# Installs podman and masks its units. Adds settings that it needs in a systemd container (no cgroups, no keyring of its
+# own, no overlay on an overlay), its CNI backend where it has one, and /srv/box, the root of every container.
 CONTAINER_SCRIPT = (
     INSTALL_SCRIPT
     + """\
@@ -212,7 +213,7 @@ def _clear(scratch: Path) -> None:
 def mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
     """Yield the stacked tree with /proc, /dev and /sys mounted, for chroot; writes go to ``upper``.
 
-    At the end it is unmounted, and the work folder ``scratch`` is removed. Raise LabError if a mount fails.
+    At the end it is unmounted, and the work folder ``scratch`` is removed. Raise LabError if a mount or that fails.
     """
     _clear(scratch)
     root, work = scratch / "root", scratch / "work"
@@ -357,8 +358,9 @@ def filled(target: Path) -> Iterator[Path]:
 def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool = False, switches: bool = False) -> None:
     """Build the missing layers, two releases side by side. Bookworm is always baked, for the router.
 
-    Install the programs that this needs on this machine, and wait for another process that builds. Raise LabError if
-    anything fails.
+    `baked` and `podman` ask for those layers of each release, `switches` for that of the switches. Install the programs
+    that this needs on this machine, and wait for another process that builds. Raise LabError or OSError if anything
+    fails.
     """
     wanted = {release: _kinds(baked, podman) for release in releases}
     wanted["bookworm"] = [*_kinds(True, podman and "bookworm" in wanted), *(["switch"] if switches else [])]
@@ -389,10 +391,11 @@ def _in_use() -> set[str]:
 
 
 def drop_stale(more: Iterable[Path] = ()) -> list[Path]:
-    """Remove layers and disks that no recipe, no lab that is up and no entry of ``more`` names; return their folders.
+    """Remove the cache's layers and disks that nothing present names, and return their folders, sorted.
 
-    The result is sorted. Leftovers of killed builds go, too. A folder that cannot be removed causes no error, and is in
-    the result as well.
+    Recipes of this file, labs that are up and ``more`` name some; the emulated machine's are named by the latter two
+    only. Leftovers of killed builds go, too. A folder that cannot be removed causes no error, and is in the result as
+    well.
     """
     wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES}
     wanted |= {path.name for path in more} | _in_use()

@@ -21,10 +21,11 @@ def _key(path: Path, comment: str) -> str:
 
 
 def make(places: Places) -> None:
-    """Write the lab's key, a host key for each host, known_hosts and ssh_config.
+    """Write the lab's key, a host key for each host and for the emulated machine, known_hosts and ssh_config.
 
     Keys that exist are kept. If HOST_ROUTING_LAB_KEYS names a folder, its keys replace them first. Host keys exist
-    before the hosts boot, so known_hosts is complete from the start. Raise LabError if ssh-keygen fails.
+    before the hosts boot, so known_hosts is complete from the start. Raise LabError if ssh-keygen fails, and OSError if
+    a file cannot be read or written.
     """
     state = places.state
     (state / "cp").mkdir(parents=True, exist_ok=True)

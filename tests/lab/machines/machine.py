@@ -147,7 +147,7 @@ def _build_disk(target: Path) -> None:
 def build_image() -> Path:
     """Build the kernel, the layers and the disk if they are missing; return the folder of kernel and disk.
 
-    Install the programs that this needs on this machine. Raise LabError if anything fails.
+    Install the programs that this needs on this machine. Raise LabError or OSError if anything fails.
     """
     folder = disk_folder()
     if folder.is_dir():
@@ -409,9 +409,10 @@ class MachineLab(BaseLab):
     def _boot(self, folder: Path) -> bool:
         """Start the machine and wait for its lab; return True if it is emulated in software, False with KVM.
 
-        If KVM does not boot it within 15 seconds, that is recorded, and not tried again until this machine reboots. If
-        HOST_ROUTING_LAB_ACCEL is "kvm", raise LabError then instead. Raise it also if the lab does not come up within
-        BOOT_TIMEOUT seconds.
+        HOST_ROUTING_LAB_ACCEL "auto", the default, tries KVM if /dev/kvm can be used. If KVM does not boot the machine
+        within 15 seconds, that is recorded, and "auto" does not try it again until this machine reboots. "kvm" always
+        tries it, and raises LabError then instead; other values do not. Raise LabError also if the machine ends, or its
+        lab does not come up within BOOT_TIMEOUT seconds.
         """
         wanted = os.environ.get("HOST_ROUTING_LAB_ACCEL", "auto")
         refused = CACHE_ROOT / "no-kvm"

@@ -129,7 +129,7 @@ class NativeLab(BaseLab):
 def remove(places: Places, say: bool = True) -> None:
     """Remove a lab, complete or not: processes, links, namespaces, cgroups, files. Do nothing if nothing is left of it.
 
-    With `say`, report the end on stderr. Raise LabError if processes survive SIGKILL for 20 seconds.
+    With `say`, report the end by `progress`. Raise LabError if processes survive SIGKILL for 20 seconds.
     """
     if not places.state.exists() and not places.work.exists() and not underlay.namespaces() & _namespaces(places):
         return

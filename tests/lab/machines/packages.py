@@ -36,7 +36,7 @@ QEMU = {
 def install(needs: dict[str, str]) -> None:
     """Install the packages of the programs that are missing.
 
-    `needs` is {program: package}. Raise LabError without root, or if apt-get fails.
+    `needs` is {program: package}. Raise LabError if apt-get fails, and without root even if nothing is missing.
     """
     if os.geteuid() != 0:
         raise LabError("The lab makes network namespaces and boots containers: it needs root.")

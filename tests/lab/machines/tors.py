@@ -88,7 +88,7 @@ router bgp {tor.as_number}
 def make(places: Places) -> None:
     """Create the spine if it is missing, start all switches that do not run, and wait until FRR answers on each.
 
-    Raise LabError if one does not answer within a minute.
+    Raise LabError if one cannot be connected, or does not answer within a minute.
     """
     router = places.netns("router")
     if run(["ip", "-n", router, "link", "show", "spine"], check=False).returncode:

@@ -156,7 +156,7 @@ def router_pid(places: Places) -> int | None:
 
 
 def start_router(places: Places, ipv6: bool = False) -> None:
-    """Start the router's BIRD unless it runs, and wait until it answers; raise LabError after 30 seconds.
+    """Start the router's BIRD and wait until it answers, unless it runs; raise LabError after 30 seconds.
 
     Its configuration file is written anew in either case. A BIRD that runs does not read it.
     """

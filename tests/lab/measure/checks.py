@@ -91,7 +91,7 @@ def vtep_mac(name: str) -> str:
     return "66:" + ":".join(digest[at : at + 2] for at in range(0, 10, 2))
 
 
-# --- routes ---------------------------------------------------------------------------------------------------------
+# --- routes and blocks ----------------------------------------------------------------------------------------------
 
 
 def expected_routes(fleet: Fleet, node: Observed) -> set[str]:
@@ -163,7 +163,7 @@ def check_blocks(fleet: Fleet) -> None:
             assert any(ipaddress.ip_address(workload["address"]) in block for block in blocks), (node.name, workload)
 
 
-# --- devices --------------------------------------------------------------------------------------------------------
+# --- devices and workloads ------------------------------------------------------------------------------------------
 
 
 def check_devices(fleet: Fleet, node: Observed) -> None:
@@ -345,7 +345,7 @@ def check_passive_sides(fleet: Fleet) -> None:
 
 
 def check_learned(fleet: Fleet, node: Observed) -> None:
-    """Assert that exactly the other nodes' blocks came by BGP: no other workload's /32 and no tunnel address."""
+    """Assert that BIRD has learned exactly the other nodes' blocks, without spare ones."""
     own = node.blocks if node.name in fleet.nodes else {}
     expected = {
         block for other in fleet.nodes.values() if other.name != node.name for block in other.blocks if block not in own

@@ -121,8 +121,9 @@ def causes(lost: int, buffer_drops: int, unroutable: int, grown: Mapping[str, in
 
     `buffer_drops` are drops of the receiving sockets, `unroutable` the packets that a sender's own kernel refused for
     lack of a route. `grown` are the counters from `growth`; they also count packets of others. Therefore causes that
-    excuse nothing come first: overload gets only what no other counter claims. What no counter claims is "unknown", or
-    "neighbour" if the resolution of one failed, because the kernel does not count all packets that waited for it.
+    excuse nothing come next after `buffer_drops`: overload gets only what no other counter claims. What no counter
+    claims is "unknown", or "neighbour" if the resolution of one failed, because the kernel does not count all packets
+    that waited for it. If `lost` is not above 0, the result is {}.
     """
 
     def total(pattern: str) -> int:
@@ -131,7 +132,7 @@ def causes(lost: int, buffer_drops: int, unroutable: int, grown: Mapping[str, in
     unsent = total(" tx dropped$")
     neighbours = total(r"^machine (res_failed|unresolved_discards)$")
     counted = {
-        # Unlike all others, these are packets of the streams alone.
+        # Unlike most others, these are packets of the streams alone.
         "socket buffer": buffer_drops,
         "no route": unroutable + total("^machine in_no_route$"),
         "policy": total(r" \*\w+ (-A|:)| TcpExt\.IPReversePathFilter$"),

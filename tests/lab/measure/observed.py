@@ -113,7 +113,7 @@ class Observed:
         return self.state["workloads"]
 
     def sysctl(self, key: str) -> str | None:
-        """Return the value of an IPv4 sysctl, None if it does not exist.
+        """Return the value of an IPv4 sysctl, None if it does not exist or SYSCTLS of observed_here.py lacks it.
 
         `key` has slashes between its parts, such as conf/eth0/rp_filter.
         """
@@ -177,7 +177,7 @@ class Observed:
 
     @cached_property
     def learned(self) -> dict[str, set[str]]:
-        """The routes that BIRD learned by BGP, as {destination: names of the sessions in birdc}.
+        """The unicast routes that BIRD learned by BGP, as {destination: names of the sessions in birdc}.
 
         This raises the AssertionError of `sessions`.
         """

@@ -45,9 +45,9 @@ class Attempt:
 
 @contextlib.contextmanager
 def serving(lab: BaseLab, places: Iterable[Place], ports: Sequence[int]) -> Iterator[None]:
-    """Answer on each port of all places, by TCP and by UDP, while the with block runs; yield None.
+    """Accept TCP connections and answer UDP on each port of all places while the with block runs; yield None.
 
-    Raise LabError if the servers of a host do not start.
+    Raise LabError if a host is off or its servers do not start.
     """
     by_host: dict[str, list[Place]] = {}
     for place in places:

@@ -11,10 +11,10 @@ Its input is JSON on stdin.
     python3 reach_here.py try     [{"netns": ..., "address": ..., "protocol": "tcp" or "udp", "port": 80,
                                     "expected": true}] -> ["answer", "refused" or "nothing", ...]
 
-"answer": a connection came about, or an answer to a datagram came. "refused": the packet arrived, but no server has the
-port; for UDP an ICMP error says so. "nothing": neither was seen in time.
-All attempts run at the same time, for PATIENCE seconds at most. They end after MOMENT seconds if each attempt that is
-expected to succeed has a result by then, and otherwise as soon as the last of these has one.
+"answer": a connection came about, or an answer to a datagram came. "refused": a reset or, for UDP, an ICMP error came,
+as from a place where no server has the port. "nothing": neither was seen in time.
+All attempts run at the same time, for PATIENCE seconds at most. They end when all have a result. They also end after
+MOMENT seconds if each attempt that is expected to succeed has one by then, or as soon as the last of these has one.
 The script uses nothing of the collection; standard library only, Python 3.9.
 """
 
@@ -119,7 +119,7 @@ class Attempt:
 
 
 def _result(number: int) -> str:
-    """Return the result of an attempt to connect that ended with this errno, 0 for none."""
+    """Return the result of a connect() with this errno: ANSWER for 0, REFUSED for ECONNREFUSED, else NOTHING."""
     return {0: ANSWER, errno.ECONNREFUSED: REFUSED}.get(number, NOTHING)
 
 

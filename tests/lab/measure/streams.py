@@ -129,7 +129,7 @@ class Report:
 
     @property
     def lost(self) -> int:
-        """The number of sent packets that never arrived, whatever took them."""
+        """The number of sent packets that had not arrived by the time of the report, whatever took them."""
         return self.sent - self.received
 
     @property
@@ -259,7 +259,7 @@ class Streams:
     which is also in ``streams.report`` after the block. `tick` is the time between two bursts, and `warm_up` the time
     between the first datagrams and the counted ones, in seconds. `tick` None is 2 ms, or 10 ms in the emulated machine.
     `buffer` is the size in bytes of each UDP receive buffer.
-    If the block raises, there is no report. Entering it raises the errors of `start`.
+    If the block raises before `stop` was called, there is no report. Entering it raises the errors of `start`.
     """
 
     def __init__(
@@ -338,7 +338,8 @@ class Streams:
     def status(self) -> dict[str, int]:
         """Return the present totals of all hosts, by the names sent, received, missing, connections and failures.
 
-        The first three count packets. Raise LabError if a host does not answer within 30 seconds.
+        The first three count packets, the others ends of connections. Raise LabError if a host does not answer within
+        30 seconds.
         """
         answers = self._ask("status").values()
         return {

@@ -19,7 +19,7 @@ stdin, one JSON specification and then one word a line; every answer is one line
     connect  {"id": 9, "netns": null, "address": "10.244.1.5", "port": 7401, "rate": 100000}
     listen   {"netns": null, "port": 7401}
 
-"first": this process has priority over all others.
+"first": this process gets a higher priority than usual.
 "buffer" is the size of the receive buffer in bytes.
 "size" is the length of the IP packet. "full" asks the kernel before each burst for the MTU of the route.
 DF is never set, so a packet that meets a smaller MTU a moment later is fragmented and not lost.
@@ -259,7 +259,7 @@ class Receiver:
         return count
 
     def drops(self) -> int:
-        """Return the number of datagrams that the kernel dropped because this socket's buffer was full."""
+        """Return the number of datagrams that the kernel dropped at this socket, above all for a full buffer."""
         return struct.unpack("9I", self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[8]
 
     def report(self) -> t.Dict[str, t.Any]:
@@ -521,8 +521,7 @@ def _go_first() -> None:
         os.setsid()
     with contextlib.suppress(OSError):
         os.nice(-15)
-    # Where the kernel first shares processors between sessions (sched(7), autogroup), raise the session's priority,
-    # too.
+    # Where the kernel shares processors between sessions first (sched(7), autogroup), raise the session's priority too.
     with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as stream:
         stream.write("-15")
 

@@ -4,8 +4,8 @@
 """Packets to a host that boots, from before its network is up until it is in sync, and counts of those that arrive.
 
 The host brings up its underlay link itself, by a unit after network-pre.target, as distributions do. A program that
-listens on all ports starts before that, and in workloads' namespaces as soon as they exist. The packets come from the
-router, so that reaching the host takes no BGP route.
+listens on the targets' ports starts before that, and in workloads' namespaces as soon as they exist. The packets come
+from the router, so that reaching the host takes no BGP route.
 """
 
 from __future__ import annotations
@@ -141,9 +141,10 @@ class Count:
 
 
 def prepare(lab: BaseLab, node: str, targets: Sequence[Target], folder: Path) -> None:
-    """Make the host bring up its link itself from the next boot on, and listen on all targets before that.
+    """Make the host bring up its link itself from the next boot on, and listen on the targets.
 
-    `folder` is for a temporary file. Raise CommandFailed if the host refuses a step.
+    It listens on its own ports before the link is up, and in namespaces as soon as they exist. `folder` is for a
+    temporary file. Raise CommandFailed if the host refuses a step.
     """
     wanted = json.dumps([[target.netns, target.port] for target in targets])
     files = {
@@ -171,8 +172,9 @@ def undo(lab: BaseLab, node: str) -> None:
 def sending(lab: BaseLab, node: str, targets: Sequence[Target], counts: dict[Target, Count]) -> Iterator[None]:
     """Send to all targets from the router while the with block runs; fill `counts` at its end.
 
-    Meanwhile the router has /32 routes to the targets in namespaces; they stay if this raises. Raise LabError if the
-    sending program does not start, or if the host's counts cannot be read at the end.
+    `counts` is filled also if the block raises. Meanwhile the router has /32 routes to the targets in namespaces. Raise
+    LabError if the sending program does not start, or if the host's counts cannot be read at the end; then the routes
+    stay.
     """
     for target in targets:
         if target.netns:

@@ -31,7 +31,7 @@ _BEHIND = re.compile(
 
 
 class Line(NamedTuple):
-    """One line of a plan; `before` and `after` are as printed, "" where there is none."""
+    """One line of a plan; `before` and `after` are as printed, without a note, "" where there is none."""
 
     action: str
     kind: str
@@ -95,12 +95,12 @@ class _Plan:
 
 
 def check(lines: Iterable[Line], before: Observed, after: Observed, files: bool = True) -> None:
-    """Assert that the plan names exactly the differences of two observations of a host.
+    """Assert that the plan names the differences of two observations of a host, and no others.
 
     Compared are routes, rules, devices, addresses, neighbours, forwarding entries, IP sets, iptables, workloads,
     sysctls, units and files. Rules are those that match a mark; neighbours and forwarding entries are those of
-    vxlan.calico. Files of _BEHIND are ignored. `files` False: packages were installed as well, so the changed files
-    need only include the planned ones.
+    vxlan.calico. Sysctls that the kernel changes along with planned ones need not be named. Files of _BEHIND are
+    ignored. `files` False: packages were installed as well, so the changed files need only include the planned ones.
     """
     plan = _Plan(lines)
     name = after.name
@@ -182,7 +182,7 @@ def _word(line: Line, label: str) -> str:
     return words[words.index(label) + 1]
 
 
-# --- routes ---------------------------------------------------------------------------------------------------------
+# --- routes and rules -----------------------------------------------------------------------------------------------
 
 
 _PROBES = " table 179"
@@ -233,7 +233,7 @@ def _routes(observed: Observed) -> dict[str, str]:
     return found
 
 
-# --- devices --------------------------------------------------------------------------------------------------------
+# --- devices, their addresses and neighbours, routes inside namespaces ----------------------------------------------
 
 
 def _check_links(plan: _Plan, before: Observed, after: Observed) -> None:

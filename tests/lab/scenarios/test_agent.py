@@ -67,7 +67,7 @@ def ipam_is_clean(lab: BaseLab) -> None:
 def sessions_since(lab: BaseLab) -> dict[str, datetime.datetime]:
     """Return {"node session": time of its establishment} of the Established BGP sessions of all nodes.
 
-    Raise AssertionError if a node has none.
+    Raise AssertionError if a node has none, and CommandFailed if its BIRD does not answer.
     """
     found = {}
     for node in NODES:
@@ -251,10 +251,10 @@ def test_a_rebooted_node_gives_no_address_twice(lab: BaseLab, fleet: Fleet, boxe
 
 
 class Visitors:
-    """Workloads that come and go on a node, one after the other, from the constructor until `stop`.
+    """Workloads that come and go on a node, one after the other, from the constructor until `stop` or an error.
 
     ADD and DEL are retried for 30 seconds, as a container runtime does. `rounds` counts workloads that came and went.
-    `failures` has the error that ended it, if any. `stop` waits at most 60 seconds for the last one.
+    `failures` has the error that ended it, if any. `stop` asserts that the last one goes within 60 seconds.
     """
 
     def __init__(self, lab: BaseLab, node: str) -> None:

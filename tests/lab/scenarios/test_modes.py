@@ -243,7 +243,8 @@ class TestMembersComeAndGo:
             ("node2", "new"),
             ("node2", "old"),
         )
-        # Each of the four other nodes has one more session and the new node's address, and is otherwise unchanged.
+        # Each of the four other nodes has one more session and the new node's address. It is otherwise unchanged, apart
+        # from the workload "late".
         for name in FOUR:
             one, other = before.nodes[name], after.nodes[name]
             assert younger_sessions(self.since(one), self.since(other)) == [], f"{name} reset a session"

@@ -97,8 +97,8 @@ def by_name(found: Sequence[Member]) -> dict[str, Member]:
 def explained(lab: BaseLab, asked: dict[Attempt, tuple[Member, Member]]) -> dict[Attempt, dict[str, tuple[int, str]]]:
     """Return {attempt: {node: (exit status, output)}} of `calicoctl policy explain` on the nodes of both ends.
 
-    The status is 0 if the node allows the connection, 1 if it denies it. A connection needs both nodes' permission. An
-    outside host has no entry. Raise LabError if a node cannot answer.
+    The status is 0 if the node allows the connection, 1 if it denies it, another one if it cannot tell. A connection
+    needs both nodes' permission. An outside host has no entry. Raise LabError if a node cannot answer.
     """
     answers: dict[Attempt, dict[str, tuple[int, str]]] = {one: {} for one in asked}
     for node in NODES:

@@ -178,7 +178,7 @@ def differences(before: Found, after: Found) -> list[str]:
 
 
 def back(lab: BaseLab, seconds: float = CUT_OFF) -> None:
-    """Wait until no node has an unconfirmed change; assert that this takes at most `seconds`."""
+    """Wait until no node that runs has an unconfirmed change; assert that this takes at most `seconds`."""
     deadline = time.monotonic() + seconds
     command = ["test", "-e", "/var/lib/calico/unconfirmed.json"]
     while any(lab.exec(node, command, check=False).returncode == 0 for node in NODES):

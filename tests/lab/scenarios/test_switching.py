@@ -22,7 +22,7 @@ from tests.lab.measure.streams import Report, Streams
 from .conftest import MACHINE, Fleet, Run
 
 #: {kind of machine: modes that the pool is switched to, one after another}. Each tour begins in the mode FIRST_MODE.
-#: LONG adds, among others, the changes from direct to IPIP's CrossSubnet, from there to VXLAN and its CrossSubnet, and
+#: LONG adds, among others, the changes from IPIP to its CrossSubnet, from there to VXLAN and VXLAN's CrossSubnet, and
 #: natively between VXLAN and its own CrossSubnet.
 TOURS = {
     "native": ["direct", "vxlan-crosssubnet", "direct", "vxlan"],

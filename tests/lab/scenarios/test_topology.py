@@ -203,8 +203,8 @@ def test_a_run_that_would_take_too_much_away_is_refused(wanted: Wanted) -> None:
 def test_birds_that_are_killed_and_reconfigured(wanted: Wanted) -> None:
     """No packet is lost when BIRDs are killed, restarted and reconfigured.
 
-    Each node's BIRD gets kill -9 in turn, reflectors included, once the one before has recovered. Then a reflector is
-    upgraded, and `birdc configure` runs on all nodes at once.
+    Each node's BIRD gets kill -9 in turn, reflectors included, once the one before has recovered. Then a reflector's is
+    restarted, and `birdc configure` runs on all nodes at once.
     """
     lab = wanted.lab
     with nothing_lost(lab):

@@ -103,7 +103,7 @@ def earlier(lab: BaseLab, installed: Path) -> Fleet:
 
 
 def with_one_more(lab: BaseLab, workload: dict[str, str]) -> str:
-    """Return JSON for `-e` that gives the fleet its present workloads and one more."""
+    """Return JSON for `-e` that gives the fleet its present workloads and one more; raise the errors of `workloads`."""
     present = [{"name": entry.name, "node": entry.node} for entry in workloads(lab)]
     return json.dumps({"calico_workloads": [*present, workload]})
 
@@ -137,7 +137,10 @@ def generations(lab: BaseLab, node: str) -> list[dict[str, object]]:
 
 
 def mesh(lab: BaseLab, boxes: dict[str, Container]) -> list[Stream]:
-    """Return streams between the containers of all nodes, and from each to a workload of the inventory elsewhere."""
+    """Return streams between the containers of all nodes, and from each to a workload of the inventory elsewhere.
+
+    Raise the errors of `workloads`.
+    """
     found = {entry.node: entry for entry in workloads(lab) if entry.name != GUEST["name"]}
     sizes = itertools.cycle((64, "full"))
     streams = [

@@ -120,7 +120,7 @@ OUTSIDER = Member("", "outside", Place("outside", None, OUTSIDE_ADDRESS))
 def members(lab: BaseLab, declared: Sequence[Mapping[str, Any]]) -> list[Member]:
     """Return the inventory's workloads, as the nodes have stored them; the tier is from the `declared` ones.
 
-    Raise KeyError for a stored workload that is not declared.
+    Raise KeyError for a stored workload that is not declared, and the errors of `workloads`.
     """
     tiers = {one["name"]: one["labels"]["app"] for one in declared}
     return [

@@ -113,7 +113,7 @@ def test_a_document_ends_neither_time_nor_memory_nor_the_program(tmp_path: pathl
 
 
 def hostile_places(folder: pathlib.Path) -> dict[str, str]:
-    """Create entries of `folder` that are no readable text files; return {name: the error without the path}."""
+    """Create entries of `folder` that are not read as documents; return {name: the error without the path}."""
     os.mkfifo(folder / "pipe.yaml")
     with socket.socket(socket.AF_UNIX) as here:
         here.bind(str(folder / "socket.yaml"))

@@ -40,8 +40,8 @@ for name in json.load(sys.stdin):
         found[name] = error.strerror
 json.dump(found, sys.stdout)
 """
-# A slow client: holds connections to the port open, sends a text on each, and on request replaces closed ones. Without
-# that request it ends when all are closed.
+# A slow client: holds connections to the port open, sends a text on each, and closes those that are closed or answered.
+# On request it replaces them; otherwise it ends when none is left.
 SLOW = """\
 import json, select, socket, sys
 port, count, said, again = json.load(sys.stdin)

@@ -141,7 +141,7 @@ def test_a_neighbour_sends_as_a_local_workload_what_untracked_policy_allows(atta
 
 
 def test_a_stranger_sends_encapsulated_packets(attacked: AttackedNode) -> None:
-    """Send VXLAN to the node from an address that belongs to no node.
+    """Send VXLAN and IP-in-IP to the node from an address that belongs to no node.
 
     Gain: Packets from any source to any workload, past all policy.
     Precedent: CVE-2020-10136 (IP-in-IP decapsulation of unspecified origin).

@@ -287,7 +287,7 @@ def inventory(folder: pathlib.Path, with_lockfile: bool = True) -> str:
 
 
 def test_lies_about_blocks_harm_the_liar_alone(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Claim another node's block or identity, a newer plan, or an invalid state, at first contact or later.
+    """Claim another node's block or identity, a newer plan, or an invalid state.
 
     Gain: Another node's traffic, or no run for any node as long as the lie lasts.
     Precedent: CWE-345, CWE-290.

@@ -67,7 +67,7 @@ def test_facts_in_a_modules_answer_open_no_policy(fleet: Fleet) -> None:
 
     Gain: any policy for the fleet, other hosts in the inventory, any variable.
     Precedent: CVE-2016-9587 (root on a node ran commands on the controller through returned facts).
-    Result: Only documented keys pass, and policy_explain still answers DENY.
+    Result: Only documented keys and those that report how the task went pass, and policy_explain still answers DENY.
     """
     fleet.answers(OBEYED)
     names = sorted(ARGUMENTS)

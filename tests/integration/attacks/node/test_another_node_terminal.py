@@ -69,7 +69,7 @@ def _commands(printed: str) -> list[str]:
 
 @pytest.mark.parametrize("shift", range(len(OUTCOMES)) if SOAK else (0,))
 def test_answers_command_no_terminal(fleet: Fleet, shift: int) -> None:
-    """Write commands to terminals into every key of the answers of all modules.
+    """Write commands to terminals into the answers of all modules: their own keys, and those that report how it went.
 
     Each module has one of OUTCOMES, in turn from the number `shift` on. With HOST_ROUTING_SOAK=1 each gets all of them.
 

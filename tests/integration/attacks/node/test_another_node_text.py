@@ -178,7 +178,7 @@ def test_no_text_of_an_endpoint_is_a_command_or_stops_the_others(node: Node) -> 
 
     Gain: The attacker's rules and sets on other nodes, or nodes that are no longer repaired.
     Precedent: CWE-77.
-    Result: The rules are those without the endpoint, all other members are in the sets, and no file is written.
+    Result: The rules stay the same, all other members are in the sets, and no file is written.
     """
     node.told(OTHER)
     rules = {name: lines for name, lines in node.firewall().items() if name != "ipset save"}
@@ -266,8 +266,8 @@ def test_no_text_of_a_session_is_a_statement_of_birds(tmp_path: pathlib.Path) ->
 
     Gain: The attacker's protocols and routes in BIRD, or files that it includes.
     Precedent: CWE-94.
-    Result: A text that is not a token is refused by name. With all others, BIRD's own parser finds exactly the intended
-    protocols.
+    Result: A text that is not a token is refused by name. Any other adds no statement, and BIRD's own parser accepts
+    it, unless it names a secret that is not defined.
     """
     content = STATE.to_dict()["bird"]
     plain = bird_config.render(content)

@@ -185,8 +185,8 @@ def test_connections_are_limited_for_each_user(daemon: Daemon) -> None:
 
     Gain: root and all other members are shut out.
     Precedent: CWE-400.
-    Result: A user has 32 connections and watches 4 streams, all users except root have 128 connections, and root's are
-    separate.
+    Result: A user has at most 32 connections and watches 4 streams, all users except root have at most 128 connections,
+    and root's are separate.
     """
     with held(daemon, 33, '{"id":7,"method":"watch"}\n', wanted=29) as heard:
         errors = [answer["error"]["message"] for answer in heard]

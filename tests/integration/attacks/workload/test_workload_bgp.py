@@ -247,7 +247,7 @@ def test_a_workload_opens_a_session_as_its_node(sessions: Sessions) -> None:
 
     Gain: The node's session, which the peer drops for the newer one, and so any route for the whole fleet.
     Precedent: CWE-290, CWE-441.
-    Result: The packets keep the workload's own address, and each BIRD refuses it. All other packets are masqueraded.
+    Result: The packets keep the workload's own address, and each BIRD refuses it. Packets to services are masqueraded.
     """
     node1, node2 = sessions.node1, sessions.node2
     targets = {

@@ -162,7 +162,7 @@ def test_what_a_workload_advertised_before_is_removed(host: Host, wanted: NodeSt
 
 @pytest.mark.parametrize("how", ["plan", "attach"])
 def test_forged_arp_does_not_fill_the_neighbour_table(host: Host, wanted: NodeState, how: str) -> None:
-    """Send thousands of ARP requests and replies, each with another address.
+    """Send thousands of ARP requests and replies with random sender addresses.
 
     `how` is as for Host.make.
 
@@ -339,7 +339,7 @@ def test_no_device_of_ours_believes_its_neighbours(host: Host, wanted: NodeState
 
     Gain: addresses, routes and redirects that the attacker chooses.
     Precedent: CVE-2020-13597.
-    Result: All settings are closed on host ends and tunnel devices, and are closed again when a program opens them.
+    Result: All settings are closed on host ends and tunnel devices, and the next run closes those that a program opens.
     """
     host.make("attach", wanted)
     devices = [*(one.interface for one in wanted.workloads), *(one.name for one in wanted.devices)]

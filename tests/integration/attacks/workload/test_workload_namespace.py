@@ -271,7 +271,7 @@ def test_a_namespace_that_was_made_anew_is_not_deleted_with_the_workload(node: N
     """Recreate a namespace with the name and inode of one that the agent made and would delete.
 
     Gain: Another user's namespace is unmounted and its devices are deleted.
-    Precedent: CWE-367; inodes of namespaces are reused at once.
+    Precedent: CWE-367; the kernel uses inode numbers of namespaces again.
     Result: The marker belongs to another namespace, and deleting the workload does not delete this one.
     """
     kernel, path = node.daemon.kernel, node.daemon.folder / "netns" / "owned"

@@ -67,7 +67,7 @@ def test_a_workload_sends_as_somebody_else(attacked: AttackedNode) -> None:
 
     Gain: Access that the others are allowed, and answers of third parties that flood them.
     Precedent: CWE-290 (BCP 38).
-    Result: nothing leaves the workload's own interface; its own packets pass.
+    Result: These packets arrive nowhere; those with the workload's own source pass.
     """
     attacked.defend()
     for own, others, host, outside in (
