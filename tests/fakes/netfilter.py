@@ -9,6 +9,7 @@ lines before it have taken effect. Rules are returned as iptables-save prints th
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 import socket
@@ -219,17 +220,7 @@ class FakeNetfilter:
                 raise _Refused(f"invalid port/service `{number}' specified")
         if ("-j TCPMSS" in rule and "-p tcp" not in rule) or ("-j MASQUERADE" in rule and table != "nat"):
             raise _Refused("Invalid argument", late=True)
-        words = rule.split()
-        first: list[str] = []
-        rest: list[str] = []
-        while words:
-            inverted = words[0] == "!"
-            if words[inverted:][:1] and words[inverted] in ("-s", "-d", "-i", "-o", "-p") and len(words) > 1 + inverted:
-                first += words[: 2 + inverted]
-                words = words[2 + inverted :]
-            else:
-                rest.append(words.pop(0))
-        return " ".join(first + rest)
+        return _ordered(rule)
 
     # ---- ipset
 
@@ -316,6 +307,22 @@ class FakeNetfilter:
             for rules in chains.values()
             for rule in rules
         )
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _ordered(rule: str) -> str:
+    """Return a rule with addresses, interfaces and protocol before all other words, each with the `!` before it."""
+    words = rule.split()
+    first: list[str] = []
+    rest: list[str] = []
+    while words:
+        inverted = words[0] == "!"
+        if words[inverted:][:1] and words[inverted] in ("-s", "-d", "-i", "-o", "-p") and len(words) > 1 + inverted:
+            first += words[: 2 + inverted]
+            words = words[2 + inverted :]
+        else:
+            rest.append(words.pop(0))
+    return " ".join(first + rest)
 
 
 def _copy(tables: Tables) -> Tables:
