@@ -102,6 +102,7 @@ class BadRequest(AgentError):
 def parse(line: bytes) -> Request:
     """Return the request on one line, which may end in a newline. Raise BadRequest for any other bytes.
 
+    Without `id` it is None, without `params` {}; `null` is an id, but no params.
     Integers of more than 20 characters, numbers that are not finite and half surrogate pairs are refused too.
     """
     data = _object(line)

@@ -116,7 +116,7 @@ class KindStates:
             self._states[name].doubted = True
 
     def take_dirty(self) -> set[str]:
-        """Return the names of the dirty kinds, and mark them clean. Their look is the retry that was due, if any."""
+        """Return the names of the dirty kinds, mark them clean, and unset their retries, due or not."""
         taken = set(self.dirty)
         for name in taken:
             self._states[name].dirty = False

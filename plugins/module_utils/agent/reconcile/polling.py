@@ -107,7 +107,7 @@ class Polling:
             await asyncio.sleep(timer_alignment.after(now, self._period) - now)
 
     async def poll(self, state: NodeState) -> None:
-        """Poll once, and mark the kinds that changed or are wrong.
+        """Poll once, and mark the kinds that changed, or are wrong in a way that the last poll did not find.
 
         Everything that is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot
         be read is left to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as

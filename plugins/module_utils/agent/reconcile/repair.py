@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The repair of part of a node: the plan of some kinds, and its application as far as that is possible now.
 
-All functions block and belong in the drivers' thread. A change that fails does not prevent the others.
+The functions that take a kernel block and belong in the drivers' thread. A change that fails does not prevent the
+others, except those that are in one transaction with it (rules, sets).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Applied(t.NamedTuple):
     """The result of applying a plan: the changes that were done, and those that were not.
 
     `failed` is a sequence of (change, reason). `waiting` are changes whose device is missing, or down although it must
-    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written.
+    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written. A change that was not
+    made because another one of its transaction failed is in none of these.
     """
 
     done: tuple[Change, ...] = ()
@@ -180,7 +182,7 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
     """Return the additions and changes whose device is missing, or is down although it must be up.
 
-    They wait, which is not a failure. A device that the plan itself makes counts as there, whatever its state. Raise
+    They wait, which is not a failure. A device that the plan itself makes counts as there, whatever its state, and so do `all` and `default`. Raise
     KernelError if the devices cannot be read.
     """
     named: list[tuple[Change, str, bool]] = []

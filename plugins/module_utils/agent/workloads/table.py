@@ -22,8 +22,7 @@ _NO_STATE = NodeState(node="", address="")
 class WorkloadTable:
     """The attached workloads by id; iterating yields them. It belongs to the event loop.
 
-    A workload that is being added is `coming` from the beginning of its record until it is attached or undone. At any
-    moment a workload is either coming or attached, until it is removed. `opened` are the CIDRs of spare blocks in use,
+    A workload that is being added is `coming` from `begin` until it is attached or abandoned. `opened` are the CIDRs of spare blocks in use,
     for whose unused addresses this node has a blackhole route. `relabellings` counts label changes of attached
     workloads.
     """
@@ -139,11 +138,11 @@ class WorkloadTable:
         return tuple(self.endpoint(workload) for workload in self._coming.values())
 
     def wanted(self, interface: str) -> bool:
-        """Return whether an attached or coming workload, or one of the inventory, has the host end `interface`."""
+        """Return whether a workload, attached, being added or of the inventory, has the host end `interface`."""
         return interface in self._interfaces or bool(self._in_inventory(interface))
 
     def settled(self, change: Change) -> bool:
-        """Return whether a change concerns a workload that was attached here exactly as desired.
+        """Return whether a change concerns a workload that was attached exactly as desired since `expect_changes`.
 
         Such a change is drift, even if the reconciler has not seen that workload before.
         """
