@@ -28,7 +28,7 @@ GROUP = "calico"
 
 LINE_LIMIT = 1 << 20  # bytes of a request of root, its newline included
 READER_LINE_LIMIT = 16 << 10  # bytes of a request of another caller, its newline included
-DEADLINE = 30.0  # the most seconds that the agent works on a request that is no stream, and that a client waits
+DEADLINE = 30.0  # the most seconds that the agent works on a request that is no stream; a client's default
 IDLE = 30.0  # the most seconds until a connection's next request is complete
 
 INVALID_PARAMS = "invalid_params"

@@ -163,8 +163,8 @@ class PolicyLog:
     ) -> t.Optional[PolicyLogEntry]:
         """Return the entry of a packet: `known` if it still has the same meaning, or else a new one.
 
-        Return None if the packet was not logged by policy or is not an IP packet. The oldest entries beyond `room` are
-        dropped.
+        Return None if the packet was not logged by policy or is not an IP packet. Beyond `room`, the entries that were
+        not touched for longest are dropped.
         """
         reason = log_prefix.reason(record.prefix.decode("ascii", "replace"))
         flow = packet_headers.flow(record.packet)
@@ -207,7 +207,7 @@ class PolicyLog:
 
     @property
     def order(self) -> int:
-        """The order of the last packet of any entry, 0 if there is none."""
+        """The order of the last packet that was added to an entry, dropped or not; 0 before the first."""
         return self._order
 
     def counted(self) -> dict[Counted, int]:

@@ -15,7 +15,8 @@
 What has not changed since the last poll is not marked again: if it is wrong, the reconciler knows and retries at its
 own pace. If the reconciler has changed objects of that kind since, the same fault may be a new one, and is marked.
 
-On most nodes one call in the drivers' thread reads everything, so a node in order costs little more than that hop.
+On a node with up to 200 such sysctls and 5 workloads, one call in the drivers' thread reads everything, so a node in
+order costs little more than that hop.
 """
 
 from __future__ import annotations

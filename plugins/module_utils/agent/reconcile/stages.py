@@ -60,7 +60,7 @@ class Listener:
     `on_change(change, drift)` is called for every change made. A change is drift if the desired state did not ask for
     it: the desired state before this one would need it as well. What the first look finds is not drift. `on_step(kinds,
     seconds)` gets the time for which a repair or removal held the lock. `on_failure(kind)` is called once for a kind
-    of which something failed, however many objects. `on_ended(change)` is called when a look first finds a workload
+    in which something failed, however many objects. `on_ended(change)` is called when a look first finds a workload
     that is not repaired because its network namespace is gone, or because its name or
     path leads to another one; the change's note has the reason. `on_tick` is called after each pass of
     `Reconciler.run`, and at least every ten seconds while there is none, but not after those of `Reconciler.resync`.

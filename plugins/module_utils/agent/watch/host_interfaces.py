@@ -62,7 +62,7 @@ class HostInterfaces:
             self._desired.changed()
 
     async def run(self) -> None:
-        """Read the interfaces after each reported change of an address, and once per interval, until cancelled.
+        """Read the interfaces after each reported change of an address, or an interval after the last read, until cancelled.
 
         Changes of link-local IPv6 addresses are not reported: the interval is for those. If the interfaces changed,
         policy is updated.
