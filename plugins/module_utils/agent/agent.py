@@ -81,7 +81,8 @@ class Agent:
 
     `clock` returns seconds and never goes back. `on_tick` is called whenever the reconciler has finished a pass of its
     own, not one on request, and at least every ten seconds while it has nothing to do. `since`, when the agent was
-    made, and `last_resync`, when `resync` last repaired the node ("" before), are UTC times as text. `ticked` is in seconds of `clock`.
+    made, and `last_resync`, when `resync` last repaired the node ("" before), are UTC times as text. `ticked` is in
+    seconds of `clock`.
     """
 
     def __init__(

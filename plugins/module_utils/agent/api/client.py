@@ -73,9 +73,9 @@ class AgentClient:
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
         """Call a method with `params`, block until its answer is complete, and return its result, a JSON object.
 
-        Raise AgentError if the agent refuses (with the agent's code), accepts no connection now or has not
-        answered after `timeout` seconds (both timeout), or its socket may not be opened (forbidden). Raise NotRunning, which is an
-        AgentError as well, if no agent answers or its answer is not the protocol's. Raise TypeError, ValueError or
+        Raise AgentError if the agent refuses (with the agent's code), accepts no connection now or has not answered
+        after `timeout` seconds (both timeout), or its socket may not be opened (forbidden). Raise NotRunning, which is
+        an AgentError as well, if no agent answers or its answer is not the protocol's. Raise TypeError, ValueError or
         RecursionError if JSON cannot express `params`.
         """
         end = time.monotonic() + self.timeout

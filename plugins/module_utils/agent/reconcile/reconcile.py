@@ -291,7 +291,7 @@ class Reconciler:
             alarm.cancel()
 
     async def _pass(self, kinds: t.Collection[str] = ()) -> PassOutcome:
-        """Look at the dirty kinds and at `kinds`, and repair them. Return the outcome; repair.ERRORS become problems."""
+        """Look at the dirty kinds and `kinds`, and repair them. Return the outcome; repair.ERRORS become problems."""
         async with self._passing:
             self._kinds.mark(kinds)
             self._wake.clear()

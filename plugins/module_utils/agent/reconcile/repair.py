@@ -35,8 +35,8 @@ class Applied(t.NamedTuple):
     """The result of applying a plan: the changes that were done, and those that were not.
 
     `failed` is a sequence of (change, reason). `waiting` are changes whose device is missing, or down although it must
-    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written. A change that was not
-    made because another one of its transaction failed is in none of these.
+    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written. A change that was
+    not made because another one of its transaction failed is in none of these.
     """
 
     done: tuple[Change, ...] = ()
@@ -182,8 +182,8 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
     """Return the additions and changes whose device is missing, or is down although it must be up.
 
-    They wait, which is not a failure. A device that the plan itself makes counts as there, whatever its state, and so do `all` and `default`. Raise
-    KernelError if the devices cannot be read.
+    They wait, which is not a failure. A device that the plan itself makes counts as there, whatever its state, and so do
+    `all` and `default`. Raise KernelError if the devices cannot be read.
     """
     named: list[tuple[Change, str, bool]] = []
     made: set[str] = set()

@@ -22,9 +22,9 @@ _NO_STATE = NodeState(node="", address="")
 class WorkloadTable:
     """The attached workloads by id; iterating yields them. It belongs to the event loop.
 
-    A workload that is being added is `coming` from `begin` until it is attached or abandoned. `opened` are the CIDRs of spare blocks in use,
-    for whose unused addresses this node has a blackhole route. `relabellings` counts label changes of attached
-    workloads.
+    A workload that is being added is `coming` from `begin` until it is attached or abandoned. `opened` are
+    the CIDRs of spare blocks in use, for whose unused addresses this node has a blackhole route. `relabellings` counts
+    label changes of attached workloads.
     """
 
     def __init__(self, persisted: PersistedState) -> None:
