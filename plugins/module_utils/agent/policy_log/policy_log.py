@@ -61,12 +61,12 @@ class PolicyLogEntry:
         self.verdict, self.direction, self.decider = verdict, direction, decider
         self.flow, self.indev, self.outdev = flow, indev, outdev
         self.first = self.last = now
-        self.source: tuple[str, str] = ("", "")  # (id of the workload, its node), "" where not known
+        self.source: tuple[str, str] = ("", "")  # as PolicyNames.workload returns it
         self.destination: tuple[str, str] = ("", "")
         self.generation = self.order = self.packets = 0
 
     def about(self, workload: str) -> bool:
-        """Return whether the workload with this id is the source or the destination."""
+        """Return whether `workload` is the source or the destination, named as in `source` and `destination`."""
         return workload in (self.source[0], self.destination[0])
 
     def to_dict(self) -> dict[str, t.Any]:

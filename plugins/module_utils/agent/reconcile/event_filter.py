@@ -26,7 +26,7 @@ from ...state.node_state import PROBE_PRIORITY, ROUTE_PROTOCOL, TABLE_MAIN, TABL
 
 RTM_NEWNETCONF, RTM_DELNETCONF = 80, 81
 
-#: Seconds from its first notification for which a host end that was never finished causes no look: an add is making it.
+#: Seconds from its first notification in which a never finished host end causes no look: an add is likely making it.
 YOUNG = 0.3
 
 _TABLES = (TABLE_MAIN, TABLE_PROBE)
@@ -159,7 +159,7 @@ class EventFilter:
             offset += (length + 3) & ~3
 
     def _refresh(self) -> None:
-        """Derive the pools, own addresses and gateways again if the desired state is another object than before.
+        """Derive the pools and own addresses again, and forget the gateways, if the desired state is another object.
 
         While there is no desired state, those of the last one stay.
         """
@@ -200,7 +200,7 @@ class EventFilter:
             self._marks.add("route")
 
     def _leads_to_a_gateway(self, route: Network) -> bool:
-        """Return whether `route` holds an underlay gateway, so that routes of ours may lead elsewhere."""
+        """Return whether `route` holds an address whose gateway our routes use, so that they may lead elsewhere."""
         if self._gateways is None:
             state = self._known
             self._gateways = [network(address) for address in state.underlay_gateways] if state is not None else []

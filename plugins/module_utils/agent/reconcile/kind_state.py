@@ -24,7 +24,8 @@ class KindState:
     complete: t.Optional[NodeState] = None
     #: The last desired state beside which the kernel had nothing superfluous of this kind; None before the first one.
     lean: t.Optional[NodeState] = None
-    #: (kind, subject) of superfluous objects that stay because they are in use. Their later removal is not drift.
+    #: (kind, subject) of objects that stay although nothing desires them, such as sets in use. Their later removal is
+    #: not drift.
     kept: frozenset[tuple[str, str]] = frozenset()
     #: What could not be read, added or corrected at the last attempt, and why, a text for each.
     additions_failed: tuple[str, ...] = ()

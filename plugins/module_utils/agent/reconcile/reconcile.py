@@ -132,7 +132,7 @@ class Reconciler:
 
     @property
     def devices(self) -> t.Collection[str]:
-        """The names of the devices that routes of `state` lead through."""
+        """The names of the devices that the desired routes lead through, as of the last look at routes."""
         return self._stages.devices
 
     @property

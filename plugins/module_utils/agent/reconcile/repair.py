@@ -182,7 +182,7 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
     """Return the additions and changes whose device is missing, or is down although it must be up.
 
-    They wait, which is not a failure. A device that the plan itself makes counts as there, whatever its state, and so do
+    They wait, which is not a failure. A device that the plan itself makes counts as there, whatever its state; so do
     `all` and `default`. Raise KernelError if the devices cannot be read.
     """
     named: list[tuple[Change, str, bool]] = []
