@@ -13,8 +13,8 @@ the drivers' order. Removals follow in reverse order, if they are allowed and no
 A kind that failed is retried after 0.1 s, 0.2 s and so on up to 10 s, and at once when it is marked; the others
 continue. An object that waits for its device is not a failure, because an event announces the device. If the kernel
 refuses a single chain, the others are written all the same. That chain is reported as a problem and delays nothing. It
-is retried when its rules change, and by a resync. Passes follow events at once after quiet times, and at most ten times
-a second in a storm of events (pace.py).
+is retried when its rules change, after sets were added, and by a resync. Passes follow events at once after quiet
+times, and about ten times a second at most in a storm of events (pace.py).
 
 Sets and rules are cached as they were last read and written. After `mark` they are read again as far as necessary.
 `expect` is for callers that have changed only the desired state.

@@ -63,8 +63,9 @@ def plan(
 def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Change]) -> NodeState:
     """Return `state` with only the workloads and sysctls that the changes `found` concern.
 
-    That is enough to plan the additions of these kinds again, and much less to read. Other sysctls of
-    these workloads and those of the underlay's device stay too. Return `state` itself if `kinds` has others than workloads and sysctls, or if IPv4 forwarding changes.
+    That is enough to plan the additions of these kinds again, and much less to read. Other sysctls of these workloads
+    and those of the underlay's device stay too. Return `state` itself if `kinds` has others than workloads and sysctls,
+    or if IPv4 forwarding changes.
     """
     if not set(kinds) <= {workload.STEP.name, sysctl.STEP.name}:
         return state

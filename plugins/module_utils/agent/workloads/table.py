@@ -128,8 +128,8 @@ class WorkloadTable:
         """Return the endpoint of a workload under the present node state: its devices, addresses and settings.
 
         It is cached by the workload's id until `forget_endpoint`: the same object is returned for the same `workload`
-        object while the state's pools and source spoofing stay the same. Without a node state, the state's settings have their defaults. Raise ValueError for a workload
-        without an address.
+        object while the state's pools and source spoofing stay the same. Without a node state, the state's settings
+        have their defaults. Raise ValueError for a workload without an address.
         """
         return self._endpoints.of(self._persisted.state or _NO_STATE, workload)
 
