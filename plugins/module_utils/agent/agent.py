@@ -7,8 +7,8 @@
     callers ─► records ────┼─► desired state ─┤
             ─► journal ────┘                  └─► add, delete (workloads/) ─► kernel     one workload, the short way
 
-It belongs to one event loop. What may take long in the kernel or on the disk is done in threads, each with a kernel of
-its own. The state, the drain mark and records of workloads are small files that the loop itself reads and writes.
+It belongs to one event loop. What may take long in the kernel or on the disk is done in threads; each that uses the
+kernel has one of its own. Small files, such as the state and records of workloads, are read or written by the loop.
 desired_state.py says what the node must have, workloads/add.py how a workload is attached.
 """
 
@@ -81,7 +81,8 @@ class Agent:
 
     `clock` returns seconds and never goes back. `on_tick` is called whenever the reconciler has finished a pass of its
     own, not one on request, and at least every ten seconds while it has nothing to do. `since`, when the agent was
-    made, and `last_resync`, "" before the first one, are UTC times as text. `ticked` is in seconds of `clock`.
+    made, and `last_resync`, when `resync` last repaired the node ("" before), are UTC times as text. `ticked` is in
+    seconds of `clock`.
     """
 
     def __init__(
@@ -296,7 +297,7 @@ class Agent:
         return check.select(self.workloads, selector)
 
     async def check(self, id: str) -> t.List[str]:
-        """Return how a workload differs from its desired state, a text for each difference; [] if it does not differ.
+        """Return texts that say how a workload differs from its desired state; [] if it does not differ.
 
         Its link, sysctls, routes and addresses are compared, not policy. Something superfluous is no difference. Change
         nothing. Raise AgentError with code `not_found` if no such workload is attached, `unavailable` if the node has

@@ -62,9 +62,9 @@ class _PathsError(ValueError):
 def main(arguments: t.Sequence[str]) -> int:
     """Run the agent until it is stopped. Return the exit status: 0 if it was stopped, 1 if it failed.
 
-    First wait, at most `lock_timeout` seconds of the machine, until no other process holds writer.lock; hold it until
-    the end. A failure is logged, or written to stderr if the settings or paths cannot be read. Exit with status 2 if
-    the arguments are wrong, or the file of --paths is JSON but no object, or has an unknown key.
+    Before it starts, wait, at most `lock_timeout` seconds of the machine, until no other process holds writer.lock;
+    hold it until the end. A failure is logged, or written to stderr if the settings or paths cannot be read. Exit with
+    status 2 if the arguments are wrong, or the file of --paths is JSON but no object, or has an unknown key.
     """
     parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")

@@ -20,7 +20,7 @@ class ApiLimits(t.NamedTuple):
 
     line: int = protocol.LINE_LIMIT  # the most bytes of one request of root
     line_others: int = protocol.READER_LINE_LIMIT  # the most bytes of one request of another caller
-    deadline: float = protocol.DEADLINE  # the most seconds that a request is worked on, from its call to its result
+    deadline: float = protocol.DEADLINE  # the most seconds that a request is worked on, unless it is a stream
     idle: float = protocol.IDLE  # the most seconds until a client's next request is complete, or its answers are read
     connections: int = 512  # the most connections of root
     others: int = 128  # the most connections of all callers except root together

@@ -71,8 +71,8 @@ class Calls:
     def method(self, name: str, peer: Peer, params: t.Container[str] = ()) -> Method:
         """Return the method `name`, which `peer` wants to call with the parameters named in `params`.
 
-        Raise AgentError: unknown_method if there is no such method; forbidden if `peer` may not use the agent, call the
-        method or give one of the parameters.
+        Raise AgentError: forbidden if `peer` may not use the agent at all, unknown_method if there is no such method,
+        forbidden if `peer` may not call it or not give one of the parameters.
         """
         method = self._methods.get(name)
         if peer.uid != self.root and self.readers not in peer.groups:
@@ -131,8 +131,8 @@ class Calls:
     async def call_cni(self, environment: dict[str, str], stdin: bytes) -> tuple[int, bytes]:
         """Run one CNI command and return (exit status, output): 0 or 1, and the bytes for the runtime.
 
-        Raise CniRefusal, and nothing else, if there is no CNI handler, the deadline passes, the task is cancelled, or
-        the handler fails unexpectedly, which is logged.
+        Raise CniRefusal, and nothing else, if there is no CNI handler, the handler refuses, the deadline passes, the
+        task is cancelled, or the handler fails unexpectedly, which is logged.
         """
         if self._cni is None:
             raise CniRefusal(cni_framing.TRY_AGAIN, "the agent is not ready to attach workloads", "Try again.")

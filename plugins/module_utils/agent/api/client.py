@@ -73,9 +73,9 @@ class AgentClient:
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
         """Call a method with `params`, block until its answer is complete, and return its result, a JSON object.
 
-        Raise AgentError if the agent refuses (with the agent's code), does not accept a connection or answer within
-        `timeout` seconds (timeout), or its socket may not be opened (forbidden). Raise NotRunning, which is an
-        AgentError as well, if no agent answers or its answer is not the protocol's. Raise TypeError, ValueError or
+        Raise AgentError if the agent refuses (with the agent's code), accepts no connection now or has not answered
+        after `timeout` seconds (both timeout), or its socket may not be opened (forbidden). Raise NotRunning, which is
+        an AgentError as well, if no agent answers or its answer is not the protocol's. Raise TypeError, ValueError or
         RecursionError if JSON cannot express `params`.
         """
         end = time.monotonic() + self.timeout
@@ -88,7 +88,8 @@ class AgentClient:
     def stream(self, method: str, /, **params: t.Any) -> t.Iterator[dict[str, t.Any]]:
         """Call a streaming method and yield its events, each a JSON object, until the agent ends the stream.
 
-        The request is sent by the first iteration, on a new connection that is closed at the end or with the iterator.
+        The request is sent by the first iteration, on a new connection that is closed at the end or with the iterator;
+        an older connection of this client is closed then.
         The wait for an event has no time limit. Raise what `call` raises.
         """
         self.close()

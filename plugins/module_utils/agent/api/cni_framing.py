@@ -50,8 +50,9 @@ class CniRefusal(Exception):
 def parse(data: bytes) -> tuple[dict[str, str], bytes]:
     """Return (environment, stdin) of a request without its greeting: a mapping from variable to value, and bytes.
 
-    Raise CniRefusal if the environment does not end in an empty line, or has a line that is not NAME=value in UTF-8,
-    with NAME of capital letters, digits and "_". The last one of several lines with the same NAME counts.
+    Raise CniRefusal if the environment does not end in an empty line, or has a line that is not NAME=value in UTF-8
+    without NUL, with NAME of capital letters, digits and "_" that begins with a letter. The last one of several lines
+    with the same NAME counts.
     """
     end = 0 if data.startswith(b"\n") else data.find(b"\n\n") + 1
     if end == 0 and not data.startswith(b"\n"):

@@ -5,8 +5,9 @@
 
 What a client can cost is limited: the size of a request, the time until it is complete, unread bytes in either
 direction, and the bytes of incomplete requests over all connections (Bounds.admit_bytes). A connection that is one too
-many, or whose request is too large, receives a refusal. It is then only read until the client closes it or a moment has
-passed: closing it at once could lose the refusal. A connection that is idle, or whose answers are not read, for too
+many, or whose request finds no room, receives a refusal. It is then only read until the client closes it or a moment
+has passed: closing it at once could lose the refusal. The server itself closes what is one too many of another caller
+than root, and Bounds.admit what is far too many. A connection that is idle, or whose answers are not read, for too
 long is closed without a word. Requests that are refused for unread answers or too many streams leave it open.
 
 Root's requests are read and answered as they come. The requests of others wait for turns (fair_share.py): the
@@ -357,7 +358,7 @@ class ApiConnection(asyncio.BufferedProtocol):
 
         `in_turn` makes the encoding of the result wait for a turn; it becomes the error `try_again` if the caller has
         too many answers unread by then. A result that is not JSON is logged and becomes the error `internal`. If the
-        task is cancelled while it waits for that turn, nothing is reported or written.
+        task is cancelled while it waits for that turn, raise CancelledError; nothing is reported or written here.
         """
         began = time.perf_counter()
         outcome = "ok"

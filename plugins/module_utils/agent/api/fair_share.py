@@ -14,7 +14,7 @@ requests never wait for a turn:
 
 One turn is given at a time, to the waiting caller that has used the least time. A turn begins only while no urgent work
 is under way (`begin_urgent`), or when the last turn began `patience` seconds ago. After each turn the next one waits
-until turns have used no more than `share` of the time.
+until turns have used no more than `share` of the time, but at most `pause` seconds.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class Turn:
             self._share.release()
 
     async def give_way(self) -> None:
-        """Pause and keep the turn, if the turn has lasted for 2 milliseconds or more."""
+        """Pause and keep the turn, if it began, or last paused, 2 milliseconds ago or more."""
         if self._share.used >= _LONG:
             await self._share.rest()
 
@@ -233,7 +233,8 @@ class Turn:
 async def give_way() -> None:
     """Let root's requests and the agent's other work run; for long loops in a handler.
 
-    It pauses only in a turn that has lasted for 2 milliseconds or more. A request of root has no turn and never pauses.
+    It pauses only in a turn that began, or last paused, 2 milliseconds ago or more. A request of root has no turn and
+    never pauses.
     """
     turn = _current.get()
     if turn is not None:

@@ -36,7 +36,7 @@ class Methods:
 
     `table` is a mapping from the name of a method to the Method for the server. `settings` is the digest of the
     settings that the agent was started with. `root` is the uid whose plans may delay adds; the plans of other callers
-    wait until no workload is being added, deleted or repaired, and are refused (try_again) after 10 seconds.
+    wait until no workload is being added, deleted or repaired, and are refused (try_again) as `Agent.look` says.
     """
 
     def __init__(self, agent: Agent, settings: str = "", root: int = 0) -> None:

@@ -28,7 +28,7 @@ GROUP = "calico"
 
 LINE_LIMIT = 1 << 20  # bytes of a request of root, its newline included
 READER_LINE_LIMIT = 16 << 10  # bytes of a request of another caller, its newline included
-DEADLINE = 30.0  # the most seconds that the agent works on a request that is no stream, and that a client waits
+DEADLINE = 30.0  # the most seconds that the agent works on a request that is no stream; a client's default
 IDLE = 30.0  # the most seconds until a connection's next request is complete
 
 INVALID_PARAMS = "invalid_params"
@@ -102,6 +102,7 @@ class BadRequest(AgentError):
 def parse(line: bytes) -> Request:
     """Return the request on one line, which may end in a newline. Raise BadRequest for any other bytes.
 
+    Without `id` it is None, without `params` {}; `null` is an id, but no params.
     Integers of more than 20 characters, numbers that are not finite and half surrogate pairs are refused too.
     """
     data = _object(line)

@@ -31,13 +31,14 @@ def is_mtu(value: t.Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class AddRequest:
-    """A request to add a workload; None and empty values are not requested.
+    """A request to add a workload; None, () and {} mean that nothing is requested.
 
     `id` defaults to "<namespace>/<name>". `netns` is a name below /run/netns or an absolute path. With `netns_owned`
-    the agent creates the namespace and deletes it with the workload; it needs a name then, by default `name`. `pools`
-    are names or CIDRs of IP pools of both IP versions. `mtu` is in bytes. `families` are the IP versions, 4 and 6, of
-    the addresses; () means those of the pools, or of the node's blocks. `network` and `container` are CNI's name of the
-    network and id of the container, "" without CNI.
+    the agent creates the namespace and deletes it with the workload; it needs a name then, by default `name`. Without
+    it, `netns` has no default. `pools` are names or CIDRs of IP pools of both IP versions. `mtu` is in bytes.
+    `families` are the IP versions, 4 and 6, of the addresses; () means those of the pools, or else of the node's
+    blocks, and those of `address` and `address6`. `network` and `container` are CNI's name of the network and id of
+    the container, "" without CNI.
     """
 
     name: str

@@ -50,8 +50,8 @@ class RefusedAnnouncements:
     def more(self, sessions: t.Iterable[status.Session]) -> int:
         """Return the number of announcements refused since the last call.
 
-        A session that is new, or counts from 0 again, contributes all its refusals. The first call counts all sessions
-        so.
+        A session that is new, or whose count is lower than before, contributes all its refusals. The first call
+        counts all sessions so.
         """
         now = {session.name: session.refused for session in sessions if session.description}
         before, self._last = self._last, now

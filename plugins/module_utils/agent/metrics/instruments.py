@@ -85,7 +85,7 @@ class Instruments:
             ["method", "outcome"],
         )
 
-        # metrics of the node's state
+        # metrics of the node's state and its repair
         self.in_sync = self._gauge(
             "calico_agent_in_sync",
             "1 while the node is as it shall be; 0 while something is missing or cannot be done.",

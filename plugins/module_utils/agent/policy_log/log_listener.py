@@ -56,7 +56,7 @@ class LogListener:
         """Listen to the wanted group until cancelled; never return.
 
         If it cannot listen, it logs a new reason and retries within 10 seconds, with the group that is wanted then.
-        While it listens, or no group is wanted, it follows a change of the group within a second.
+        While it listens, or no group is wanted, it follows a change of the group within two seconds.
         """
         loop = asyncio.get_running_loop()
         problem: t.Optional[str] = None

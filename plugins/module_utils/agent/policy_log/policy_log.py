@@ -61,12 +61,12 @@ class PolicyLogEntry:
         self.verdict, self.direction, self.decider = verdict, direction, decider
         self.flow, self.indev, self.outdev = flow, indev, outdev
         self.first = self.last = now
-        self.source: tuple[str, str] = ("", "")  # (id of the workload, its node), "" where not known
+        self.source: tuple[str, str] = ("", "")  # as PolicyNames.workload returns it
         self.destination: tuple[str, str] = ("", "")
         self.generation = self.order = self.packets = 0
 
     def about(self, workload: str) -> bool:
-        """Return whether the workload with this id is the source or the destination."""
+        """Return whether `workload` is the source or the destination, named as in `source` and `destination`."""
         return workload in (self.source[0], self.destination[0])
 
     def to_dict(self) -> dict[str, t.Any]:
@@ -163,8 +163,8 @@ class PolicyLog:
     ) -> t.Optional[PolicyLogEntry]:
         """Return the entry of a packet: `known` if it still has the same meaning, or else a new one.
 
-        Return None if the packet was not logged by policy or is not an IP packet. The oldest entries beyond `room` are
-        dropped.
+        Return None if the packet was not logged by policy or is not an IP packet. Beyond `room`, the entries that were
+        not touched for longest are dropped.
         """
         reason = log_prefix.reason(record.prefix.decode("ascii", "replace"))
         flow = packet_headers.flow(record.packet)
@@ -207,7 +207,7 @@ class PolicyLog:
 
     @property
     def order(self) -> int:
-        """The order of the last packet of any entry, 0 if there is none."""
+        """The order of the last packet that was added to an entry, dropped or not; 0 before the first."""
         return self._order
 
     def counted(self) -> dict[Counted, int]:

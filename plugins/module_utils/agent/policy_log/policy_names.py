@@ -70,8 +70,8 @@ class PolicyNames:
     def workload(self, address: str) -> tuple[str, str]:
         """Return (workload, node) of an address: ("", node) for a node's own address, ("", "") for an unknown one.
 
-        The workload is its id, or <namespace>/<name> for one of the inventory. A node without policy knows only the
-        workloads on it.
+        The workload is its id if it was attached on this node, or else <namespace>/<name>. A node without
+        policy knows only the workloads on it.
         """
         self._read()
         if self._here is None:

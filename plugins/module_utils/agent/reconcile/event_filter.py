@@ -26,7 +26,7 @@ from ...state.node_state import PROBE_PRIORITY, ROUTE_PROTOCOL, TABLE_MAIN, TABL
 
 RTM_NEWNETCONF, RTM_DELNETCONF = 80, 81
 
-#: Seconds from its first notification for which an unfinished host end causes no look: an add is probably making it.
+#: Seconds from its first notification in which a never finished host end causes no look: an add is likely making it.
 YOUNG = 0.3
 
 _TABLES = (TABLE_MAIN, TABLE_PROBE)
@@ -79,8 +79,9 @@ class EventFilter:
     """The filter: call `feed` with messages, then `due` for the kinds to look at.
 
     `state` returns the desired state of the reconciler's last look, `devices` the devices that its routes lead through.
-    `wanted` returns whether a host end belongs to a workload now. Host ends that the agent itself deletes are ignored.
-    `addresses_changed` becomes true when an address of the host may have changed; the caller resets it.
+    `wanted` returns whether a host end belongs to a workload now; link messages about other host ends mark nothing.
+    `addresses_changed` becomes true when an address of the host, other than an IPv6 link-local one, may have changed;
+    the caller resets it.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class EventFilter:
         """Read one datagram of notifications; `now` is in seconds of the loop's clock.
 
         Unknown types are ignored. A message that is too short marks tunnels, workloads and routes, and raises nothing.
-        After a header with an impossible length the rest is ignored.
+        A header whose length is below 16 bytes ends the datagram: the rest is ignored.
         """
         offset, end = 0, len(data)
         while offset + 16 <= end:
@@ -158,7 +159,7 @@ class EventFilter:
             offset += (length + 3) & ~3
 
     def _refresh(self) -> None:
-        """Recompute the pools and the node's own addresses if the desired state is another object than before.
+        """Derive the pools and own addresses again, and forget the gateways, if the desired state is another object.
 
         While there is no desired state, those of the last one stay.
         """
@@ -199,7 +200,7 @@ class EventFilter:
             self._marks.add("route")
 
     def _leads_to_a_gateway(self, route: Network) -> bool:
-        """Return whether `route` holds an underlay gateway, so that routes of ours may lead elsewhere."""
+        """Return whether `route` holds an address whose gateway our routes use, so that they may lead elsewhere."""
         if self._gateways is None:
             state = self._known
             self._gateways = [network(address) for address in state.underlay_gateways] if state is not None else []

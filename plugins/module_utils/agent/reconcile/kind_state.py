@@ -24,7 +24,8 @@ class KindState:
     complete: t.Optional[NodeState] = None
     #: The last desired state beside which the kernel had nothing superfluous of this kind; None before the first one.
     lean: t.Optional[NodeState] = None
-    #: (kind, subject) of superfluous objects that stay because they are in use. Their later removal is not drift.
+    #: (kind, subject) of objects that stay although nothing desires them, such as sets in use. Their later removal is
+    #: not drift.
     kept: frozenset[tuple[str, str]] = frozenset()
     #: What could not be read, added or corrected at the last attempt, and why, a text for each.
     additions_failed: tuple[str, ...] = ()
@@ -116,7 +117,7 @@ class KindStates:
             self._states[name].doubted = True
 
     def take_dirty(self) -> set[str]:
-        """Return the names of the dirty kinds, and mark them clean. Their look is the retry that was due, if any."""
+        """Return the names of the dirty kinds, mark them clean, and unset their retries, due or not."""
         taken = set(self.dirty)
         for name in taken:
             self._states[name].dirty = False

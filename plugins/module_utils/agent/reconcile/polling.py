@@ -15,7 +15,8 @@
 What has not changed since the last poll is not marked again: if it is wrong, the reconciler knows and retries at its
 own pace. If the reconciler has changed objects of that kind since, the same fault may be a new one, and is marked.
 
-On most nodes one call in the drivers' thread reads everything, so a node in order costs little more than that hop.
+On a node with up to 200 such sysctls and 5 workloads, one call in the drivers' thread reads everything, so a node in
+order costs little more than that hop.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Polling:
             await asyncio.sleep(timer_alignment.after(now, self._period) - now)
 
     async def poll(self, state: NodeState) -> None:
-        """Poll once, and mark the kinds that changed or are wrong.
+        """Poll once, and mark the kinds that changed, or are wrong in a way that the last poll did not find.
 
         Everything that is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot
         be read is left to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as

@@ -13,8 +13,8 @@ the drivers' order. Removals follow in reverse order, if they are allowed and no
 A kind that failed is retried after 0.1 s, 0.2 s and so on up to 10 s, and at once when it is marked; the others
 continue. An object that waits for its device is not a failure, because an event announces the device. If the kernel
 refuses a single chain, the others are written all the same. That chain is reported as a problem and delays nothing. It
-is retried when its rules change, and by a resync. Passes follow events at once after quiet times, and at most ten times
-a second in a storm of events (pace.py).
+is retried when its rules change, after sets were added, and by a resync. Passes follow events at once after quiet
+times, and about ten times a second at most in a storm of events (pace.py).
 
 Sets and rules are cached as they were last read and written. After `mark` they are read again as far as necessary.
 `expect` is for callers that have changed only the desired state.
@@ -132,7 +132,7 @@ class Reconciler:
 
     @property
     def devices(self) -> t.Collection[str]:
-        """The names of the devices that routes of `state` lead through."""
+        """The names of the devices that the desired routes lead through, as of the last look at routes."""
         return self._stages.devices
 
     @property
@@ -214,10 +214,11 @@ class Reconciler:
             self._listener.on_tick()
 
     async def resync(self, kinds: t.Optional[t.Collection[str]] = None) -> PassOutcome:
-        """Look at everything, or at these kinds, once now, and repair it.
+        """Look at all kinds now, or at these and those that are marked, and repair them.
 
-        Return the outcome: all changes, and the problems at the end, those of other kinds too. Errors become problems,
-        and so does a desired state that is not known. Raise KeyError for an unknown kind.
+        Return the outcome: all changes, and the problems at the end, those of other kinds too. Errors of reading or
+        writing the node become problems, and so does a desired state that is not known. Raise KeyError for an unknown
+        kind, and what compiling policy raises.
 
         The namespaces of workloads are looked into in batches, so that an urgent repair need not wait for all of them.
         """
@@ -290,7 +291,7 @@ class Reconciler:
             alarm.cancel()
 
     async def _pass(self, kinds: t.Collection[str] = ()) -> PassOutcome:
-        """Look at the dirty kinds and at `kinds`, and repair them. Return the outcome; errors become its problems."""
+        """Look at the dirty kinds and `kinds`, and repair them. Return the outcome; repair.ERRORS become problems."""
         async with self._passing:
             self._kinds.mark(kinds)
             self._wake.clear()
@@ -313,7 +314,7 @@ class Reconciler:
             )
 
     async def _through_stages(self, taken: set[str]) -> list[Change]:
-        """Repair the kinds `taken`, to which the kinds that follow them are added. Return the changes made."""
+        """Repair the kinds `taken`; add to them the kinds that follow what was changed. Return the changes made."""
         registry = self._drivers.registry
         changes: list[Change] = []
         superfluous: set[str] = set()

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The repair of part of a node: the plan of some kinds, and its application as far as that is possible now.
 
-All functions block and belong in the drivers' thread. A change that fails does not prevent the others.
+The functions that take a kernel block and belong in the drivers' thread. A change that fails does not prevent the
+others, except those that are in one transaction with it (rules, sets).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Applied(t.NamedTuple):
     """The result of applying a plan: the changes that were done, and those that were not.
 
     `failed` is a sequence of (change, reason). `waiting` are changes whose device is missing, or down although it must
-    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written.
+    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written. A change that was
+    not made because another one of its transaction failed is in none of these.
     """
 
     done: tuple[Change, ...] = ()
@@ -61,8 +63,9 @@ def plan(
 def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Change]) -> NodeState:
     """Return `state` with only the workloads and sysctls that the changes `found` concern.
 
-    That is enough to plan the additions of these kinds again, and much less to read. Sysctls of the underlay's device
-    stay too. Return `state` itself if `kinds` has others than workloads and sysctls, or if IPv4 forwarding changes.
+    That is enough to plan the additions of these kinds again, and much less to read. Other sysctls of these workloads
+    and those of the underlay's device stay too. Return `state` itself if `kinds` has others than workloads and sysctls,
+    or if IPv4 forwarding changes.
     """
     if not set(kinds) <= {workload.STEP.name, sysctl.STEP.name}:
         return state
@@ -180,8 +183,8 @@ def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:
     """Return the additions and changes whose device is missing, or is down although it must be up.
 
-    They wait, which is not a failure. A device that the plan itself makes counts as there, whatever its state. Raise
-    KernelError if the devices cannot be read.
+    They wait, which is not a failure. A device that the plan itself makes counts as there, whatever its state; so do
+    `all` and `default`. Raise KernelError if the devices cannot be read.
     """
     named: list[tuple[Change, str, bool]] = []
     made: set[str] = set()

@@ -59,11 +59,12 @@ class Listener:
 
     `on_change(change, drift)` is called for every change made. A change is drift if the desired state did not ask for
     it: the desired state before this one would need it as well. What the first look finds is not drift. `on_step(kinds,
-    seconds)` gets the time for which the lock was held, and `on_failure(kind)` each failure. `on_ended(change)` is
-    called once for each workload that is not repaired because its network namespace is gone, or because its name or
+    seconds)` gets the time for which a repair or removal held the lock. `on_failure(kind)` is called once for a kind
+    in which something failed, however many objects. `on_ended(change)` is called when a look first finds a workload
+    that is not repaired because its network namespace is gone, or because its name or
     path leads to another one; the change's note has the reason. `on_tick` is called after each pass of
     `Reconciler.run`, and at least every ten seconds while there is none, but not after those of `Reconciler.resync`.
-    `on_resync(reason)` is called when everything is to be looked at; the reason is start, timer or request.
+    `on_resync(reason)` is called when a look at all kinds begins: reason start (of `run`), timer or request.
     """
 
     on_change: t.Callable[[Change, bool], None]
@@ -175,7 +176,7 @@ class Stages:
         """Read these kinds from the kernel and return what differs from the desired state.
 
         A kind that cannot be read is noted as a problem, retried later, and not in the result. Return None if none
-        could be read, or if the desired state is not known; the kinds are dirty again then.
+        could be read. Return None too if the desired state is not known; the kinds are dirty again then.
         """
         state = self._wanted.state()
         if state is None:

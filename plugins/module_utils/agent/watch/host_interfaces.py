@@ -62,10 +62,10 @@ class HostInterfaces:
             self._desired.changed()
 
     async def run(self) -> None:
-        """Read the interfaces after each reported change of an address, and once per interval, until cancelled.
+        """Read the interfaces after each reported change of an address, or an interval after the last read.
 
-        Changes of link-local IPv6 addresses are not reported: the interval is for those. If the interfaces changed,
-        policy is updated.
+        It never returns. Changes of link-local IPv6 addresses are not reported: the interval is for those. If the
+        interfaces changed, policy is updated.
         """
         while True:
             with contextlib.suppress(asyncio.TimeoutError):

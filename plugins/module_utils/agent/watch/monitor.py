@@ -45,7 +45,7 @@ class Marked(t.Protocol):
 
     @property
     def devices(self) -> t.Collection[str]:
-        """The names of the devices that routes of `state` lead through."""
+        """The names of the devices that the desired routes lead through, as of the last look at routes."""
 
     def mark(self, kind: t.Optional[str] = None) -> None: ...
 

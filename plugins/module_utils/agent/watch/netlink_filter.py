@@ -12,7 +12,7 @@ first message of a datagram is all of it. The filter drops:
 - IPv6 routes that the kernel itself adds, and link-local IPv6 addresses, several for each device that comes or goes;
 - neighbours of all but some devices: on all others they come and go with ARP.
 
-If another program deletes or adds an object of ours, the message has its port and our protocol and is kept. A route of
+If another program deletes or adds a route of ours, the message has its port and our protocol and is kept. A route of
 ours that is replaced by one with BIRD's protocol is missed here: polling.py finds it.
 """
 

@@ -52,7 +52,7 @@ def parsed_selector(text: str) -> selectors.Selector:
 
 
 async def check(on: WorkloadContext, id: str, need_desired: t.Callable[[], NodeState]) -> list[str]:
-    """Return how a workload differs from its desired state, one text for each difference; [] if it does not differ.
+    """Return texts that say how a workload differs from its desired state; [] if it does not differ.
 
     Its link, sysctls, routes and addresses are compared, not policy. Something superfluous is no difference. Change
     nothing. `need_desired` returns the node's desired state; it is called while no other transaction works on this

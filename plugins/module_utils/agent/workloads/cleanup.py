@@ -6,6 +6,7 @@
 Unregistering a link takes the kernel 25 ms, for one link as for fifty. So a delete itself only removes the route and
 frees the address. The cleanup then removes the links in batches. A failed add is cleaned up in the same way. The record
 of each workload stays on file until nothing is left of it, so an agent that was killed continues after its next start.
+Only a new workload of the same id may replace it earlier, when at most tracked connections are left.
 """
 
 from __future__ import annotations
@@ -151,9 +152,9 @@ class Cleanup:
         return all(event.is_set() for event in unset)
 
     async def run(self) -> None:
-        """Remove queued workloads until cancelled; retry failed ones every second.
+        """Remove queued workloads until cancelled; retry failed ones every second, or with the next queued one.
 
-        Before each step, workloads are gathered for 0.05 seconds, unless an add or a delete waits for one.
+        Before each step, workloads are gathered for 0.05 seconds, or less if an add or a delete waits for one.
         """
         while True:
             # Wait for a new workload, at most RETRY seconds if removals have failed.

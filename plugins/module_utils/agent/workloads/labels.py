@@ -14,8 +14,8 @@ from .context import WorkloadContext
 async def relabel(on: WorkloadContext, id: str, labels: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
     """Set these labels on the workload `id` beside its own, None removing one; return the workload as it is then.
 
-    Keys and values are not checked. Policy is updated later. If nothing changes, nothing is written. Raise AgentError
-    with code `not_found` if no such workload is attached, or `not_written` if the disk refuses.
+    Keys and values are not checked. Policy is updated later. If the record stays the same, nothing is written. Raise
+    AgentError with code `not_found` if no such workload is attached, or `not_written` if the disk refuses.
     """
     async with on.locks(id):
         workload = on.table.need(id)

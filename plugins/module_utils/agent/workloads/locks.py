@@ -92,7 +92,8 @@ class _Shared(t.AsyncContextManager[None]):
 class KeyedLock:
     """A lock for each of many names: `async with locks("name"):` excludes others with this name, in order of arrival.
 
-    A name uses no memory while its lock is not held. `name in locks` says whether it is held or waited for.
+    A name uses no memory while its lock is neither held nor waited for. `name in locks` says whether it is
+    either.
     """
 
     def __init__(self) -> None:

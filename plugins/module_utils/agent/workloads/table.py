@@ -22,10 +22,9 @@ _NO_STATE = NodeState(node="", address="")
 class WorkloadTable:
     """The attached workloads by id; iterating yields them. It belongs to the event loop.
 
-    A workload that is being added is `coming` from the beginning of its record until it is attached or undone. At any
-    moment a workload is either coming or attached, until it is removed. `opened` are the CIDRs of spare blocks in use,
-    for whose unused addresses this node has a blackhole route. `relabellings` counts label changes of attached
-    workloads.
+    A workload that is being added is `coming` from `begin` until it is attached or abandoned. `opened` are
+    the CIDRs of spare blocks in use, for whose unused addresses this node has a blackhole route. `relabellings` counts
+    label changes of attached workloads.
     """
 
     def __init__(self, persisted: PersistedState) -> None:
@@ -128,9 +127,9 @@ class WorkloadTable:
     def endpoint(self, workload: AttachedWorkload) -> VethEndpoint:
         """Return the endpoint of a workload under the present node state: its devices, addresses and settings.
 
-        It is cached by the workload's id until `forget_endpoint`: the same object is returned while workload and state
-        give the same. Without a node state, the state's settings have their defaults. Raise ValueError for a workload
-        without an address.
+        It is cached by the workload's id until `forget_endpoint`: the same object is returned for the same `workload`
+        object while the state's pools and source spoofing stay the same. Without a node state, the state's settings
+        have their defaults. Raise ValueError for a workload without an address.
         """
         return self._endpoints.of(self._persisted.state or _NO_STATE, workload)
 
@@ -139,11 +138,11 @@ class WorkloadTable:
         return tuple(self.endpoint(workload) for workload in self._coming.values())
 
     def wanted(self, interface: str) -> bool:
-        """Return whether an attached or coming workload, or one of the inventory, has the host end `interface`."""
+        """Return whether a workload, attached, being added or of the inventory, has the host end `interface`."""
         return interface in self._interfaces or bool(self._in_inventory(interface))
 
     def settled(self, change: Change) -> bool:
-        """Return whether a change concerns a workload that was attached here exactly as desired.
+        """Return whether a change concerns a workload that was attached exactly as desired since `expect_changes`.
 
         Such a change is drift, even if the reconciler has not seen that workload before.
         """

@@ -41,7 +41,7 @@ class UnusedAddresses:
             await asyncio.sleep(min(_INTERVAL, max(self._grace, 1.0)))
 
     async def look(self) -> None:
-        """Check every allocation once, and release those that no workload has used for the whole grace period.
+        """Check every allocation once, and release those that no check of the whole grace period found in use.
 
         The period begins when a call first finds an allocation without a workload, at the earliest at the agent's
         start. Do nothing while the journal or the records cannot be read. Refusals of the disk are logged and retried
