@@ -35,7 +35,7 @@ def paths(state: NodeState, others: t.Mapping[str, NodeIpam], sample: int = 0, p
     list is empty for a pure reflector, which has no route to any block.
 
     `proof` is True for probes before the phase `flip`. Then packets that only routers outside the fleet will forward
-    still take the old path, so `size` is at most the MTU that fits both modes.
+    still take the old path, so on those paths `size` is at most the MTU that fits both modes.
     """
     if state.bird is not None and not state.bird.workload_node:
         return []

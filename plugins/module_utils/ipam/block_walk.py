@@ -91,7 +91,7 @@ class BlockSpace:
 
 
 class FreeBlocks:
-    """The blocks of a BlockSpace that no node has. A block can be taken, but never returned.
+    """The blocks of a BlockSpace that are not taken. A block can be taken, but never returned.
 
     The search skips runs of taken blocks in nearly constant time (union-find with path compression). So filling a pool
     to its last block takes linear time. The order is that of `BlockSpace.walk`.
