@@ -64,8 +64,8 @@ class NodeCopy(t.Protocol):
 class Reconciled:
     """The result of `reconcile`.
 
-    `plan` is the plan to start from, None if there is neither a lockfile nor a copy that counts. `notices` are sentences
-    for people. `refused` maps the name of each node that must not be changed in this run to the reason.
+    `plan` is the plan to start from, None if there is neither a lockfile nor a copy that counts. `notices` are
+    sentences for people. `refused` maps the name of each node that must not be changed in this run to the reason.
 
     A plan that differs from the lockfile has a generation above the lockfile's and those of the copies that count. Its
     blocks may name pools that it does not describe, because copies do not describe pools. plan() takes these from the

@@ -54,7 +54,8 @@ class FlowQuestion:
 
     `state` is the state of the node from which the path is described: the node that is asked or, for an inventory, the
     sender, or the receiver if the sender is outside. `device` is the underlay interface by which its kernel sends
-    towards the remote end, "" if unknown or if that is on this node, too. `source_port` is None for a flow without ports.
+    towards the remote end, "" if unknown or if that is on this node, too. `source_port` is None for a flow without
+    ports.
     """
 
     known: KnownNetwork

@@ -43,8 +43,8 @@ class Leg:
 def leg_to(state: NodeState, address: str) -> Leg:
     """Return the node's path to `address`, canonical text of either family.
 
-    Addresses of this node and of other nodes come first, then the route with the longest prefix. If the node has no address of its own of this IP version, the address
-    counts as outside.
+    Addresses of this node and of other nodes come first, then the route with the longest prefix. If the node has no
+    address of its own of this IP version, the address counts as outside.
     """
     if not own_address(state, address):
         return Leg(OUTSIDE)
