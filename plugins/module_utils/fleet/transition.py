@@ -193,9 +193,8 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     """Return the MTUs in bytes that fit both modes, by pool name.
 
     It has only the pools of `_changing`, those whose workloads' MTU changes, and those that an unfinished change
-    limits. If the
-    underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead
-    is subtracted from the smaller underlay MTU.
+    limits. If the underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the
+    larger overhead is subtracted from the smaller underlay MTU.
     """
     held: dict[str, int] = {}
     for workload in current.workloads:

@@ -319,7 +319,7 @@ class Allocations:
         missing in it takes part in the automatic choice with PoolUse's defaults. Requests for such a pool, or for an
         address of it, are refused unless the mapping is empty. Allocations stay, whatever the grant says; the list is
         empty if none contradicts it. Spare blocks with allocated addresses become open, with an event for each. Raise
-        ValueError, with nothing changed, if a text is not an address or CIDR.
+        ValueError, with nothing changed, if a text is not an address or CIDR, or a CIDR has host bits.
         """
         fixed = {canonical_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)
@@ -436,7 +436,7 @@ class Allocations:
 
         The release of an address that is free begins its cooldown anew. Raise Contradiction if an event assigns an
         address that is in use, or if its address is invalid. Raise ValueError if the block of an allocation that lies
-        in no granted block is not a CIDR. After an error the object must not be used.
+        in no granted block is not a CIDR, or has host bits. After an error the object must not be used.
         """
         for event in events:
             if isinstance(event, Assigned):

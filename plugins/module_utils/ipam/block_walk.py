@@ -42,8 +42,8 @@ class BlockSpace:
     """The blocks of one pool, numbered from 0 upwards.
 
     `base` is the first address as a number, `count` the number of blocks, and `size` the number of addresses in a
-    block. The constructor raises ValueError if `cidr` is not a CIDR, or if blocks of prefix length `block_size` would
-    be larger than the pool or smaller than an address.
+    block. The constructor raises ValueError if `cidr` is not a CIDR or has host bits, or if blocks of prefix length
+    `block_size` would be larger than the pool or smaller than an address.
     """
 
     def __init__(self, cidr: str, block_size: int) -> None:

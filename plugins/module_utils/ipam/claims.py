@@ -204,8 +204,8 @@ def contradiction(grant: BlockGrant, one: str, other: str, copies: t.Mapping[str
 def blocks_of_others(witness: str, known: t.Container[str], routes: Routes) -> dict[Key, str]:
     """Return the nodes that the routes of `witness` lead to, by block.
 
-    Routes to itself, to nodes that are not `known`, and texts that are no CIDRs are left out. Of several routes for a
-    block, the last one counts.
+    Routes to itself, to nodes that are not `known`, and texts that are no CIDRs or have host bits are left out. Of
+    several routes for a block, the last one counts.
     """
     found = {}
     for cidr, node in routes(witness):

@@ -23,7 +23,7 @@ class Reservations:
     """Ranges of addresses that are not chosen automatically; a workload can only declare one of them."""
 
     def __init__(self, cidrs: t.Iterable[str] = (), version: int = 4) -> None:
-        """Parse `cidrs` and keep those of IP version `version`. Raise ValueError if one is not a CIDR."""
+        """Parse `cidrs` and keep those of IP version `version`. Raise ValueError if one is no CIDR or has host bits."""
         self._starts: list[int] = []
         self._ends: list[int] = []  # the first address after each range
         for found, first, prefix in sorted(canonical_cidr(cidr) for cidr in cidrs):
@@ -136,8 +136,8 @@ class NodeHoldings:
         self.open_in: dict[str, list[int]] = {}  # pool -> numbers of open blocks
         self.spare: dict[Key, None] = {}
         self.spare_in: dict[str, collections.deque[int]] = {}
-        #: pool -> the node's former spare blocks, which are in quarantine, lowest first. They come
-        #: before free blocks when a block is chosen for the node.
+        #: pool -> the node's former spare blocks, which are in quarantine, lowest first. They come before
+        #: free blocks when a block is chosen for the node.
         self.returning: dict[str, collections.deque[int]] = {}
         self.tunnels: dict[str, tuple[str, int]] = {}  # kind of tunnel -> (pool, address)
         self.workloads: dict[WorkloadKey, tuple[str, int]] = {}  # (name, IP version) -> (pool, address)
@@ -240,7 +240,7 @@ class PoolIndex:
     def blocks_touching(self, cidr: str) -> t.Iterator[tuple[PoolState, int]]:
         """Yield (pool, block number) for every block that shares an address with `cidr`.
 
-        Raise ValueError if it is not a CIDR.
+        Raise ValueError if it is not a CIDR, or has host bits.
         """
         version, first, prefix = canonical_cidr(cidr)
         last = first + (1 << ((32 if version == 4 else 128) - prefix)) - 1
