@@ -4,7 +4,7 @@
 """The blocks of a pool as whole numbers, and the order in which a host looks for a free block.
 
 The order resembles Calico's (libcalico-go's randomBlockGenerator). It starts at a block that a hash of the host's name
-gives, goes up, wraps around and visits each block once. So two hosts rarely want the same block first. The start
+gives, goes up, wraps around and visits each block once. So hosts begin spread over the pool. The start
 differs from Calico's, which depends on Go's random numbers. Nothing may rely on it, because the lockfile keeps what was
 granted.
 """

@@ -120,7 +120,7 @@ def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str], routes
     copies = {node: _in_step(node, copy, base, notices) for node, copy in copies.items()}
     newer = {node for node, copy in copies.items() if copy.generation > generation}
     others_exist = bool(({*base.plan.nodes} & {*base.nodes} | {*copies}) - newer)
-    single = len(newer) == 1 and not others_exist  # the node with the newer copy is the whole fleet: no witness
+    single = len(newer) == 1 and not others_exist  # the node with the newer copy is the whole fleet: no witness exists
     old = 2 * len(newer) > len(copies) and (len(newer) > 1 or single)
     claimants: dict[Key, list[str]] = collections.defaultdict(list)
     for node, copy in copies.items():

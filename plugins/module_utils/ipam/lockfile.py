@@ -135,7 +135,7 @@ def _flow(entry: t.Mapping[str, t.Any]) -> str:
     return "{" + ", ".join(f"{key}: {_scalar(value)}" for key, value in entry.items()) + "}"
 
 
-#: Text that needs no quotes in YAML, at any place: names, IPv4 addresses and CIDRs.
+#: Text that needs no quotes in YAML, at any place, unless it is in _WORDS: names, IPv4 addresses and CIDRs.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*|[0-9]{1,3}(\.[0-9]{1,3}){3}(/[0-9]{1,2})?")
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 
