@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The last plan, from the lockfile and from the copies that the nodes keep of their own parts.
 
-The lockfile decides, except that a node's newer copy decides about the node's own blocks, and that a node keeps open
-blocks that the lockfile has as its spare ones or as free. Without a lockfile the copies decide. Then, and if the
-lockfile is older than most copies (a git revert), the copies must be complete: a block in use on a node that could not
-be read must not look free. A limited run keeps the part of the plan of nodes that it leaves out.
+The lockfile decides, except that a node's newer copy decides about the node's own blocks, and that spare blocks which
+a node opened itself are open (`claims` says which blocks a copy may claim). Without a lockfile the copies decide. Then,
+and if the lockfile is older than most copies (a git revert), the copies must be complete: a block in use on a node that
+could not be read must not look free. A limited run keeps the part of the plan of nodes that it leaves out.
 """
 
 from __future__ import annotations
