@@ -73,7 +73,8 @@ class Sources:
     def ask(self, method: str, **params: t.Any) -> Data:
         """Return the agent's result for `method`.
 
-        Raise CommandError if the agent refuses, does not run, or does not answer within 30 seconds.
+        Raise CommandError if the agent refuses, does not run, or does not answer within 30 seconds, or if its socket
+        may not be opened.
         """
         try:
             return self._client.call(method, **params)
@@ -84,7 +85,7 @@ class Sources:
         """Return the agent's result for `method`, or None if no agent runs, with one warning per command.
 
         An answer that is not the protocol's counts as none. Raise CommandError if the agent refuses or does not answer
-        within 30 seconds.
+        within 30 seconds, or if its socket may not be opened.
         """
         try:
             return self._client.call(method, **params)
@@ -103,8 +104,7 @@ class Sources:
         """Return the agent's status, after waiting up to PATIENCE seconds for it to be in sync or report problems.
 
         It may be out of sync in the result. The agent is out of sync for a moment whenever a workload comes or goes:
-        only a longer time is worth reporting. Raise CommandError if the agent refuses, does not run, or does not answer
-        in time.
+        only a longer time is worth reporting. Raise CommandError as `ask` does.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -123,8 +123,8 @@ class Sources:
         """Return the workloads that the API, the CNI plugin or a module attached, sorted by id.
 
         Workloads of the inventory are not among them: they are in the state. If no agent runs, the records on the disk
-        are read, with a warning for each that cannot be. Raise CommandError if the agent refuses or does not answer in
-        time, ValueError if it returns a workload that this release cannot read.
+        are read, with a warning for each that cannot be. Raise CommandError as `ask_if_running` does, and ValueError if
+        the agent returns a workload that this release cannot read.
         """
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
@@ -153,8 +153,8 @@ class Sources:
     def ipam(self) -> Data:
         """Return {"usage": one entry per block, "allocations": one per address}, from the agent or else from the disk.
 
-        Warn if they are from the disk. Raise CommandError if the agent refuses or does not answer in time, or if no
-        agent runs and the allocations or the state cannot be read.
+        Warn if they are from the disk. Raise CommandError as `ask_if_running` does, or if no agent runs and the
+        allocations or the state cannot be read.
         """
         answer = self.ask_if_running("ipam.show")
         if answer is None:
@@ -171,8 +171,8 @@ class Sources:
     def ipam_check(self) -> Data:
         """Return the check of allocations: {"lines": texts to print, "problems": the number of problems, ...}.
 
-        If no agent runs, check what is on the disk, and warn. Raise CommandError if the agent refuses or does not
-        answer in time, or if no agent runs and the allocations or the state cannot be read.
+        If no agent runs, check what is on the disk, and warn. Raise CommandError as `ask_if_running` does, or if no
+        agent runs and the allocations or the state cannot be read.
         """
         answer = self.ask_if_running("ipam.check")
         if answer is None:

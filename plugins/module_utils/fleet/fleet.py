@@ -54,8 +54,8 @@ def tunnel_device(pool: _Encapsulated) -> str:
 class Fleet:
     """An inventory with the blocks and addresses of its nodes, made by `build`.
 
-    `digest` is a hash (12 hex digits) that names the plan: of the inventory, the blocks and the addresses. Quarantine
-    and the plan's generation are not in it.
+    `digest` is a hash (12 hex digits) that names the plan: of the inventory, the blocks and the addresses. Quarantine,
+    the plan's generation and `release_blocks` are not in it.
     """
 
     settings: FleetSettings
@@ -80,7 +80,7 @@ class Fleet:
 
         `previous` is None for a new fleet. `allocated` has the addresses that each node's agent assigned, by node name.
         Raise FleetError if the planner refuses the inventory, for example because a pool has no free block. Raise
-        ValueError if a text in `allocated` is not an address.
+        ValueError if `previous` is given and a text in `allocated` is not an address.
         """
         try:
             allocation = planner.plan(

@@ -103,8 +103,8 @@ class Impact:
 class ImpactLimits:
     """The largest impact that a run may have without confirmation. A negative number means no limit.
 
-    `session_resets` limits all sessions, `external_resets` those with routers outside the fleet. `routes_withdrawn`
-    limits the blocks that are withdrawn.
+    `session_resets` limits all sessions, `external_resets` those with routers outside the fleet. `hosts_changed`
+    limits the hosts whose state changes, `routes_withdrawn` the blocks that are withdrawn.
     """
 
     session_resets: int = -1

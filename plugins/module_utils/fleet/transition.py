@@ -192,9 +192,9 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
 def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     """Return the MTUs in bytes that fit both modes, by pool name.
 
-    It has only the pools whose MTU changes, whose workloads' MTU changes, or that an unfinished change limits. If the
-    underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead
-    is subtracted from the smaller underlay MTU.
+    It has only the pools of `_changing`, those whose workloads' MTU changes, and those that an unfinished change
+    limits. If the underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the
+    larger overhead is subtracted from the smaller underlay MTU.
     """
     held: dict[str, int] = {}
     for workload in current.workloads:
@@ -220,7 +220,7 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
 
 
 def _changing(current: NodeState, target: NodeState) -> dict[str, int]:
-    """Return the present overhead in bytes of each pool whose largest packet changes its size, by pool name.
+    """Return the present overhead in bytes of each pool whose overhead or underlay MTU changes, by pool name.
 
     If the underlay's MTU differs, these are all pools that both states have; otherwise those whose overhead differs.
     Pools that only one of the two states has are left out.
@@ -251,8 +251,9 @@ def _live_overhead(state: NodeState, cidr: str) -> int:
 def _limits_of_routes(current: NodeState, target: NodeState, limits: t.Mapping[str, int]) -> dict[str, int]:
     """Return those of `limits` (pool name to MTU in bytes) that the node's own routes need.
 
-    It leaves out pools that only share workloads' links with a changing pool. Their routes may have a larger MTU than
-    such a link at rest, too. BIRD 3.4 also does not write a route to the kernel if only its MTU has changed.
+    It leaves out pools that are not in `_changing` and whose routes have no limit yet: they only share workloads' links
+    with a changing pool, or only links have a limit. Their routes may have a larger MTU than such a link at rest, too.
+    BIRD 3.4 also does not write a route to the kernel if only its MTU has changed.
     """
     names = {*_changing(current, target), *(name for name, dummy in _held_by_routes(current))}
     return {name: mtu for name, mtu in limits.items() if name in names}
@@ -322,6 +323,7 @@ def _pools(current: NodeState, target: NodeState, limits: t.Mapping[str, int], c
     """Return the pools of `target` with the MTUs for workloads that agents attach during the change.
 
     They are those that workloads of the inventory get: the old link MTU unless `changed`, and the limit in `limits`.
+    Pools that `limits` lacks are unchanged.
     """
     before = {pool.name: pool.workload_mtu for pool in current.pools}
     return tuple(
@@ -491,7 +493,7 @@ def _backup_pools(pools: tuple[BirdPool, ...], old: t.Optional[Bird], new: Bird)
 
 
 def _backups(target: NodeState) -> tuple[BackupRoute, ...]:
-    """Return a backup route for each route that BGP is to advertise to `target`.
+    """Return a backup route for each route with a known next hop that BGP is to advertise to `target`.
 
     Blocks of nodes that are removed have none: their routes end with the nodes' sessions.
     """

@@ -53,7 +53,7 @@ class NodeAllocations:
 
 @dataclasses.dataclass(frozen=True)
 class QuarantinedBlock:
-    """A block that `node` lost: `node` left the inventory, its labels the pool's selector, or it had too many spares.
+    """A block that `node` lost, for example because `node` left the inventory or the pool no longer selects it.
 
     Routes to the block may still be live. So no other node gets it until the operator releases it; `node` itself may
     get it back. `generation` is the generation of the plan that put the block into quarantine. `spare` is True if the

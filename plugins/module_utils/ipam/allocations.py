@@ -6,11 +6,11 @@
 The rules are those of Calico's IPAM (libcalico-go, lib/ipam/ipam_block.go) with strict affinity: a node takes addresses
 only from blocks that were granted to it. A block gives first the address that has been free for longest; its first and
 last addresses are not excluded. A released address rests for a cooldown, because neighbours may still have it in their
-caches. Reservations and the cooldown apply to the automatic choice only. A request for one address by name gets it,
-unless it is in use, planned for a tunnel or an inventory workload, or in no granted block of a pool for workloads.
+caches. Reservations and the cooldown apply to the automatic choice only. `Allocations.assign` says when a request for
+one address is refused.
 
-When all open blocks are full, the next spare block is opened. Each change is an event (Opened, Assigned or Released).
-Events can be stored and replayed, or undone from the last one backwards.
+When all open blocks are full, the next spare block is opened. Each opening, assignment and release is an event (Opened,
+Assigned or Released). Events can be stored and replayed, or undone from the last one backwards.
 """
 
 from __future__ import annotations
@@ -143,26 +143,26 @@ class HandleTaken(AllocationError):
 
 
 class NotInBlocks(AllocationError):
-    """A refusal because the requested address is invalid or lies in none of this node's blocks."""
+    """A refusal because the requested address is invalid or lies in no block of this node (and of requested pools)."""
 
 
 class NoSuchPool(AllocationError):
     """A refusal because a requested pool does not exist or is disabled, or no requested pool is for workloads.
 
-    The pool of a requested address counts as requested.
+    If no pool is requested, that of a requested address counts as requested.
     """
 
 
 class Contradiction(ValueError):
-    """An event that cannot follow the events before it."""
+    """An event that cannot follow the events before it, or whose address is invalid."""
 
 
 class _Block:
     """One block and its free addresses.
 
     `free` has the addresses for the automatic choice, the longest free first. `automatic` is whether the pool takes
-    part in the automatic choice. `granted` is False for a block that the plan no longer grants, but that workloads
-    still use. `ahead` is whether the plan has the block as a spare one, `spare` whether it is also not opened yet.
+    part in the automatic choice. `granted` is False for a block that the plan does not grant, but in which workloads
+    have addresses. `ahead` is whether the plan has the block as a spare one, `spare` whether it is also not opened yet.
     """
 
     def __init__(self, cidr: str, pool: str, granted: bool, ahead: bool, opened: bool, automatic: bool) -> None:
@@ -319,7 +319,7 @@ class Allocations:
         missing in it takes part in the automatic choice with PoolUse's defaults. Requests for such a pool, or for an
         address of it, are refused unless the mapping is empty. Allocations stay, whatever the grant says; the list is
         empty if none contradicts it. Spare blocks with allocated addresses become open, with an event for each. Raise
-        ValueError, with nothing changed, if a text is not an address or CIDR.
+        ValueError, with nothing changed, if a text is not an address or CIDR, or a CIDR has host bits.
         """
         fixed = {canonical_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)
@@ -378,9 +378,9 @@ class Allocations:
 
         On an error no allocation changes. Raise HandleTaken if `handle` has another address of the version of
         `address`, AddressTaken if `address` is allocated or reserved for a tunnel or an inventory workload, and
-        NotInBlocks if it is no address or lies in no granted block of `pools`. Raise NoSuchPool if one of `pools` is
-        unknown or disabled or none is for workloads; without `pools`, the pool of `address` is checked so. Raise
-        NoAddress if no address is left to choose.
+        NotInBlocks if it is no address or lies in no granted block (with `pools`, of those of them that are for
+        workloads). Raise NoSuchPool if one of `pools` is unknown or disabled or none is for workloads; without `pools`,
+        the pool of `address` is checked so. Raise NoAddress if no address is left to choose.
         """
         self._tick(now)
         wanted = None if address is None else self._parse(address)
@@ -436,7 +436,7 @@ class Allocations:
 
         The release of an address that is free begins its cooldown anew. Raise Contradiction if an event assigns an
         address that is in use, or if its address is invalid. Raise ValueError if the block of an allocation that lies
-        in no granted block is not a CIDR. After an error the object must not be used.
+        in no granted block is not a CIDR, or has host bits. After an error the object must not be used.
         """
         for event in events:
             if isinstance(event, Assigned):
@@ -648,7 +648,10 @@ class Allocations:
         self._released[key] = self._releases, at
 
     def _tick(self, now: float) -> None:
-        """Advance the clock to `now`, and make addresses available again whose cooldown is over."""
+        """Set the clock to `now`, and make addresses available again whose cooldown is over.
+
+        Addresses that are planned or reserved are left out.
+        """
         self._now = now
         cooling = self._cooling
         while cooling and cooling[0][1] + self._cooldown <= now:

@@ -4,7 +4,7 @@
 """The blocks of a pool as whole numbers, and the order in which a host looks for a free block.
 
 The order resembles Calico's (libcalico-go's randomBlockGenerator). It starts at a block that a hash of the host's name
-gives, goes up, wraps around and visits each block once. So two hosts rarely want the same block first. The start
+gives, goes up, wraps around and visits each block once. So hosts begin spread over the pool. The start
 differs from Calico's, which depends on Go's random numbers. Nothing may rely on it, because the lockfile keeps what was
 granted.
 """
@@ -42,8 +42,8 @@ class BlockSpace:
     """The blocks of one pool, numbered from 0 upwards.
 
     `base` is the first address as a number, `count` the number of blocks, and `size` the number of addresses in a
-    block. The constructor raises ValueError if `cidr` is not a CIDR, or if blocks of prefix length `block_size` would
-    be larger than the pool or smaller than an address.
+    block. The constructor raises ValueError if `cidr` is not a CIDR or has host bits, or if blocks of prefix length
+    `block_size` would be larger than the pool or smaller than an address.
     """
 
     def __init__(self, cidr: str, block_size: int) -> None:
@@ -91,7 +91,7 @@ class BlockSpace:
 
 
 class FreeBlocks:
-    """The blocks of a BlockSpace that no node has. A block can be taken, but never returned.
+    """The blocks of a BlockSpace that are not taken. A block can be taken, but never returned.
 
     The search skips runs of taken blocks in nearly constant time (union-find with path compression). So filling a pool
     to its last block takes linear time. The order is that of `BlockSpace.walk`.

@@ -220,8 +220,8 @@ def _held(ledger: Ledger, previous: AllocationPlan, node: str) -> _Held:
 def _return_blocks(ledger: Ledger, held: dict[str, _Held]) -> None:
     """Give quarantined blocks back to the nodes that had them, if the inventory has the node and the pool selects it.
 
-    A block that was open is open again at once. A spare one stays in quarantine; the node takes it before any free
-    block.
+    A block that was open is open again at once. A spare one stays in quarantine; it comes before free blocks when a
+    block is chosen for the node.
     """
     for (name, index), entry in sorted(ledger.quarantine.items()):
         pool, node = ledger.pools[name], ledger.nodes.get(entry.node)

@@ -8,8 +8,9 @@ and named, and the rest of the plan goes on. A node that has such a block open m
 may be false, or people must decide about addresses in use. If most nodes run something newer than the lockfile, and
 they are at least two or all of the fleet, the lockfile is an old one that was restored. Then a node may also claim a
 block that is free in the lockfile. It may claim a block of another node if there is a second witness: the former
-owner's own newer copy, which no longer has the block, or a newer node with a route to the claimant for it. Without a
-witness, and where two nodes claim one block, the lockfile decides.
+owner's own newer copy, which no longer has the block, or, if the owner has no copy, the newer nodes' routes for it, all
+to the claimant. A node that is the whole fleet needs no witness. Otherwise the lockfile decides. A block that two nodes
+claim goes to its owner by the lockfile, else to the one to which all such routes lead, else to neither.
 """
 
 from __future__ import annotations
@@ -110,8 +111,8 @@ class Checked:
 def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str], routes: Routes) -> Checked:
     """Return the copies without the claims that are refused, and add sentences about refused claims to `notices`.
 
-    For each node, up to eight sentences are each about one claim, and one more counts the others. A copy more than
-    GENERATIONS_AHEAD generations ahead gets the lockfile's generation, which one more sentence says.
+    For each node, up to eight sentences are each about one claim, and one more counts the others, if any. A copy more
+    than GENERATIONS_AHEAD generations ahead gets the lockfile's generation, which one more sentence says.
 
     Nothing is raised: with a lockfile, no node's copy stops a run.
     """
@@ -119,7 +120,7 @@ def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str], routes
     copies = {node: _in_step(node, copy, base, notices) for node, copy in copies.items()}
     newer = {node for node, copy in copies.items() if copy.generation > generation}
     others_exist = bool(({*base.plan.nodes} & {*base.nodes} | {*copies}) - newer)
-    single = len(newer) == 1 and not others_exist  # the node with the newer copy is the whole fleet: no witness
+    single = len(newer) == 1 and not others_exist  # the node with the newer copy is the whole fleet: no witness exists
     old = 2 * len(newer) > len(copies) and (len(newer) > 1 or single)
     claimants: dict[Key, list[str]] = collections.defaultdict(list)
     for node, copy in copies.items():
@@ -172,7 +173,7 @@ def _not_its_own(node: str, grant: BlockGrant, base: Base) -> RebuildError:
 def _insisted(copy: Copy, newer: bool) -> dict[Key, BlockGrant]:
     """Return the blocks that a copy claims: its open ones, and of a `newer` copy also its spare ones.
 
-    While a node is down, a spare block of it may be given to another node, but never an open one.
+    A spare block of a node that was down may have been given to another node meanwhile.
     """
     return {**copy.blocks, **copy.spare} if newer else dict(copy.blocks)
 
@@ -203,7 +204,8 @@ def contradiction(grant: BlockGrant, one: str, other: str, copies: t.Mapping[str
 def blocks_of_others(witness: str, known: t.Container[str], routes: Routes) -> dict[Key, str]:
     """Return the nodes that the routes of `witness` lead to, by block.
 
-    Routes to itself, to nodes that are not `known`, and texts that are no blocks are left out.
+    Routes to itself, to nodes that are not `known`, and texts that are no CIDRs or have host bits are left out. Of
+    several routes for a block, the last one counts.
     """
     found = {}
     for cidr, node in routes(witness):
@@ -232,8 +234,8 @@ def _may_take(
 ) -> bool:
     """Return whether a second witness says that a block of `owner` by an old lockfile belongs to `node`.
 
-    That is the owner's own newer copy, if it lacks the block. If the owner has no copy, it is a newer node's route, in
-    `seen`: the nodes that such routes for this block lead to.
+    That is the owner's own newer copy, if it lacks the block. If the owner has no copy, it is the newer nodes' routes
+    for this block, if all lead to `node`; `seen` has the nodes that they lead to, or is None without such routes.
     """
     if owner in copies:
         copy = copies[owner]

@@ -94,7 +94,8 @@ def check(
 
     `workloads` maps a handle to the addresses that the workload has, workloads of the inventory included. `tunnels`
     maps the handle of a tunnel to its address. Addresses are compared as texts, so each must have its canonical form:
-    another spelling counts as another address. Raise ValueError if a text is not an address or CIDR.
+    another spelling counts as another address. Raise ValueError if a text is not an address or CIDR, or a CIDR has host
+    bits.
     """
     users: dict[str, list[str]] = {}
     for handle, addresses in [*workloads.items(), *((handle, (address,)) for handle, address in tunnels.items())]:

@@ -28,15 +28,15 @@ class IpamError(Exception):
 
 
 class PlanError(IpamError):
-    """An error of the inventory: it requires something that cannot be planned."""
+    """An error of the inventory or of the last plan: something in it cannot be planned."""
 
 
 class LockfileError(IpamError):
-    """An error of the lockfile: it cannot be parsed, or it contradicts itself."""
+    """An error of the lockfile: it cannot be read, or it is not a valid plan."""
 
 
 class RebuildError(IpamError):
-    """A contradiction between lockfile and nodes, or too little knowledge to plan safely."""
+    """An error of nodes' copies: one is invalid, they contradict the lockfile or each other, or some are missing."""
 
 
 def names(items: t.Iterable[str], limit: int = 8) -> str:

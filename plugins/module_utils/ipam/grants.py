@@ -65,9 +65,10 @@ def declared_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, Workload
 def grant_declared(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest], declared: Declared) -> None:
     """Assign the declared addresses that their workloads do not have yet, and open the blocks that contain them.
 
-    Such a block is free, a spare block of the workload's node, or in quarantine for that node. Raise PlanError if the
-    pool is disabled, does not select the node or is not for workloads. Also raise it if the address has another holder,
-    or if its block belongs to another node or is in quarantine for one.
+    Such a block is open on the workload's node already, free, a spare block of that node, or in quarantine for it.
+    Raise PlanError if the pool is disabled, does not select the node or is not for workloads. Also raise it if the
+    address has another holder, or if its block belongs to another node, is in quarantine for one, or overlaps a block
+    in quarantine of a pool that is gone.
     """
     for key, (pool, address) in declared.items():
         request = requests[key]
@@ -134,7 +135,7 @@ def grant_first_blocks(ledger: Ledger) -> None:
 
 
 def grant_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest], needs: Needs) -> None:
-    """Assign tunnel addresses to all nodes, then addresses to workloads that declare none. Present addresses stay.
+    """Assign the tunnel addresses of `needs`, then addresses to workloads that declare none. Present addresses stay.
 
     Raise PlanError if no pool fits, or if the pools that do have too few blocks. A node gets no tunnel address, without
     an error, if no usable pool and none of its blocks has the tunnel's IP version.
@@ -214,7 +215,7 @@ def _from_open_blocks(node: NodeHoldings, pools: t.Sequence[PoolState]) -> t.Opt
 def _from_new_block(
     ledger: Ledger, node: NodeHoldings, pools: t.Sequence[PoolState]
 ) -> t.Optional[tuple[PoolState, int]]:
-    """Open a new block for `node`. Return (pool, its lowest free address as a number), or None if none is left.
+    """Open the next block of `node`. Return (pool, its lowest free address as a number), or None if none is left.
 
     The pools are tried in their order. A block is skipped, but stays open, if all its addresses are reserved.
     """

@@ -23,7 +23,7 @@ class Reservations:
     """Ranges of addresses that are not chosen automatically; a workload can only declare one of them."""
 
     def __init__(self, cidrs: t.Iterable[str] = (), version: int = 4) -> None:
-        """Parse `cidrs` and keep those of IP version `version`. Raise ValueError if one is not a CIDR."""
+        """Parse `cidrs` and keep those of IP version `version`. Raise ValueError if one is no CIDR or has host bits."""
         self._starts: list[int] = []
         self._ends: list[int] = []  # the first address after each range
         for found, first, prefix in sorted(canonical_cidr(cidr) for cidr in cidrs):
@@ -81,14 +81,14 @@ class PoolState:
 
     @property
     def grants_on_its_own(self) -> bool:
-        """Whether nodes get blocks of the pool without a workload or tunnel that asks for it: enabled and automatic."""
+        """Whether nodes get blocks of the pool without a workload or tunnel that needs them: enabled and automatic."""
         return self.pool.automatic and not self.pool.disabled
 
     def spare_target(self, spare_blocks: int) -> int:
         """Return the number of spare blocks that each selected node should have of this pool.
 
         It is `spare_blocks`, or 0 for a pool that is not for workloads or has manual assignment: spare blocks are
-        opened for workloads only.
+        opened for workloads only. Whether the pool is disabled does not matter here.
         """
         return spare_blocks if self.pool.automatic and self.allows(WORKLOAD) else 0
 
@@ -105,7 +105,7 @@ class PoolState:
         self.owners[index] = node
 
     def reserve(self, reservations: Reservations) -> None:
-        """Store the reserved ranges, and exclude blocks that are reserved as a whole from new grants."""
+        """Store the reserved ranges, and exclude blocks that are reserved as a whole when a free block is chosen."""
         self.reserved = reservations
         for start, end in reservations:
             first = max(start - self.space.base + self.space.size - 1 >> self.space.shift, 0)
@@ -136,8 +136,8 @@ class NodeHoldings:
         self.open_in: dict[str, list[int]] = {}  # pool -> numbers of open blocks
         self.spare: dict[Key, None] = {}
         self.spare_in: dict[str, collections.deque[int]] = {}
-        #: pool -> the node's former spare blocks, which are in quarantine, lowest first. The node gets them before any
-        #: free block.
+        #: pool -> the node's former spare blocks, which are in quarantine, lowest first. They come before
+        #: free blocks when a block is chosen for the node.
         self.returning: dict[str, collections.deque[int]] = {}
         self.tunnels: dict[str, tuple[str, int]] = {}  # kind of tunnel -> (pool, address)
         self.workloads: dict[WorkloadKey, tuple[str, int]] = {}  # (name, IP version) -> (pool, address)
@@ -158,7 +158,7 @@ class NodeHoldings:
         self.spare_in[pool].remove(index)
 
     def give_up(self, pool: str, addresses: t.Iterable[int]) -> None:
-        """Record addresses of the pool that became free in this run; they are used again only if no other is left.
+        """Record addresses of the pool that became free in this run: `unused_address` excludes them.
 
         A second call for a pool replaces what the first one recorded.
         """
@@ -169,7 +169,7 @@ class NodeHoldings:
     def unused_address(self, pool: PoolState) -> t.Optional[int]:
         """Return the lowest free address (a number) of the pool's first open block that has one, or None.
 
-        Addresses freed in this run are excluded.
+        Reserved addresses and those freed in this run are excluded.
         """
         blocks = self.open_in.get(pool.name, ())
         avoid = self._freed.get(pool.name, frozenset())
@@ -240,7 +240,7 @@ class PoolIndex:
     def blocks_touching(self, cidr: str) -> t.Iterator[tuple[PoolState, int]]:
         """Yield (pool, block number) for every block that shares an address with `cidr`.
 
-        Raise ValueError if it is not a CIDR.
+        Raise ValueError if it is not a CIDR, or has host bits.
         """
         version, first, prefix = canonical_cidr(cidr)
         last = first + (1 << ((32 if version == 4 else 128) - prefix)) - 1

@@ -23,7 +23,8 @@ class PoolRange:
     """An IP pool as the planner needs it. `block_size` is the prefix length of its blocks.
 
     `selects` is the pool's nodeSelector as a function of a node's labels. `automatic` is False for assignmentMode
-    Manual: then nothing is granted from the pool unless a workload or tunnel asks for the pool by name or address.
+    Manual: then blocks of the pool are granted only for tunnels, and for workloads that ask for the pool or for an
+    address of it.
     """
 
     name: str

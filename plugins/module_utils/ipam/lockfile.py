@@ -15,8 +15,8 @@
         workloads6: {<workload>: <IPv6 address>}      only where there are any
     quarantine: [{cidr: <CIDR>, pool: <pool>, node: <node>, generation: <of the plan that set it aside>, spare: true}]
 
-Only version and generation are required. The text has one line per block and address, in a fixed order. So a commit
-shows what changed, and two branches that grant the same block conflict or fail to load.
+At the top, only version and generation are required. The text has one line per block and address, in a fixed order. So
+a commit shows what changed, and two branches that grant the same block conflict or fail to load.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _flow(entry: t.Mapping[str, t.Any]) -> str:
     return "{" + ", ".join(f"{key}: {_scalar(value)}" for key, value in entry.items()) + "}"
 
 
-#: Text that needs no quotes in YAML, at any place: names, IPv4 addresses and CIDRs.
+#: Text that needs no quotes in YAML, at any place, unless it is in _WORDS: names, IPv4 addresses and CIDRs.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*|[0-9]{1,3}(\.[0-9]{1,3}){3}(/[0-9]{1,2})?")
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 
@@ -154,7 +154,8 @@ def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
     """Return the plan in the text of a lockfile. `name` is the file's name in errors.
 
     Raise LockfileError if the text exceeds the limits of size, number or depth in document_limits.LOCKFILE, is not
-    YAML, has a key twice, or is not a plan that `from_document` accepts. Raise ImportError without PyYAML.
+    YAML, has a key twice or a value that does not fit its tag, or is not a plan that `from_document` accepts. Raise
+    ImportError without PyYAML.
     """
     import yaml  # on the controller only, where Ansible brings it
 
@@ -199,9 +200,9 @@ def from_document(document: t.Any, name: str = ".calico.lock.yml") -> Allocation
     """Return the plan in a document of dicts and lists. `name` is the file's name in errors.
 
     Raise LockfileError for another version, unknown or missing fields, wrong types, negative generations, blocks
-    outside of their pool or of an unknown pool, and addresses of the wrong IP version or outside of their node's open
-    blocks. Raise it also for a block or address that occurs twice, a workload that occurs twice for one IP version, an
-    unknown encapsulation or kind of tunnel, and a pool that cannot be cut into blocks.
+    outside of their pool or of an unknown pool, and addresses that are invalid, of the wrong IP version or outside of
+    their node's open blocks. Raise it also for a block or address that occurs twice, a workload that occurs twice for
+    one IP version, an unknown encapsulation or kind of tunnel, and a pool that cannot be cut into blocks.
     """
     return _Reader(name).plan(document)
 

@@ -34,8 +34,8 @@ def plan(
 ) -> AllocationPlan:
     """Return the plan that follows `previous`.
 
-    Raise PlanError if the inventory contradicts itself or `previous`, or if a pool has too few blocks for what is
-    required. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
+    Raise PlanError if the inventory or `previous` is invalid, if they contradict each other, or if a pool has too few
+    blocks for what is required. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
 
     `previous` is None if nothing was planned before; then `released`, `allocated` and `opened` are ignored. `nodes` are
     ALL nodes of the inventory that may own blocks, also in a limited run. `tunnels` maps a node to a mapping from a
@@ -49,11 +49,12 @@ def plan(
     opened. Both are facts that the plan follows.
 
     Grants stay: blocks and tunnel addresses as long as the pool selects the node, a workload's address as long as the
-    workload is on its node and requests no other. Each enabled pool with automatic assignment gives one open block to
-    every node that it selects, more where addresses need them, and then spare ones as far as they go. Blocks of removed
-    nodes, blocks without a used address of nodes that a pool no longer selects, and surplus spare blocks go to
-    quarantine. The result's `warnings` are sentences for people. Its generation is that of `previous` (or 0) plus one,
-    or the same if the content is the same. Its `encapsulations` are empty.
+    workload is on its node and requests no other. An address that an agent gave to another workload is replaced, or
+    refused if a workload declares it. Each enabled pool with automatic assignment gives one open block to every node
+    that it selects, more where addresses need them, and then spare ones as far as they go. Blocks of removed nodes,
+    blocks without a used address of nodes that a pool no longer selects, and surplus spare blocks go to quarantine. The
+    result's `warnings` are sentences for people. Its generation is that of `previous` (or 0) plus one, or the same if
+    the content is the same. Its `encapsulations` are empty.
     """
     entries = list(nodes)
     ledger = Ledger(

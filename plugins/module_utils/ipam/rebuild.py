@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The last plan, from the lockfile and from the copies that the nodes keep of their own parts.
 
-The lockfile decides as long as no node runs anything newer. If it is missing, or older than a node's copy (a git
-revert, a lost checkout), the copies decide. Then they must be complete: a block in use on a node that could not be read
-must never look free. A limited run keeps the part of the plan of nodes that it leaves out.
+The lockfile decides, except that a node's newer copy decides about the node's own blocks, and that spare blocks which
+a node opened itself are open (`claims` says which blocks a copy may claim). Without a lockfile the copies decide. Then,
+and if the lockfile is older than most copies (a git revert), the copies must be complete: a block in use on a node that
+could not be read must not look free. A limited run keeps the part of the plan of nodes that it leaves out.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class NodeCopy(t.Protocol):
 class Reconciled:
     """The result of `reconcile`.
 
-    `plan` is the plan to start from, None if there is neither a lockfile nor a copy. `notices` are sentences for
-    people. `refused` maps the name of each node that must not be changed in this run to the reason.
+    `plan` is the plan to start from, None if there is neither a lockfile nor a copy that counts. `notices` are
+    sentences for people. `refused` maps the name of each node that must not be changed in this run to the reason.
 
     A plan that differs from the lockfile has a generation above the lockfile's and those of the copies that count. Its
     blocks may name pools that it does not describe, because copies do not describe pools. plan() takes these from the

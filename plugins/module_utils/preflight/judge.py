@@ -423,7 +423,7 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
 
 
 def _gateway(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
-    """Yield a finding if the host cannot answer for the workloads' IPv4 gateway.
+    """Yield a finding if a workload node with an IPv4 address cannot answer for the workloads' IPv4 gateway.
 
     The IPv6 gateway needs no check: it is an address of the host's own end of the link.
     """

@@ -29,7 +29,7 @@ class Process(t.NamedTuple):
 def names_here(files: Files) -> dict[int, str]:
     """Return {pid: comm} of the processes in this network namespace, without containers that have their own.
 
-    A process whose namespace cannot be read counts as in this one.
+    A process whose namespace cannot be read counts as in this one, and so do all if the own one cannot be read.
     """
     own = files.link("/proc/self/ns/net")
     names = {}

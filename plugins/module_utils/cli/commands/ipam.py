@@ -110,7 +110,8 @@ def _checked(text: str) -> str:
 
 def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:
     ipam = sources.state().ipam
-    # No variable sets these: only one node assigns from a block, the plan grants blocks, and the cooldown is constant.
+    # No variable sets these directly: only one node assigns from a block, the plan grants blocks, and the cooldown is
+    # constant.
     settings = {
         "StrictAffinity": "true",
         "AutoAllocateBlocks": "false",
@@ -137,8 +138,8 @@ def release(arguments: argparse.Namespace, sources: Sources) -> int:
     """Let the agent release an address that nothing uses, print that, and return exit status 0.
 
     Raise UsageError for a text that is no address. Raise CommandError if the address is not assigned, or if the agent
-    refuses, does not run, or does not answer in time. There is no way without the agent: it is the only writer of
-    allocations.
+    refuses, does not run, does not answer in time or may not be asked. There is no way without the agent: it is the
+    only writer of allocations.
     """
     address = _checked(arguments.ip)
     if not sources.ask("ipam.release", address=address)["released"]:

@@ -143,7 +143,8 @@ def listed(sources: Sources) -> list[Data]:
     """Return all workloads as mappings with `by` ("inventory", "cni" or "api"), sorted by namespace, name and id.
 
     If no agent runs, those that it attached are read from the disk, with a warning. Raise CommandError without a state,
-    if the state cannot be read, or if the agent refuses or does not answer within 30 seconds.
+    if the state cannot be read, or if the agent refuses, does not answer within 30 seconds or may not be asked. Raise
+    ValueError if the agent returns a workload that this release cannot read.
     """
     found: list[Data] = [
         {

@@ -39,7 +39,7 @@ class FlowAnswer:
         )
 
     def document(self) -> Data:
-        """Return the answer as data for JSON. `policy` is False if the network has none: then all flows pass."""
+        """Return the answer as data for JSON. `policy` is False if the network has none: then all flows are allowed."""
         asked = self._asked
         return {
             "policy": asked.policy is not None,

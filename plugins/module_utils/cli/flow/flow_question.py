@@ -53,8 +53,9 @@ class FlowQuestion:
     """A parsed question, made by `question`, with everything that the answer follows from.
 
     `state` is the state of the node from which the path is described: the node that is asked or, for an inventory, the
-    sender, or the receiver if the sender is outside. `device` is the interface by which its kernel sends to the remote
-    end, "" if unknown. `source_port` is None for a flow without ports.
+    sender, or the receiver if the sender is outside. `device` is the underlay interface by which its kernel sends
+    towards the remote end, "" if unknown or if that is on this node, too. `source_port` is None for a flow without
+    ports.
     """
 
     known: KnownNetwork

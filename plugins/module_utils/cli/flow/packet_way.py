@@ -43,8 +43,8 @@ class Leg:
 def leg_to(state: NodeState, address: str) -> Leg:
     """Return the node's path to `address`, canonical text of either family.
 
-    The route with the longest prefix counts. If the node has no address of its own of this IP version, the address
-    counts as outside.
+    Addresses of this node and of other nodes come first, then the route with the longest prefix. If the node has no
+    address of its own of this IP version, the address counts as outside.
     """
     if not own_address(state, address):
         return Leg(OUTSIDE)
@@ -130,8 +130,9 @@ def masqueraded(state: NodeState, source: str, destination: str) -> bool:
 def hop_text(leg: Leg, device: str = "", back_to: str = "") -> str:
     """Return the step between two nodes: `tunl0 (IPIP to 10.10.2.14)`, `eth0 (direct to 10.10.1.12)`.
 
-    Without a gateway it is `eth0 (by the underlay's routing to ...)`. `device` is the underlay interface, if known.
-    With `back_to`, it is the step of packets from there to that address, and names no underlay interface.
+    Without a gateway it is `eth0 (by the underlay's routing to ...)`. `device` is the underlay interface. Without it,
+    and with `back_to`, a direct step is only the words in parentheses. With `back_to`, the step is that of packets from
+    there to that address.
     """
     if leg.kind == TUNNEL:
         return f"{leg.device} ({leg.encapsulation} to {back_to or leg.next_hop})"

@@ -13,8 +13,8 @@ import math
 import re
 import typing as t
 
-#: Texts that need no quotes: they begin with a letter, "_" or "/" and contain no syntax ("a: b", "a #b"), or are IPv4
-#: addresses and ranges.
+#: Texts that need no quotes, unless they end in a space or are in _WORDS: they begin with a letter, "_" or "/" and
+#: contain no syntax ("a: b", "a #b"), or are IPv4 addresses and ranges.
 _PLAIN = re.compile(r"[A-Za-z_/](?:[\w./()@=+,*\[\] -]|:(?=\S))*|\d+(?:\.\d+){3}(?:/\d+)?", re.ASCII)
 #: Words, in lower case, that some reader of YAML may take for a boolean, a number or null.
 _WORDS = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null", "nan", "inf", "none"})

@@ -249,7 +249,8 @@ def _check_ranges(given: PeerDefinition) -> None:
 def _check_names(content: t.Mapping[str, t.Any], label: str) -> None:
     """Raise FleetError if `content` has a field that neither Calico nor this collection knows.
 
-    The error suggests the most similar field of both. Content whose spec is not a mapping is accepted here.
+    The error suggests a similar field of both, or names some if none is similar. Content whose spec is not a mapping is
+    accepted here.
     """
     spec = content.get("spec", content)
     if not isinstance(spec, t.Mapping):

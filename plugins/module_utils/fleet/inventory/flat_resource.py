@@ -40,9 +40,10 @@ def refused(error: resources.ResourceError, label: str) -> FleetError:
 
 
 def values_of(entry: t.Any, part: str, field: str) -> t.Iterator[t.Any]:
-    """Yield the values of `field` in an unchecked resource: its own if it is flat, and that in `part` of a document.
+    """Yield the value of `field` in an unchecked resource itself, as in a flat one, and in its `part`.
 
-    `part` is "metadata" or "spec". A part without the field yields None; nothing is yielded if neither is a dictionary.
+    `part` is "metadata" or "spec". Each of the two yields None if it lacks the field, and nothing if it is no
+    dictionary.
     """
     for place in (entry, entry.get(part) if isinstance(entry, dict) else None):
         if isinstance(place, dict):

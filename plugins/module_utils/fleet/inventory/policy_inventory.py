@@ -73,9 +73,9 @@ def read(
 ) -> Reading:
     """Return the policy in the inventory's lists and in `documents`, and the names of the profiles.
 
-    All resources are checked, also if no policy is in force. `get` returns the value of a fleet variable. The ports of
-    `bgp` are among the default failsafe ports. Raise FleetError for an invalid resource or setting, with file and line
-    if it is in a file.
+    All resources are checked, also if no policy is in force; calico_node_policy_audit is not. `get` returns the value
+    of a fleet variable. The ports of `bgp` are among the default failsafe ports. Raise FleetError for an invalid
+    resource or setting, with file and line if it is in a file.
     """
     get("calico_policy_files")
     collected = _Collected(nodes)

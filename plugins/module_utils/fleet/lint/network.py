@@ -82,7 +82,7 @@ class LintedFleet:
 
     @functools.cached_property
     def mesh(self) -> frozenset[str]:
-        """The names of the nodes in the node-to-node mesh; empty if there is no mesh."""
+        """The names of the nodes in the node-to-node mesh; empty if there is no mesh or BGP is disabled."""
         if not self.fleet.bgp.unasked.mesh:
             return frozenset()
         return frozenset(name for name, speaker in self.speakers.items() if not speaker.cluster_id)

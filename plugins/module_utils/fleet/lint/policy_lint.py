@@ -49,7 +49,7 @@ class PolicyFinding(t.NamedTuple):
 
 
 def findings(policy_set: PolicySet, endpoints: t.Sequence[Endpoint]) -> list[PolicyFinding]:
-    """Return the likely mistakes: in rules, then policies that are never asked, then in tiers and HostEndpoints.
+    """Return the likely mistakes: in selectors and rules, then policies never asked, then in tiers and HostEndpoints.
 
     Rules and policies are in the order of evaluation. The rules of profiles and the notSelectors of rules are not
     examined. `endpoints` are all endpoints of the inventory. Raise SelectorError if a selector is not valid. The work

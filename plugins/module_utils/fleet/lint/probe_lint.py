@@ -72,7 +72,7 @@ def findings(fleet: Fleet) -> list[PolicyFinding]:
 def _probed(fleet: Fleet, version: int) -> list[tuple[str, str, str]]:
     """Return (node name, tunnel device, address of that device) for each node that has a tunnel of this IP version.
 
-    Only these addresses answer probes. Of several tunnels of a node, the first by the name of its kind counts.
+    With policy, only these are probed. Of several tunnels of a node, the first by the name of its kind counts.
     """
     kinds = {tunnel_kind(pool) for pool in fleet.pools if pool.version == version}
     found = []

@@ -20,7 +20,7 @@ from ..inventory.inventory import Inventory
 from ..inventory.policy_sources import Document
 from .finding import ERROR, LintFinding
 
-#: The most readings of the inventory. Each ends at one error, so this is also the most errors that are reported.
+#: The most readings of the inventory. Each finds one error at most, so this is also the most errors that are reported.
 MOST = 20
 RULE = "refused"
 #: Beginnings of FleetError.variable. An error there that is not the first is left out, because it may follow from what

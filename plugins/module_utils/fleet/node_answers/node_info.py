@@ -87,8 +87,8 @@ def _check(found: NodeState) -> None:
     """Raise Unreadable if the state has values that the compiler cannot compute with.
 
     These are an MTU outside of 68 to 65535, a generation outside of 0 to 2**53, an unknown kind of tunnel or tunnel
-    device, two pools of one name, and invalid pools, blocks, BGP peers or names of nodes in routes. They are also too
-    many pools, blocks, peers or routes.
+    device, two pools of one name, and invalid pools, blocks of BIRD, destinations of routes to other nodes, BGP peers
+    or names of nodes in BIRD's routes and peers. They are also too many pools, blocks, peers or routes.
     """
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")
@@ -184,8 +184,8 @@ def journal(host: str, result: t.Any) -> tuple[Journal, tuple[LeftOut, ...]]:
     """Return the journal in a `node_info` result, and the parts of it that are left out as invalid.
 
     The journal is empty if the result has none. A list in it that is none or too long is left out as a whole; of a
-    table, the keys count. Otherwise the entries that are no text, no address or no CIDR are left out. It does not raise
-    an error.
+    table, the keys count. Otherwise the entries that are no text, no address or no CIDR in its canonical form are left
+    out. It does not raise an error.
     """
     data = result.get("ipam") if isinstance(result, t.Mapping) else None
     if data is None:
