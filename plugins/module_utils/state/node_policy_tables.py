@@ -168,7 +168,9 @@ def needs_interfaces(state: NodeState) -> bool:
 
 
 def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint] = ()) -> t.Iterator[Endpoint]:
-    """Yield all endpoints that policy on this node may select: the inventory's, `others`, and the node's own workloads.
+    """Yield all endpoints that policy on this node may select.
+
+    They are the policy's, except for this node's workloads; `others`; and the workloads of `state`.
 
     `others` are what other nodes had some time ago. An address that a workload here has, or that the inventory plans
     for another endpoint, is removed from them. One that loses all its addresses this way is left out, and so is one of

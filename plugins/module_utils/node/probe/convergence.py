@@ -46,10 +46,10 @@ class Convergence(t.NamedTuple):
 def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED) -> Convergence:
     """Return how far this node is from having the BGP sessions and BIRD's routes of `state`.
 
-    This costs one question to BIRD and a dump of BIRD's routes in the kernel for each IP version. If the state has
-    backup routes, BIRD is asked once more, because a destination that only a backup route reaches counts as missing. A
-    BIRD that does not answer within 10 seconds is reported in `missing`. `dropped` are the TCP segments that the kernel
-    dropped meanwhile, to explain a session that is down. Raise KernelError.
+    With BGP, this costs one question to BIRD, and always a dump of BIRD's routes in the kernel for each IP version. If
+    the state has backup routes, BIRD is asked once more, because a destination that only a backup route reaches counts
+    as missing. A BIRD that does not answer within 10 seconds is reported in `missing`. `dropped` are the TCP segments
+    that the kernel dropped meanwhile, to explain a session that is down. Raise KernelError.
     """
     missing: list[str] = []
     established = _sessions(machine, state, missing, dropped)
