@@ -4,7 +4,8 @@
 """What each phase of a change will do, before any phase is done.
 
 A node can only be compared with what it has at this moment. So the state of each phase is planned from there. The
-phases are told apart by their plans: an object that a plan does not name will be as it is at this moment.
+phases are told apart by their plans: an object that a plan does not name will be as it is at this moment. Only a
+sysctl keeps the value that an earlier phase gave it.
 """
 
 from __future__ import annotations
