@@ -37,7 +37,8 @@ NO_INTERFACES: Interfaces = types.MappingProxyType({})
 class NodePolicyTables:
     """A compiler for one node's policy that reuses its last results.
 
-    A table or set that has not changed since the last call is the same object. Drivers recognize it by that.
+    A chain or set that has not changed since the last call is the same object, and so are all tables if nothing was
+    compiled anew. Drivers recognize them by that.
     """
 
     def __init__(self) -> None:

@@ -26,8 +26,8 @@ class Convergence(t.NamedTuple):
     """The number of BGP sessions and of BIRD's routes that are expected and there, and what is missing, in words.
 
     `external_established` counts the Established sessions with routers outside the fleet, which `sessions_established`
-    includes. `missing` has a clause for each missing session and route. If BIRD cannot be asked, its error stands in
-    the place of the sessions. It is empty on a converged node.
+    includes. `missing` has a clause for each session that is not Established and each route that is missing or differs.
+    If BIRD cannot be asked, its error stands in the place of the sessions. It is empty on a converged node.
     """
 
     sessions_expected: int
