@@ -85,8 +85,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nod
 def main() -> None:
     """Run the module convergence_info on a host to which Ansible has sent this file.
 
-    Where this collection's engine is installed, the engine runs the module without this file. Print the answer as
-    JSON on stdout, and end the process with status 1 if the module fails, else 0.
+    An installed engine can run the module without this file. Print the answer as JSON on stdout, and end the process
+    with status 1 if the module fails, else 0.
     """
     convergence_info.run(AnsibleModule(**convergence_info.SPEC.options()))
 

@@ -160,7 +160,7 @@ class Integer(_Plain):
 
 
 class Number:
-    """A finite number, read as a float. It is written as an integer if it is whole and less than 2**53.
+    """A finite number, read as a float. It is written as an integer if it is whole and between -2**53 and 2**53.
 
     `read` raises Refused for a text, a boolean, or a number that is not finite as a float.
     """
@@ -261,7 +261,9 @@ class SelectorText(_Plain):
 
 @dataclasses.dataclass(frozen=True)
 class Items:
-    """A list of values of the type `item`, read as a tuple. A null in it counts as an empty text or mapping.
+    """A list of values of the type `item`, read as a tuple.
+
+    A null in it counts as {} for an `item` of type Fields, else as "".
 
     `read` raises Refused for a value that is no list, and for an entry that `item` refuses.
     """
@@ -348,7 +350,11 @@ def read_fields(cls: t.Callable[..., T], value: t.Any, **others: t.Any) -> T:
 
 
 def write_fields(made: t.Any) -> Document:
-    """Return the mapping that `read_fields` would read as `made` again, without fields that are not set."""
+    """Return the mapping that `read_fields` would read as `made` again.
+
+    Fields that are None, "" or {} are left out. So is an empty list or a dataclass that equals the field's fixed
+    default; a default that is a class counts as none.
+    """
     document: Document = {}
     for name, type_ in types_of(type(made)).items():
         value = getattr(made, name)

@@ -73,7 +73,8 @@ class Protocol:
 class RulePort:
     """A port of a rule, read as a PortRange or a name.
 
-    `read` raises Refused for a port outside of 1 to 65535, a range that ends before it begins, or an invalid name.
+    `read` raises Refused for a port outside of 1 to 65535, a range that ends before it begins, or any other value
+    that is not the name of a port.
     """
 
     def read(self, value: t.Any) -> Port:

@@ -158,7 +158,7 @@ class RuleMetadata:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A rule of a policy or profile. `protocol` and `notProtocol` are a name of PROTOCOLS or a number, as written.
+    """A rule of a policy or profile. `protocol` and `notProtocol` are a name of PROTOCOLS or a number.
 
     `checked` raises Refused without an action, and for ports, ICMP, HTTP, ranges or an ipVersion that do not fit the
     protocol, the action or each other.

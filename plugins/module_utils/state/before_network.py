@@ -34,8 +34,9 @@ _DHCPV6_CLIENT, _DHCPV6_SERVER = 546, 547
 def closed(state: NodeState) -> NodeState:
     """Return `state` with all interfaces closed that may turn out to belong to a HostEndpoint.
 
-    Traffic that configures an interface passes: failsafe ports, IPv6 neighbour and router discovery, and DHCPv6. The
-    same object is returned if the state has no policy, or if every HostEndpoint of the node names its interface.
+    Traffic that configures an interface passes: failsafe ports, DHCPv6, and IPv6 discovery of neighbours, routers and
+    multicast listeners. The same object is returned if the state has no policy, or if every HostEndpoint of the node
+    names its interface.
     """
     if state.policy is None or not needs_interfaces(state):
         return state

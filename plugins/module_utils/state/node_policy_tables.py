@@ -37,7 +37,8 @@ NO_INTERFACES: Interfaces = types.MappingProxyType({})
 class NodePolicyTables:
     """A compiler for one node's policy that reuses its last results.
 
-    A table or set that has not changed since the last call is the same object. Drivers recognize it by that.
+    A chain or set that has not changed since the last call is the same object, and so are all tables if nothing was
+    compiled anew. Drivers recognize them by that.
     """
 
     def __init__(self) -> None:
@@ -168,7 +169,9 @@ def needs_interfaces(state: NodeState) -> bool:
 
 
 def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint] = ()) -> t.Iterator[Endpoint]:
-    """Yield all endpoints that policy on this node may select: the inventory's, `others`, and the node's own workloads.
+    """Yield all endpoints that policy on this node may select.
+
+    They are the policy's, except for this node's workloads; `others`; and the workloads of `state`.
 
     `others` are what other nodes had some time ago. An address that a workload here has, or that the inventory plans
     for another endpoint, is removed from them. One that loses all its addresses this way is left out, and so is one of

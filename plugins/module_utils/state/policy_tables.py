@@ -19,7 +19,8 @@ from .node_state import Hook, IpSet, IptablesTable
 class PolicyTables:
     """A renderer that reuses its last results.
 
-    A table, chain or set that has not changed since the last call is the same object. Drivers recognize it by that.
+    A chain or set that has not changed since the last call is the same object, and so are all tables if `compiled` has
+    the same ones. Drivers recognize them by that.
     """
 
     def __init__(self) -> None:

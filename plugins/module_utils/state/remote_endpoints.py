@@ -60,7 +60,7 @@ class Told(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RemoteEndpoints:
-    """The reports of all other nodes, by the name of the node."""
+    """The reports of other nodes, by the name of the node."""
 
     nodes: t.Mapping[str, Collected] = dataclasses.field(default_factory=dict)
 

@@ -57,7 +57,8 @@ def run(module: ModuleCall) -> t.NoReturn:
 
     Change nothing in check mode. End in `exit_json`, also if there is nothing to confirm or the change is not confirmed
     (see `outcome` of the answer), or in `fail_json` if the kernel refuses, a library for it is missing, the lock is not
-    free in time, or the node's files cannot be read or written.
+    free in time, or the node's files cannot be read or written. An OSError is raised if the file of the change cannot
+    be removed.
     """
     here = machine.here()
     try:

@@ -65,7 +65,7 @@ def engine(here: machine.Machine) -> t.Iterator[str]:
 
 
 def confirmation(here: machine.Machine) -> t.Iterator[str]:
-    """Yield a sentence if a change waits for its confirmation, and one if the node reverted a change by itself.
+    """Yield a sentence if a change waits for its confirmation, and one for a revert that no run has shown yet.
 
     If this cannot be read, yield only the error's text. Raise OSError if the machine's uptime cannot be read.
     """

@@ -27,10 +27,10 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Wait for the node's sessions and routes, then count what packets are lost, and answer as the module soak.
 
-    End in `exit_json`, also if probes are lost. End in `fail_json` if sessions or routes are missing after `timeout`
-    seconds, which a BIRD that cannot be asked counts as, if there is no readable state to wait for, if the kernel
-    cannot be asked, or if no probe can be sent. A watch goes on then, and also in check mode. An OSError is raised if
-    the watch's result cannot be read.
+    Without targets, and in check mode, no packet is sent. End in `exit_json`, also if probes are lost. End in
+    `fail_json` if sessions or routes are missing after `timeout` seconds, which a BIRD that cannot be asked counts as,
+    if there is no readable state to wait for, if the kernel cannot be asked, or if no probe can be sent. A watch goes
+    on then, and also in check mode. An OSError is raised if the watch's result cannot be read.
     """
     params = module.params
     answer = convergence_info.waited(module, fail=True)

@@ -65,9 +65,9 @@ def change_of(wanted: Data, have: t.Optional[Data], state: str) -> t.Optional[Ch
 def bring_about(agent: AgentClient, change: Change, wanted: Data, have: t.Optional[Data]) -> t.Optional[Data]:
     """Make `change` through the agent; return the workload afterwards, None if it was deleted. Raise AgentError.
 
-    `have` is the workload before, None if there was none. If only labels differ, they are set. Other changes delete the
-    workload and add it again, with those of its addresses that `with_addresses` keeps. A request that the agent would
-    refuse as invalid is refused before.
+    `have` is the workload before, None if there was none. If only labels differ, they are set. Other differences delete
+    the workload and add it again, with those of its addresses that `with_addresses` keeps; a request that the agent
+    would refuse as invalid is refused before that.
     """
     if have is not None and change.action == "~":
         if {entry[0] for entry in add_params.differences(wanted, have)} == {"labels"}:

@@ -40,7 +40,7 @@ class Result:
     """What `bring_to` did.
 
     `generation` is the number that it recorded, None if it recorded none. `unconfirmed` names the change that waits for
-    a confirmation (this one or an earlier one), "" if none does.
+    a confirmation (this one or an earlier one), "" if none does and with `check`.
     """
 
     plan: ChangePlan
@@ -62,11 +62,12 @@ def bring_to(
 ) -> Result:
     """Bring this node to `target`, whose `when` and `complete` are set here; with `check` only plan it.
 
-    With `confirm` the node reverts the change unless it is confirmed; without it, a change that still waits counts as
-    confirmed. `engine` and `wanted_units` are what the node must have, None and () to leave them as they are. `keep` is
-    the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps the name of a secret to the
-    password of BGP sessions. A drained node returns to service. With `check` nothing is written or locked, conflicts
-    are part of the plan, bird.cfg is not checked without BIRD's program, and `generation` is None.
+    With `confirm` the node reverts the change unless it is confirmed, if it has a state to revert to; without it, a
+    change that still waits counts as confirmed. `engine` and `wanted_units` are what the node must have, None and () to
+    leave them as they are. `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps
+    the name of a secret to the password of BGP sessions. A drained node returns to service. With `check` nothing is
+    written or locked, conflicts are part of the plan, bird.cfg is not checked without BIRD's program, and `generation`
+    is None.
 
     Without `check`, raise LockError if the node's lock is not free in time, or InTheWay if the plan has a conflict:
     nothing is changed then. Raise StoreError, FileError, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError,

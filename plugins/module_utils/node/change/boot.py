@@ -22,11 +22,11 @@ from .plan import ChangePlan, plan_change
 def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[ChangePlan]:
     """Bring the node to its stored state, as far as possible.
 
-    Return the plan that was made, or None if nothing is stored. First wait for the node's address, at most
-    `machine.boot_wait` seconds; without it, raise ObserveError and restore nothing. A change that was not confirmed in
-    time, or before the reboot, is reverted. A running agent repairs the kernel itself. If the node's allocations or
-    records cannot be read, nothing is removed from the kernel, and that error is raised at the end. BIRD is not
-    reloaded: it starts afterwards and reads its file then. `lock_timeout` is in seconds.
+    Return the plan that was made, or None if nothing is stored. Wait for the node's addresses, at most
+    `machine.boot_wait` seconds; without them, raise ObserveError, with nothing changed but the stored state. A change
+    that was not confirmed in time, or before the reboot, is reverted. A running agent repairs the kernel itself. If the
+    node's allocations or records cannot be read, nothing is removed from the kernel, and that error is raised at the
+    end. BIRD is not reloaded: it starts afterwards and reads its file then. `lock_timeout` is in seconds.
 
     A kernel that cannot be written does not keep the files and bird.cfg from being written. Raise LockError,
     StoreError, FileError, ObserveError, KernelError, ApplyError, MissingLibrary, BirdError, OSError, RecordsUnreadable

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The differences between a wanted state and the node's disk: one function per kind of object. Reads only."""
+"""The differences between a wanted state and this node, by kind of object. Reads only."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Judged(t.NamedTuple):
     """The verdict on the tracked connections.
 
     `ending` are connections that the policy denies and that are not cut yet. `returning` are connections that were cut
-    and that the policy allows. `bits` is the mark of a cut connection, 0 in an empty verdict.
+    and that the policy allows. `bits` is the mark of a cut connection, 0 if policy does not cut denied flows.
     """
 
     ending: tuple[Connection, ...] = ()

@@ -4,7 +4,8 @@
 """What each phase of a change will do, before any phase is done.
 
 A node can only be compared with what it has at this moment. So the state of each phase is planned from there. The
-phases are told apart by their plans: an object that a plan does not name will be as it is at this moment.
+phases are told apart by their plans: an object that a plan does not name will be as it is at this moment. Only a
+sysctl keeps the value that an earlier phase gave it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def steps(plans: t.Sequence[ChangePlan]) -> list[tuple[Change, ...]]:
     """Return, for each plan, the changes that its phase makes once the phase before it is done.
 
     `plans` are those of successive phases, all made at this moment. Changes have no `detail` and are sorted: problems,
-    removals, changes, additions, notes. A problem or note that several plans have is in the first of their steps only.
+    removals, changes, additions, notes. Of problems, or notes, with one kind and subject only the first is kept, in the
+    first step that has one.
     """
     per_phase = [_changes(plan) for plan in plans]
     now = _now(per_phase)

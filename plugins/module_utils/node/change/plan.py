@@ -116,7 +116,10 @@ class ChangePlan:
 
     @property
     def kept(self) -> list[str]:
-        """Objects of the kernel that stay although nothing wants them, each as its name, a blank and the reason."""
+        """The kernel's notes, each as its subject, a blank and the note.
+
+        They are about objects that stay although nothing wants them, and problems of attached workloads.
+        """
         return [f"{change.subject} {change.note}" for change in self.node.kept]
 
     @property
@@ -279,7 +282,7 @@ def _undone_to(target: Stored, stored: t.Optional[Stored]) -> t.Optional[NodeSta
 
 
 def _news(machine: Machine) -> t.Iterator[Change]:
-    """Yield one note that the node reverted by itself; nothing if a run has shown it, or if it cannot be read."""
+    """Yield one note about a revert that no run has shown yet; nothing without one, or if it cannot be read."""
     with contextlib.suppress(StoreError):
         news = UnconfirmedStore(machine.store).news()
         if news is not None:

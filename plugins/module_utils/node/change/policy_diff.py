@@ -46,7 +46,7 @@ class _Text(t.NamedTuple):
 def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: str) -> list[Change]:
     """Return what turns policy `old` into `new` on `node`; None means no policy.
 
-    First come removals and changes of what `old` has, then what only `new` has, each in the order of evaluation. They
+    First come removals and changes of what `old` has, then what only `new` has, each in the order of `_texts`. They
     are for people only: no driver applies them. `detail` is a unified diff.
     """
     before, after = _texts(old, node), _texts(new, node)
@@ -107,9 +107,10 @@ def _detail(subject: str, was: t.Optional[_Text], will: t.Optional[_Text]) -> st
 
 
 def _texts(state: t.Optional[PolicyState], node: str) -> dict[str, _Text]:
-    """Return a mapping from the name of each object of the policy to its text, in the order of evaluation.
+    """Return a mapping from the name of each object of the policy to its text.
 
-    It is empty without a policy. The tier `default` and the profile ALLOW_ALL are left out.
+    The order is tiers, policies, profiles, network sets, endpoints, settings. It is empty without a policy. The tier
+    `default` and the profile ALLOW_ALL are left out.
     """
     if state is None:
         return {}

@@ -151,9 +151,9 @@ class LocalIpam:
     def versions(self, pools: t.Sequence[str] = ()) -> tuple[int, ...]:
         """Return the IP versions (4, 6) that a workload gets if it asks for none.
 
-        They are those of the `pools` (names or CIDRs) that it asks for, else those of the node's blocks that assign
-        automatically; (4,) if there are none. Raise NoSuchPool if a pool does not exist or is disabled, or if none of
-        `pools` is for workloads.
+        They are those of the `pools` for workloads (names or CIDRs) that it asks for, else those of the node's blocks
+        that assign automatically; (4,) if there are none. Raise NoSuchPool if a pool does not exist or is disabled, or
+        if none of `pools` is for workloads.
         """
         with self._memory:
             return self._allocations.versions(pools)
@@ -218,7 +218,7 @@ class LocalIpam:
         """Assign an address to `handle` and return it; return the one that it has, if it has one of that IP version.
 
         `attributes` are texts about the owner, for people. `version` is the IP version, 4 or 6. `address` asks for that
-        address only, whatever `version` says. `pools` (names or CIDRs) are tried in their order; empty means every pool
+        address only, whatever `version` says. `pools` (names or CIDRs) are those to choose from; empty means every pool
         that assigns automatically. The address is not on the disk before a flush that begins after this call. Raise
         AllocationError, with nothing changed, if there is no such address or the handle has another one than `address`.
         Raise RuntimeError before a successful `load`.

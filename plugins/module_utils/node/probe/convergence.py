@@ -26,8 +26,8 @@ class Convergence(t.NamedTuple):
     """The number of BGP sessions and of BIRD's routes that are expected and there, and what is missing, in words.
 
     `external_established` counts the Established sessions with routers outside the fleet, which `sessions_established`
-    includes. `missing` has a clause for each missing session and route. If BIRD cannot be asked, its error stands in
-    the place of the sessions. It is empty on a converged node.
+    includes. `missing` has a clause for each session that is not Established and each route that is missing or differs.
+    If BIRD cannot be asked, its error stands in the place of the sessions. It is empty on a converged node.
     """
 
     sessions_expected: int
@@ -46,10 +46,10 @@ class Convergence(t.NamedTuple):
 def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED) -> Convergence:
     """Return how far this node is from having the BGP sessions and BIRD's routes of `state`.
 
-    This costs one question to BIRD and a dump of BIRD's routes in the kernel for each IP version. If the state has
-    backup routes, BIRD is asked once more, because a destination that only a backup route reaches counts as missing. A
-    BIRD that does not answer within 10 seconds is reported in `missing`. `dropped` are the TCP segments that the kernel
-    dropped meanwhile, to explain a session that is down. Raise KernelError.
+    With BGP, this costs one question to BIRD, and always a dump of BIRD's routes in the kernel for each IP version. If
+    the state has backup routes, BIRD is asked once more, because a destination that only a backup route reaches counts
+    as missing. A BIRD that does not answer within 10 seconds is reported in `missing`. `dropped` are the TCP segments
+    that the kernel dropped meanwhile, to explain a session that is down. Raise KernelError.
     """
     missing: list[str] = []
     established = _sessions(machine, state, missing, dropped)

@@ -53,7 +53,7 @@ def start(
     path: t.Optional[str] = None,
     exchange: t.Callable[[t.Sequence[Target]], Exchange] = Exchange,
 ) -> None:
-    """Start a watch of `targets` that ends after `limit` seconds at the latest, and end the one that may be running.
+    """Start a watch of `targets` that sends for at most `limit` seconds, and end the one that may be running.
 
     Return when its process is ready to send. Wait at most 30 seconds for that, and before it 30 seconds for the end of
     the running watch. `path` is that of its result file, None for PATH. `exchange` opens the sockets, in that process.

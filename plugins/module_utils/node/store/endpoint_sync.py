@@ -26,8 +26,8 @@ from .store import Store
 def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
     """Return what this node reports of itself: its name, its endpoints, and a sentence for each unreadable record.
 
-    The endpoints are the workloads that the agent attached, without those of the inventory. A node that has no stored
-    state returns ("", (), []). Raise StoreError if the stored state cannot be read.
+    The endpoints are those that `own_endpoints` returns for the workloads that the agent attached. A node that has no
+    stored state returns ("", (), []). Raise StoreError if the stored state cannot be read.
     """
     stored = Store(machine.store).load()
     if stored is None:
@@ -42,7 +42,7 @@ class Taken:
 
     `changes` are the differences in the stored endpoints: removals, changes and additions, each by name. `changed` is
     True if there are any, if an earlier `take` was interrupted, or if the file was unreadable or had invalid endpoints.
-    `left_out` are the endpoints of `told` that this node rejects.
+    `left_out` are the parts of reports by nodes in `told` that are not stored.
     """
 
     changes: tuple[Change, ...]

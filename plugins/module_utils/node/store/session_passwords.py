@@ -76,9 +76,9 @@ def plan(
     password is preferred to a given one; otherwise the given one is.
 
     `waiting` is the state to which the node may still revert because of an earlier run, `before` the one to which it
-    can revert from this run. Passwords that these need are kept. The removal of those that only `before` needs is
-    reported in `changes`, although it happens when the change is confirmed. Raise OSError if the password file cannot
-    be read.
+    can revert from this run. Passwords that these need are kept, and all known ones in a phase that is not AT_REST. The
+    removal of those that only `before` needs is reported in `changes`, although it happens when the change is
+    confirmed. Raise OSError if the password file cannot be read.
     """
     bird = state.bird
     if bird is not None and not has_config:

@@ -120,7 +120,7 @@ class BGPPassword:
 
 
 class PasswordReference(Fields[BGPPassword]):
-    """The field type of a BGPPassword. Its errors do not show a text, which may be the password itself."""
+    """The field type of a BGPPassword. Its errors do not show a text in its place, which may be the password."""
 
     def __init__(self) -> None:
         super().__init__(BGPPassword)
