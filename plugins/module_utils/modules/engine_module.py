@@ -130,7 +130,7 @@ def logged(params: t.Mapping[str, t.Any], hidden: t.Collection[str]) -> str:
     """
     words = []
     for name, value in params.items():
-        text = _HIDDEN if name in hidden else _CREDENTIALS.sub("://********@", str(value)[:_LONGEST_LOGGED])
+        text = _HIDDEN if name in hidden else _CREDENTIALS.sub("://********@", str(value))[:_LONGEST_LOGGED]
         words.append(f"{name}={text}")
     return " ".join(["Invoked", *(["with", *words] if words else [])])
 

@@ -438,7 +438,7 @@ def _is_address(text: str) -> bool:
 def _is_mac(text: str) -> bool:
     """Return whether `text` is 6, 8 or 20 octets: pairs of hex digits between ":" or "-", or fours between dots."""
     separator, width = (".", 4) if text[4:5] == "." else (text[2:3], 2)
-    if separator not in (":", "-", "."):
+    if (separator, width) not in ((":", 2), ("-", 2), (".", 4)):
         return False
     groups = text.split(separator)
     digits = re.compile(f"[0-9a-fA-F]{{{width}}}")

@@ -176,6 +176,11 @@ def test_the_log_has_no_secrets():
     assert engine_module.logged({}, []) == "Invoked"
 
 
+@pytest.mark.parametrize("before", range(985, 1025))
+def test_the_log_has_no_secret_that_is_cut_off(before: int):
+    assert "word" not in engine_module.logged({"url": "x" * before + " https://me:wordword@host/"}, [])
+
+
 def test_hostile_text_is_ascii_in_an_answer():
     line = engine_module.line_of({"msg": "\x1b[2J\u2028\ud800\n"})
     assert line.isascii() and "\x1b" not in line and "\n" not in line

@@ -329,6 +329,7 @@ RULES = [
     (node(vxlanTunnelMACAddr="66-AA-bb-cc-dd-ee"), True),
     (node(vxlanTunnelMACAddr="66aa.bbcc.ddee"), True),
     (node(vxlanTunnelMACAddr="66:aa:bb:cc:dd:ee:00:11"), True),
+    (node(vxlanTunnelMACAddr="66.aa.bb.cc.dd.ee"), False),
     (node(vxlanTunnelMACAddr=":".join(["00"] * 20)), True),
     (node(vxlanTunnelMACAddr="66:aa:bb:cc:dd"), False),
     (node(vxlanTunnelMACAddr="66:aa-bb:cc:dd:ee"), False),
