@@ -118,7 +118,7 @@ def in_place_of_writers(script: str, tmp_path: pathlib.Path, monkeypatch: pytest
     """Put a script in the place of each of WRITERS, for this process and its children; return the scripts' folder.
 
     `script` has the fields {program}, the path of the real program, and {folder}, the scripts' folder. Raise
-    AssertionError if one of the programs is not installed.
+    AssertionError if one of the programs is not installed, and FileExistsError at a second call.
     """
     folder = tmp_path / "programs"
     folder.mkdir()
