@@ -260,8 +260,8 @@ class PolicedNode:
     def takes(self, flow: Flow) -> float:
         """Send a packet of the flow (IPv4 only); return the seconds until it leaves the node.
 
-        Raise AssertionError if no frame leaves for a second, or one with another source leaves. The interface is watched
-        from the first call on: the first frame with a tag that has left it since the last call counts as the packet.
+        Raise AssertionError if no frame leaves for a second, or one with another source leaves. The interface is
+        watched from the first call on: the first frame with a tag that has left it since the last call counts.
         """
         interface = interface_of(flow.destination)
         if interface not in self._watched:
@@ -338,8 +338,8 @@ class PolicedNode:
 class Stream:
     """A thread that sends a packet of a flow about every 2 milliseconds for as long as the context lasts.
 
-    With `fresh` each has the next source port in turn, and so begins a connection; otherwise all have the flow's own. `sent`
-    holds the numbers of the packets in the order of sending.
+    With `fresh` each has the next source port in turn, and so begins a connection; otherwise all have the flow's own.
+    `sent` holds the numbers of the packets in the order of sending.
     """
 
     _worlds = itertools.count(1)

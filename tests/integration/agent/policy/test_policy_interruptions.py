@@ -258,7 +258,8 @@ def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
 def outside(daemon: Daemon) -> None:
     """Create a namespace `outside`, a host beyond the node, and make the node forward as one that boots may do.
 
-    The node has 192.0.2.1 towards it, and it has 192.0.2.2. Raise AssertionError if a command fails.
+    The node has 192.0.2.1 towards it, and it has 192.0.2.2. Raise AssertionError if a command fails, and
+    KernelError if the namespace cannot be created.
     """
     daemon.netns("outside")
     script = f"""

@@ -165,8 +165,8 @@ class Interop:
     def reflected(self, node: Node, other: Node) -> str:
         """Check that `node` has both blocks of `other` with `other` as next hop, as tunnels need.
 
-        For the IPv6 block, BIRD's next hop and originator are checked. Return BIRD's output on this block, with `BGP.` for `bgp_`.
-        Raise AssertionError if a route is missing after 60 seconds, or different.
+        For the IPv6 block, BIRD's next hop and originator are checked. Return BIRD's output on this block, with `BGP.`
+        for `bgp_`. Raise AssertionError if a route is missing after 60 seconds, or different.
         """
         wait_for("the route", lambda: self.kernel_route(node, other.block))
         assert self.kernel_route(node, other.block) == f"{other.block} via {other.address} dev vxlan.calico onlink"

@@ -141,7 +141,7 @@ class Runtime(abc.ABC):
         """Execute the plugin with CNI_COMMAND `command`, and return its answer, also if it failed.
 
         Without a container, CNI_CONTAINERID, CNI_NETNS and CNI_IFNAME are not set. `args` is CNI_ARGS, left out if it
-        is "". `environment` adds or replaces variables, and None removes one. `fields` are those of `configuration`, and
+        is "". `environment` adds or replaces variables, and None removes one. `fields` are those of `configuration`;
         `stdin` replaces that configuration as a whole.
         """
         variables: dict[str, str | None] = {"CNI_COMMAND": command, "CNI_PATH": "/opt/cni/bin"}
