@@ -68,7 +68,7 @@ class Container(abc.ABC):
 
     @abc.abstractmethod
     def addresses(self, ifname: str = "eth0") -> list[str] | None:
-        """Return the addresses of an interface without prefix lengths, or None if there is no such interface."""
+        """Return the IPv4 addresses of an interface without prefix lengths, or None if there is no such interface."""
 
     @abc.abstractmethod
     def make_interface(self, ifname: str) -> None:
