@@ -28,7 +28,7 @@ def tag(packet: bytes) -> t.Optional[tuple[int, int]]:
 def is_error(packet: bytes) -> bool:
     """Return whether an IP packet is an ICMP error (of type 3, 11 or 12) or an ICMPv6 error without extension headers.
 
-    It quotes the packet that caused it, with its tag.
+    Such an error quotes the packet that caused it, with its tag.
     """
     if packet[0] >> 4 == 6:
         return packet[6] == ICMPV6 and packet[40] < 128
