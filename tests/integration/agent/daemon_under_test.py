@@ -36,7 +36,7 @@ from tests.unit.agent import agent_unit
 from tests.unit.agent.node_under_test import STATE
 from tests.unit.dataplane.suites.drivers import underlay
 
-_PATIENCE = 30.0  # the most seconds of each wait, which takes less than one unless the machine is busy
+_PATIENCE = 30.0  # the most seconds of a wait for the agent, which takes less than one unless the machine is busy
 
 
 def install_engine(folder: pathlib.Path) -> pathlib.Path:

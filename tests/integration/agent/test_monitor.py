@@ -297,7 +297,7 @@ def test_the_filter_follows_a_tunnel_device_that_was_made_anew(host: Host, whose
 
 
 def test_tunnel_devices_are_asked_for_when_there_is_news_of_them(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tunnel devices are read only after news of them, since reading waits for all changes of devices."""
+    """After its start the monitor reads tunnel devices only after news, since reading waits for changes of devices."""
     asked = []
     get_link = rtnetlink.get_link
     monkeypatch.setattr(monitor_.rt, "get_link", lambda channel, name: (asked.append(name), get_link(channel, name))[1])

@@ -273,8 +273,8 @@ class Machine:
     def processor(self) -> float:
         """Return the seconds of processor time of the daemon's main thread; BIRD 2 has no other one.
 
-        Raise FileNotFoundError if the kernel does not count them or the daemon has ended, and AssertionError if it was
-        never started.
+        Raise FileNotFoundError if the kernel does not count them or `stop` was called, and AssertionError if the daemon
+        was never started.
         """
         assert self._process
         return int(pathlib.Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]) / 1e9
@@ -359,7 +359,7 @@ class BirdFleet:
         return machine
 
     def nodes(self) -> list[Machine]:
-        """Return the machines with workloads."""
+        """Return the machines of workload nodes, without pure reflectors."""
         return [machine for machine in self.machines if machine.bird.workload_node]
 
     def start(self, written: t.Callable[[Bird], str] = ours) -> float:

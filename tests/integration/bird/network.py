@@ -82,7 +82,7 @@ class Namespace:
         return sorted(line.strip() for line in self.run("ip", "-4", "route", "show", *selector).splitlines())
 
     def routes6(self, *selector: str) -> list[str]:
-        """Return the sorted lines of `ip -6 route show`. The words `pref medium`, which every line has, are removed."""
+        """Return the sorted lines of `ip -6 route show`, with single spaces and without the words `pref medium`."""
         lines = self.run("ip", "-6", "route", "show", *selector).replace(" pref medium", "").splitlines()
         return sorted(" ".join(line.split()) for line in lines)
 
@@ -213,8 +213,9 @@ class Network:
             f"link add vxlan.calico address {node.vtep_mac} mtu 1450 type vxlan id 4096 dstport 4789 "
             f"local {node.address} nolearning",
             "link set vxlan.calico up",
-            # Tunnel devices have addresses, because loose reverse-path filtering is strict on a device without one:
-            # packets that arrive by a tunnel from a node one step behind in a change of mode would be dropped.
+            # The tunnel devices of IPv4 have addresses, because loose reverse-path filtering is strict on a device
+            # without one: packets that arrive by a tunnel from a node one step behind in a change of mode would be
+            # dropped.
             f"addr add {node.tunnel('vxlan.calico')}/32 dev vxlan.calico",
             f"addr add {node.tunnel('tunl0')}/32 dev tunl0",
             f"link add cali1 address ee:ee:ee:ee:ee:ee type veth peer name eth0 netns {pod.pid}",

@@ -21,6 +21,7 @@ _MARKS = {"-4": ("198.18.0.1", "198.18.0.2"), "-6": ("2001:db8:ffff::1", "2001:d
 class RouteMonitor:
     """`ip monitor route` for one IP version, "-4" or "-6". It listens when the constructor returns.
 
+    The constructor raises AssertionError if it does not listen within 60 seconds, or has ended.
     The events include those of the routes that mark beginning and end, which have no protocol of BIRD.
     """
 

@@ -91,7 +91,7 @@ def shapes() -> t.Iterator[tuple[str, Bird]]:
 
 
 def filtered(pools: tuple[BirdPool, ...], **changes: t.Any) -> Bird:
-    """Return a Bird with all BGPFilters of Calico's own tests on each peer.
+    """Return a Bird with the BGPFilters of Calico's own tests on each peer, the last one of each name.
 
     Each peer has a session of each IP version. Communities, ignored interfaces and a folder of snippets are set as
     well.

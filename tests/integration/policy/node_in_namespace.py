@@ -104,7 +104,7 @@ class Node:
         self.forget_connections()
 
     def replace(self, tables: t.Iterable[Tables]) -> None:
-        """Replace the loaded tables and the members of their sets; tracked connections stay.
+        """Replace the rules of raw, mangle and filter, and the members of the tables' sets; tracked connections stay.
 
         Sets that they do not have stay, and so do rules of an IP version without an entry in `tables`. `tables` is
         iterated twice, so it must be no iterator. Raise AssertionError if ipset or iptables refuses them.
@@ -148,7 +148,10 @@ class Node:
     # --- packets
 
     def comes_in(self, interface: str, packet: bytes) -> None:
-        """Send a whole IP packet to the node from beyond `interface`; raise ValueError if the node has no such one."""
+        """Send a whole IP packet to the node from beyond `interface`.
+
+        Raise ValueError if the node has no such one, and OSError for the old name of a renamed one that was used.
+        """
         version = packet[0] >> 4
         if interface not in self._macs:
             index = [*(workload_interface(number) for number in range(WORKLOADS)), *OWN].index(interface)
@@ -189,7 +192,7 @@ class Node:
     def watching(self, interface: str) -> t.Iterator[socket.socket]:
         """Yield a socket that receives the frames that leave the node by `interface`, with a timeout of a second.
 
-        It is closed at the end.
+        It is closed at the end. Raise OSError if there is no such interface.
         """
         with self.beyond._there(_frame_socket) as made:
             made.bind((interface, 3))

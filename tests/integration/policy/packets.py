@@ -26,7 +26,10 @@ def tag(packet: bytes) -> t.Optional[tuple[int, int]]:
 
 
 def is_error(packet: bytes) -> bool:
-    """Return whether an IP packet is an ICMP or ICMPv6 error, which quotes the packet that caused it, with its tag."""
+    """Return whether an IP packet is an ICMP error (of type 3, 11 or 12) or an ICMPv6 error without extension headers.
+
+    Such an error quotes the packet that caused it, with its tag.
+    """
     if packet[0] >> 4 == 6:
         return packet[6] == ICMPV6 and packet[40] < 128
     return packet[9] == ICMP and packet[20] in (3, 11, 12)

@@ -80,7 +80,7 @@ class _Node(t.NamedTuple):
 
 
 def udp(source: str, destination: str, port: int = 5000, source_port: int = 0) -> Flow:
-    """Return a UDP flow; its source port is new to connection tracking unless `source_port` is given."""
+    """Return a UDP flow; if `source_port` is 0, its source port is the next of 20000 to 59999 in turn."""
     return Flow(17, source, destination, source_port or next(_ports), port)
 
 
@@ -235,7 +235,7 @@ class PolicedNode:
         assert not differing, [f"{flow}: {expected[flow]!r} expected, {seen[flow]!r} seen" for flow in differing]
 
     def see(self, flows: t.Mapping[Flow, t.Optional[str]], by: t.Optional[str] = None) -> dict[Flow, t.Optional[str]]:
-        """Send a packet of each flow, and return the interface by which it leaves.
+        """Send a packet of each flow, and return {flow: interface by which it leaves}; raise what `send` raises.
 
         "" means that the node received it, None that it was dropped. The values of `flows` are the expected results:
         packets with another one than None are waited for, up to 2 seconds. With `by`, all packets arrive on this
@@ -248,7 +248,7 @@ class PolicedNode:
     def sources(self, flows: t.Iterable[Flow]) -> dict[Flow, str]:
         """Send a packet of each flow (IPv4 only), and return the source addresses that receivers see.
 
-        The address is "" for a flow that does not arrive within a second. The destinations are not the node's own.
+        The address is "" for a flow if no frame leaves for a second. The destinations are not the node's own.
         """
         found = {}
         for flow in flows:
@@ -260,7 +260,8 @@ class PolicedNode:
     def takes(self, flow: Flow) -> float:
         """Send a packet of the flow (IPv4 only); return the seconds until it leaves the node.
 
-        Raise AssertionError if it does not leave within a second, or leaves with another source.
+        Raise AssertionError if no frame leaves for a second, or one with another source leaves. The interface is
+        watched from the first call on: the first frame with a tag that has left it since the last call counts.
         """
         interface = interface_of(flow.destination)
         if interface not in self._watched:
@@ -335,10 +336,10 @@ class PolicedNode:
 
 
 class Stream:
-    """A thread that sends a packet of a flow every 2 milliseconds for as long as the context lasts.
+    """A thread that sends a packet of a flow about every 2 milliseconds for as long as the context lasts.
 
-    With `fresh` each has a new source port, and so begins a connection; otherwise all have the flow's own. `sent`
-    holds the numbers of the packets in the order of sending.
+    With `fresh` each has the next source port in turn, and so begins a connection; otherwise all have the flow's own.
+    `sent` holds the numbers of the packets in the order of sending.
     """
 
     _worlds = itertools.count(1)

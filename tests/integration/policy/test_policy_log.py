@@ -69,7 +69,7 @@ REST = Policy("rest", order=2.0, ingress=(to_port("Allow", 5001), to_port("Allow
 class Heard:
     """The policy log of a node with these policies, and a listener to NFLOG group `group` in the node's namespace.
 
-    `problems` has what the listener reports: the text of a problem, or None when it is over.
+    `problems` has what the listener reports: the text of a problem, or None when it listens or `group` is 0.
     """
 
     def __init__(self, node: Node, *policies: Policy, group: int = 179) -> None:

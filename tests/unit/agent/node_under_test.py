@@ -181,12 +181,12 @@ class Node:
         return [change.line() for change in plan_node(self.kernel, desired).changes]
 
     async def settle(self) -> None:
-        """Wait one second of the loop's virtual clock, so that what is under way ends."""
+        """Wait one second of the loop's virtual clock, so that what takes less than that ends."""
         await asyncio.sleep(1)
 
     @contextlib.contextmanager
     def read_only(self) -> t.Iterator[None]:
-        """Make writes of the allocation journal raise IpamNotWritten inside the `with`, and no longer after it."""
+        """Make the present agent's appends to its allocation journal raise IpamNotWritten inside the `with`."""
         journal = self.agent.ipam._journal
         real = journal.append
 

@@ -57,7 +57,7 @@ def policed(*documents: Document, base: NodeState = BASE) -> NodeState:
 def web(*ports: int, name: str = "web") -> Document:
     """Return the GlobalNetworkPolicy `name`, which lets workloads labelled `app: client` reach `app: web` by UDP.
 
-    They reach it at `ports` only, and no other source reaches it.
+    They reach it at `ports` (at least one) only, and other workloads do not reach it.
     """
     rule = {
         "action": "Allow",
@@ -77,7 +77,7 @@ def add(daemon: Daemon, name: str, **more: t.Any) -> str:
 
 
 class Datagrams:
-    """Datagrams from one workload's namespace to another's, one every 2 milliseconds while the context lasts.
+    """Datagrams from one workload's namespace to another's, one about every 2 milliseconds while the context lasts.
 
     None is answered, so that connection tracking never takes one for part of an established connection. `address` is
     that of the workload `target`; without it the agent is asked, and AgentError is raised if it has no such workload.

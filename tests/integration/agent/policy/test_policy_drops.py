@@ -65,7 +65,8 @@ def test_calicoctl_shows_what_is_dropped(stopped_daemon: Daemon, capsys: pytest.
 class Talk:
     """An established TCP connection from the workload client to the workload web.
 
-    Raise OSError if it is not established within 5 seconds, and AgentError if the agent has no workload web.
+    Raise OSError if it is not established within 5 seconds, AgentError if the agent has no workload web, and
+    KernelError if a namespace is missing.
     """
 
     def __init__(self, daemon: Daemon, port: int) -> None:

@@ -118,7 +118,7 @@ def in_place_of_writers(script: str, tmp_path: pathlib.Path, monkeypatch: pytest
     """Put a script in the place of each of WRITERS, for this process and its children; return the scripts' folder.
 
     `script` has the fields {program}, the path of the real program, and {folder}, the scripts' folder. Raise
-    AssertionError if one of the programs is not installed.
+    AssertionError if one of the programs is not installed, and FileExistsError at a second call.
     """
     folder = tmp_path / "programs"
     folder.mkdir()
@@ -258,7 +258,8 @@ def test_the_boot_unit_has_policy_in_force_before_anybody_is_reachable(
 def outside(daemon: Daemon) -> None:
     """Create a namespace `outside`, a host beyond the node, and make the node forward as one that boots may do.
 
-    The node has 192.0.2.1 towards it, and it has 192.0.2.2. Raise AssertionError if a command fails.
+    The node has 192.0.2.1 towards it, and it has 192.0.2.2. Raise AssertionError if a command fails, and
+    KernelError if the namespace cannot be created.
     """
     daemon.netns("outside")
     script = f"""

@@ -25,7 +25,7 @@ PORT = 5000
 class Connection:
     """A TCP connection from the workload client to the workload web, to the port PORT of web's `address`.
 
-    Raise OSError if it is not established within 10 seconds.
+    Raise OSError if it is not established within 10 seconds, and KernelError if a namespace is missing.
     """
 
     def __init__(self, daemon: Daemon, family: int, address: str) -> None:

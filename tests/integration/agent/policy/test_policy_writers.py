@@ -38,7 +38,8 @@ _CHAIN = ":THEIRS-{0} - [0:0]\n-A THEIRS-{0} -s 192.0.2.{0}/32 -j ACCEPT\n"
 class Writer:
     """Another program that writes rules and members of a set, until an event is set.
 
-    `rules` has the rules that it has added and not removed, and `failed` the commands that failed, with their errors.
+    `rules` has the rules that it has added and not removed, if no command failed; `failed` has those that did, with
+    their errors.
     """
 
     def __init__(self, daemon: Daemon, number: int) -> None:

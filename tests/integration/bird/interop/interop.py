@@ -48,7 +48,7 @@ COMMUNITIES = {
 def peers(as_number: int, **fields: t.Any) -> list[dict[str, t.Any]]:
     """Return entries of calico_bgp_peers, for each rack and IP version: its nodes' session with the rack's router.
 
-    `as_number` is the router's, and `fields` are added to each entry.
+    `as_number` is the router's, and `fields` are added to each entry, or replace its own fields.
     """
     return [
         {
@@ -165,8 +165,8 @@ class Interop:
     def reflected(self, node: Node, other: Node) -> str:
         """Check that `node` has both blocks of `other` with `other` as next hop, as tunnels need.
 
-        For the IPv6 block, BIRD's next hop is checked. Return BIRD's output on this block, with `BGP.` for `bgp_`.
-        Raise AssertionError if a route is missing after 60 seconds, or different.
+        For the IPv6 block, BIRD's next hop and originator are checked. Return BIRD's output on this block, with `BGP.`
+        for `bgp_`. Raise AssertionError if a route is missing after 60 seconds, or different.
         """
         wait_for("the route", lambda: self.kernel_route(node, other.block))
         assert self.kernel_route(node, other.block) == f"{other.block} via {other.address} dev vxlan.calico onlink"

@@ -66,7 +66,7 @@ def test_as_the_switch_of_each_rack(interop: Interop, gobgp: GoBgp, network: Net
     interop.established()
 
     def attributes(prefix: str) -> str:
-        """Return the attributes of the only path to a prefix, as GoBGP prints them; "" if the command fails."""
+        """Return the paths to a prefix with their attributes, as GoBGP prints them; "" if the command fails."""
         return gobgp.command("global", "rib", prefix, "-a", "ipv6" if ":" in prefix else "ipv4", check=False)
 
     for node in (one, three):

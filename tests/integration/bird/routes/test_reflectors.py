@@ -40,7 +40,7 @@ def with_reflectors(network: Network, *pools: BirdPool) -> dict[str, Bird]:
 
 @pytest.fixture
 def pair(fleet: Fleet, network: Network) -> t.Iterator[Fleet]:
-    """The fleet, with node1 and node4 as pure reflectors: during the test they have no tunnels and no block."""
+    """The fleet, with node1 and node4 as pure reflectors: during the test they have no IPv4 tunnels or blocks."""
     gone = [network.nodes[0], network.nodes[3]]
     for node in gone:
         node.space.ip(

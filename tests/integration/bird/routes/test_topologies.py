@@ -69,7 +69,7 @@ def _as_it_is(node: Node, bird: t.Optional[Bird]) -> Bird:
 
 
 def run(fleet: Fleet, network: Network, wanted: t.Mapping[str, Bird]) -> None:
-    """Start all daemons, and wait until each has all sessions, and each kernel the blocks of all other nodes.
+    """Start all daemons, and wait until each has all sessions, and each kernel from BIRD exactly the others' blocks.
 
     Write the passwords beside the configurations. Raise AssertionError if a daemon does not answer within 60 seconds, a
     node lacks sessions 60 seconds after the start or the last wait, or blocks 60 seconds later.

@@ -96,8 +96,8 @@ class Streams:
 
     `pairs` are (source namespace, source address, [destination address]), `receivers` {address: namespace}. `rate` is
     the number of datagrams a second to each destination, `size` that of each packet in bytes. After the context, `sent`
-    is the number of all datagrams sent, and `lost` has the numbers of lost ones by "source -> destination"; pairs
-    without a loss are absent. `dropped` is the number of those lost in full receive buffers. Entering the context
+    is the number of all sends, failed ones included, and `lost` counts the lost ones by "source -> destination";
+    pairs without a loss are absent. `dropped` is the number of those lost in full receive buffers. Entering the context
     raises AssertionError if a sender or receiver does not begin; leaving it raises subprocess.TimeoutExpired if one
     does not end within 20 seconds.
     """

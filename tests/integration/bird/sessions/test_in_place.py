@@ -54,9 +54,9 @@ class Written:
 
 @contextlib.contextmanager
 def watched(*nodes: Node) -> t.Iterator[dict[str, Written]]:
-    """Yield {node: Written}. When the context ends, each Written is filled with what BIRD wrote meanwhile.
+    """Yield {name of a node: Written}, and fill each with what BIRD wrote when the context ends without an error.
 
-    Routes of both IP versions are recorded.
+    Routes of both IP versions are recorded. Raise AssertionError if `ip monitor` does not report within 60 seconds.
     """
     seen = {node.name: Written() for node in nodes}
     with contextlib.ExitStack() as stack:

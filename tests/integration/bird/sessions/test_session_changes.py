@@ -247,7 +247,7 @@ def test_backups_of_ipv6_go_where_bgp_would_send(
 
 @ALL
 def test_backups_of_direct_pools_take_a_tunnel_and_lead_all_into_it(fleet: Fleet, network: Network) -> None:
-    """Backup routes of direct pools lead into a tunnel, and with `backups_lead` so do BGP's routes of all sessions.
+    """Backup routes of direct pools go as `backup_pools` say, and with `backups_lead` so do the routes of all sessions.
 
     With `routers_alone`, routes that a router outside the fleet announces stay direct. Sessions are not reset.
     """

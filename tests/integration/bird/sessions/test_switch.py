@@ -151,7 +151,7 @@ def mtus(node: Node) -> set[t.Optional[int]]:
 
 @pytest.mark.parametrize("build", ["bookworm"], indirect=True)
 def test_a_loss_would_be_seen(fleet: Fleet, network: Network, streams) -> None:
-    """A route that is missing for a second costs packets, so the measurement works on a busy machine, too."""
+    """A blackhole of a second costs packets, so the measurement works on a busy machine, too."""
     fleet.start(mesh(network.nodes, MODES["vxlan"]))
     one, four = network.nodes[0], network.nodes[3]
     wait_for("three routes", lambda: len(one.space.routes("proto", "bird")) == 3)

@@ -44,7 +44,7 @@ PIECES += [b"CNI ", b"CNI 1\n", b'"method":"fail"', b'"method":"refuse"', b'"met
 
 @st.composite
 def mutated(draw: st.DrawFn, origin: bytes) -> bytes:
-    """Draw the valid request `origin` after one to four changes: a piece is cut out, doubled, replaced or inserted."""
+    """Draw the valid request `origin` after one to four edits: 0 to 12 bytes are cut out, doubled or replaced."""
     data = origin
     for dummy in range(draw(st.integers(1, 4))):
         begin = draw(st.integers(0, len(data)))

@@ -36,8 +36,8 @@ class Interface:
 class FakeAgent:
     """A fake of the agent.
 
-    `fail` maps "add" or "delete" to the error that the next call of that method raises. `asked` are the valid requests
-    that `add` received.
+    `fail` maps "add" or "delete" to the error that the next call of that method raises, of `add` the next valid one.
+    `asked` are the valid requests that `add` received.
     """
 
     def __init__(self, bird_socket: str = "/nowhere/bird.ctl") -> None:

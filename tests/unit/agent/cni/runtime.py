@@ -68,7 +68,7 @@ class Container(abc.ABC):
 
     @abc.abstractmethod
     def addresses(self, ifname: str = "eth0") -> list[str] | None:
-        """Return the addresses of an interface without prefix lengths, or None if there is no such interface."""
+        """Return the IPv4 addresses of an interface without prefix lengths, or None if there is no such interface."""
 
     @abc.abstractmethod
     def make_interface(self, ifname: str) -> None:
@@ -141,7 +141,7 @@ class Runtime(abc.ABC):
         """Execute the plugin with CNI_COMMAND `command`, and return its answer, also if it failed.
 
         Without a container, CNI_CONTAINERID, CNI_NETNS and CNI_IFNAME are not set. `args` is CNI_ARGS, left out if it
-        is "". `environment` replaces variables, and None removes one; `fields` are added to the network configuration.
+        is "". `environment` adds or replaces variables, and None removes one. `fields` are those of `configuration`;
         `stdin` replaces that configuration as a whole.
         """
         variables: dict[str, str | None] = {"CNI_COMMAND": command, "CNI_PATH": "/opt/cni/bin"}

@@ -34,7 +34,7 @@ def served(state: dict[str, t.Any], seconds: float) -> t.Iterator[Ask]:
     `state["liveness"]` and `state["readiness"]` are what is wrong, None if all is well; `state["broken"]`, if there, is
     called before metrics are written. With `end` True, the default, the client shuts down sending after the bytes. The
     server cuts a client off that needs more than `seconds` for its request or for reading the answer. It is stopped
-    after the `with`. The function raises TimeoutError after 10 seconds without an answer.
+    after the `with`. The function raises TimeoutError after 10 seconds without a byte of the answer.
     """
     registry = Registry()
     registry.counter("calico_x", "x").add()

@@ -45,7 +45,7 @@ class Killed(t.NamedTuple):
     """A kill of the agent during simultaneous calls; the callers then retry.
 
     `moment` chooses the moment of the kill. On a fake kernel it is the number of earlier writes and failpoints, on the
-    real kernel the index of a failpoint.
+    real kernel the index of a failpoint, or beyond these a random moment.
     """
 
     moment: int

@@ -54,7 +54,7 @@ def members(node, prefix):
 
 
 def known(node):
-    """Return the IPv4 addresses in those sets of workloads that rules look up, all of them with existing chains."""
+    """Return the IPv4 addresses in the sets of workloads that rules look up, unless a chain of these is missing."""
     tables = node.kernel.netfilter.tables["nft", "iptables"].get("filter", {})
     rules = [rule for chain, found in tables.items() if chain.startswith("cali-") for rule in found]
     found = set()

@@ -58,7 +58,7 @@ class World(Node):
         self._moments -= 1
 
     def _look(self, kernel) -> None:
-        """Assert that each address with a route is on the disk, and call `moment`: a callback of FakeKernel.watch."""
+        """Assert that each address with a route in the present kernel is on the disk, and call `moment`."""
         if kernel is self.kernel:
             hosts = {route[:-3] for route in self.routes if route.endswith("/32")}
             assert hosts <= set(self.on_disk().values()), hosts
