@@ -119,7 +119,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def _updated(before: t.Iterable[Document], changes: t.Iterable[Document]) -> list[Document]:
-    """Return the documents of a datastore after `apply` of `changes`: each is added, or replaces its namesake of one kind."""
+    """Return the documents of a datastore after `apply` of `changes`: each is added or replaces its namesake."""
     by_name = {(one["kind"], one["metadata"]["name"]): one for one in [*before, *changes]}
     return list(by_name.values())
 

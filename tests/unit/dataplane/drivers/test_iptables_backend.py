@@ -199,7 +199,8 @@ def test_what_a_program_said_first(done: Completed, words: str) -> None:
 def test_both_backends_as_they_are_told_of() -> None:
     """The result has the backend in use, the version of iptables, and for each backend the number of its IPv4 rules.
 
-    The number is None if the rules cannot be read. The version is "" if iptables prints none. The result as a whole is None if `iptables -V` fails.
+    The number is None if the rules cannot be read. The version is "" if iptables prints none. The result as a whole is
+    None if `iptables -V` fails.
     """
     both = Programs(NFT, {"iptables-nft-save": saved(2, ours=1), "iptables-legacy-save": saved(0)})
     assert iptables_backend.backends(t.cast(t.Any, both)) == Backends("nft", "1.8.9", {"nft": 3, "legacy": 0})

@@ -73,8 +73,8 @@ def _way(sender: NodeState, address: str, next_hop: str) -> tuple[str, str, int,
     """Return the route of `sender` to a workload on `next_hop`: device, gateway, its MTU, the MTU of its mode at rest.
 
     The device is "" for the underlay. MTUs are in bytes, LARGE for a route without a limit. BIRD's filter determines
-    the route, or, without BGP, the first fitting route by a gateway in the main table; its mode is then VXLAN. The gateway is
-    "nobody" for an IPv6 tunnel to a node without one. Raise Lost if there is no route.
+    the route, or, without BGP, the first fitting route by a gateway in the main table; its mode is then VXLAN. BIRD's
+    gateway is "nobody" for an IPv6 tunnel to a node without one. Raise Lost if there is no route.
     """
     if sender.bird is not None:
         for pool in sender.bird.pools:

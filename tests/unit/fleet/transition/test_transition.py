@@ -95,8 +95,8 @@ class Lasting:
 def check(senders: t.Sequence[NodeState], receivers: t.Sequence[NodeState], targets: t.Iterable[Lasting]) -> None:
     """Assert that each packet of one node arrives at each lasting workload of another, in all of these states of both.
 
-    Both may be one node. Packets from one pool to another, and from a host to a workload of both IP versions, are no
-    larger than the floor: path MTU discovery limits them at rest, too. Raise Lost if a packet does not arrive,
+    Both may be one node. Packets from one pool to another, and those of a host or of a node without IPv4 to a workload
+    of both IP versions, are no larger than the floor: path MTU discovery limits them at rest, too. Raise Lost if a packet does not arrive,
     AssertionError if a host or a workload of the same pool sends less than the floor.
     """
     for version in (4, 6):
@@ -200,7 +200,7 @@ ALONE = {"node3": {**ADDRESSES6["node3"], "calico_node_address": None, "calico_n
 def dual(
     mode: str, mode6: t.Optional[str], mtu: int = 1500, previous: t.Optional[Fleet] = None, alone: bool = False
 ) -> Fleet:
-    """Return a fleet with an IPv4 pool in `mode` and an IPv6 pool in `mode6`: encapsulations as in OVERHEADS6.
+    """Return a fleet with an IPv4 pool in `mode`, a key of MODES, and an IPv6 pool in `mode6`, one of OVERHEADS6.
 
     If `mode6` is None, there is no IPv6 pool, or a disabled one if `previous` has one. `previous` is the fleet before,
     whose allocations are kept; None for a new fleet. With `alone` node3 has IPv6 only. `mtu` is that of the underlay in
