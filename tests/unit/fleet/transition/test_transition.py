@@ -96,8 +96,8 @@ def check(senders: t.Sequence[NodeState], receivers: t.Sequence[NodeState], targ
     """Assert that each packet of one node arrives at each lasting workload of another, in all of these states of both.
 
     Both may be one node. Packets from one pool to another, and those of a host or of a node without IPv4 to a workload
-    of both IP versions, are no larger than the floor: path MTU discovery limits them at rest, too. Raise Lost if a packet does not arrive,
-    AssertionError if a host or a workload of the same pool sends less than the floor.
+    of both IP versions, are no larger than the floor: path MTU discovery limits them at rest, too. Raise Lost if a
+    packet does not arrive, AssertionError if a host or a workload of the same pool sends less than the floor.
     """
     for version in (4, 6):
         of_version = [target for target in targets if (":" in target.address) == (version == 6)]
@@ -325,7 +325,7 @@ def test_workloads_of_the_agent_with_both_versions_get_what_those_of_the_invento
                     assert (agents.mtu, agents.route_mtu) == (planned.mtu, planned.route_mtu)
 
 
-# --- walks ----------------------------------------------------------------------------------------------------------
+# --- walks, states of phases, and workloads of agents ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(MODES, 2)))
@@ -611,7 +611,7 @@ def test_a_pure_reflector_gets_no_rule_for_probes() -> None:
     assert (state.devices, state.routes, state.rules, state.workloads) == ((), (), (), ())
 
 
-# --- when phases are needed -----------------------------------------------------------------------------------------
+# --- when phases are needed, and gateways of IPv6 routes ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(MODES, repeat=2)))
