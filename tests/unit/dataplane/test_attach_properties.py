@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""attach() of any endpoint beside any others, refused or killed anywhere, on FakeKernel. The drivers are the oracle."""
+"""attach() of any endpoint beside another, refused or killed anywhere, on FakeKernel. The drivers are the oracle."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tests of fleets with IPv6 beside IPv4.
 
-golden/dual-stack has whole states of such a fleet. The property tests of the compiler and of changes cover all of them.
+golden/dual-stack has whole states of such a fleet. The property tests of the compiler and of changes have random ones.
 """
 
 from __future__ import annotations
