@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 
 def read(name: str = "node1", **variables: t.Any) -> node_inventory.FleetNode:
-    """Return the node of a host with these variables, without their prefix calico_; raise FleetError if invalid."""
+    """Return the node of host `name` with these variables, given without calico_; raise FleetError if invalid."""
     given = {f"calico_{key}": value for key, value in variables.items()}
     return node_inventory.read([Host(name, given, workload_node=True)])[name]
 
