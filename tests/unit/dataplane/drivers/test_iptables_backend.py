@@ -189,7 +189,7 @@ def test_a_program_that_is_not_installed_is_run_once() -> None:
     ],
 )
 def test_what_a_program_said_first(done: Completed, words: str) -> None:
-    """The first line of the errors that is no warning is shown without its full stop.
+    """The first line of the errors that is neither blank nor a warning is shown without its full stop.
 
     It is of the output if there are no errors. Without such a line, the exit status is shown.
     """
