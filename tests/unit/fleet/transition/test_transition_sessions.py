@@ -99,7 +99,8 @@ def check_step(fleet: t.Mapping[str, t.Optional[NodeState]], name: str, after: N
     """Assert that backup routes replace the sessions that node `name` interrupts when it changes to `after`.
 
     All other nodes are in their states in `fleet`. Each node of `target` with a state needs backup routes to all
-    that `needed` returns for it in `target`, and `name` before the step, too. Sessions with nodes that leave do not count.
+    that `needed` returns for it in `target`, and `name` before the step, too. Sessions with nodes that leave do not
+    count.
     """
     changes = session_changes.resets(bird(fleet[name]), after.bird)
     if not any(session_changes.endangers(change, set(target)) for change in changes):
