@@ -66,9 +66,10 @@ def _block(kind: str, parent: str, lines: t.Sequence[str]) -> Block:
 def sessions(text: str) -> dict[str, dict[str, t.Any]]:
     """Return {name: facts} of all BGP sessions. Names that begin with calico_ are templates.
 
-    `family` is 4 or 6, `template` is the session's template. Other facts are those of confd_bird_cases.json; facts that
-    a session states itself, not its template, are under `own`. Raise KeyError for an unknown template, and ValueError
-    for a session that does not have exactly one channel.
+    `family` is 4 or 6, `template` is the name of the session's template, "" without one. `own` has the session's
+    statements without its template's, `direct` says whether `direct;` is among them, and `channel` has the lines of its
+    channel with the template's. Other facts are named as in confd_bird_cases.json. Raise KeyError for an unknown
+    template, and ValueError for a session that does not have exactly one channel.
     """
     every = blocks(text)
     return {

@@ -119,7 +119,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def _updated(before: t.Iterable[Document], changes: t.Iterable[Document]) -> list[Document]:
-    """Return the documents of a datastore after `apply` of `changes`: each replaces one of the same kind and name."""
+    """Return the documents of a datastore after `apply` of `changes`: each is added or replaces its namesake."""
     by_name = {(one["kind"], one["metadata"]["name"]): one for one in [*before, *changes]}
     return list(by_name.values())
 
@@ -208,7 +208,7 @@ def _with_communities(configuration: Document, by_value: bool = False) -> Docume
 def _pools(case: Case) -> list[Document]:
     """Return the case's pools; those of IPv6 only if a node has an IPv6 address.
 
-    A fleet without any pool gets one that affects nothing, because a fleet here needs a pool.
+    If none is left, return one that affects nothing, because a fleet here needs a pool.
     """
     six = any(((node.get("spec") or {}).get("bgp") or {}).get("ipv6Address") for node in case.of_kind("Node"))
     pools = [pool for pool in case.of_kind("IPPool") if six or ":" not in pool["spec"]["cidr"]]

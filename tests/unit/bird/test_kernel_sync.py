@@ -33,7 +33,8 @@ LIMITED = text(BirdPool("10.244.0.0/16", "vxlan.calico", mtu=1400), BirdPool("fd
 def kernel(name: str, export: str, received: int, imported: int = 3, state: str = "up") -> bytes:
     """Return the bytes for a kernel protocol as BIRD 3.4.0 prints it in its reply.
 
-    `export` is its export state, `received` the number of its import updates, and `imported` that of its routes.
+    `state` is the protocol's and `export` its export state. `received` is the number of its import updates, and
+    `imported` that of its routes.
     """
     return (
         f"1002-{name}    Kernel     master4    {state}     2026-11-22 17:11:49  \n"

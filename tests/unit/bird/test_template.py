@@ -290,7 +290,10 @@ def test_snippets_of_the_operator_come_last() -> None:
 
 
 def filters(*rules: FilterRule, family: int = 4, by_peer_type: bool = False) -> tuple[FilterFunction, ...]:
-    """Return the import and the export function of the BGPFilter tor, both with these rules."""
+    """Return the import and the export function of the BGPFilter tor, both with these rules.
+
+    `family` is their IP version, and `by_peer_type` their field of that name.
+    """
     return tuple(
         FilterFunction("tor", direction, family, f"'bgp_tor_{direction}FilterV{family}'", rules, by_peer_type)
         for direction in ("import", "export")

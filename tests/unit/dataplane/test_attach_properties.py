@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""attach() of any endpoint beside any others, refused or killed anywhere, on FakeKernel. The drivers are the oracle."""
+"""attach() of any endpoint beside another, refused or killed anywhere, on FakeKernel. The drivers are the oracle."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def refused(name, identity=""):
 @settings(max_examples=40, deadline=None)
 @given(endpoints("a"), endpoints("b"), st.integers(1, 14))
 def test_killed_anywhere_it_can_be_taken_away_or_completed(other, endpoint, writes):
-    """If attach() is killed after any of its writes, the next process can remove the workload or complete it."""
+    """If attach() is killed after one of its first 14 writes, the next process can remove or complete the workload."""
     kernel = machine(other)
     ready_for(kernel, endpoint)
     before = kernel.snapshot()

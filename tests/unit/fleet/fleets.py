@@ -41,7 +41,7 @@ MODES: dict[str, dict[str, str]] = {
 
 
 def pool(mode: str = "direct", name: str = "default", cidr: str = "10.244.0.0/16", **fields: t.Any) -> dict[str, t.Any]:
-    """Return an entry of calico_ip_pools. `mode` is a key of MODES (KeyError for others), and `fields` are added."""
+    """Return an entry of calico_ip_pools. `mode` is a key of MODES (KeyError for others); `fields` take precedence."""
     return {"name": name, "cidr": cidr, **MODES[mode], **fields}
 
 

@@ -187,7 +187,7 @@ def test_the_compiler_has_birds_and_blocks_by_themselves(rest: t.Mapping[str, t.
     assert compiled.announced != own or not compiled.settings.bgp_enabled
 
 
-# --- what one node alone says ----------------------------------------------------------------------------------------
+# --- what one node alone says, and nodes that tell of a change of the fleet ------------------------------------------
 
 
 def told_alone(before: t.Mapping[str, t.Optional[NodeState]], after: States) -> tuple[Impact, dict[str, Impact]]:
@@ -325,7 +325,7 @@ def test_more_than_half_of_the_nodes_say_that_the_fleet_changes(
 
 
 def test_backup_routes_of_a_node_tell_of_a_change() -> None:
-    """A node whose BIRD has backup routes is in a change; one with BIRD and none of them, or without BIRD, is not."""
+    """A node of the wanted mode is in a change if its BIRD has backup routes, and not without them or without BIRD."""
     with_bird = states(build(pool(), workloads=[]))["node1"]
     assert with_bird.bird is not None
     bare = dataclasses.replace(with_bird, bird=None)

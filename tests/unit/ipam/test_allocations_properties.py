@@ -183,7 +183,8 @@ class Node(RuleBasedStateMachine):
     def do_and_undo(self, wishes):
         """Make changes and undo them, as if they could not be written, and assert that the state is as before.
 
-        A wish is (handle, address or None). A handle that has an address is released, another one is assigned one.
+        A wish is (handle, address or None). A handle that has an address is released, and another one is assigned one
+        unless that is refused.
         """
         before = state_of(self.real, self.now)
         for handle, address in wishes:

@@ -676,7 +676,7 @@ def test_time_grows_with_the_fleet_and_not_faster(cidr: str) -> None:
     assert large < 2
 
 
-# Reservations, and addresses that agents assigned
+# Reservations, what agents assigned or opened, released IPv6 blocks, and neighbouring pools
 
 
 def test_nothing_is_chosen_out_of_a_reservation_and_what_is_declared_there_is_given() -> None:

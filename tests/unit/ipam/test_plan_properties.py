@@ -59,7 +59,7 @@ class Inventory:
     def plan(
         self, previous: t.Optional[AllocationPlan], released: t.Collection[str] = (), seed: int = 0
     ) -> AllocationPlan:
-        """Return the plan, made from inputs in an order that `seed` chooses; raise PlanError if it is refused."""
+        """Return the plan, made from inputs (but `opened`) in an order of `seed`; raise PlanError if it is refused."""
         order = random.Random(seed)
 
         def shuffled(items: t.Iterable) -> list:
@@ -109,7 +109,9 @@ def owners(found: AllocationPlan) -> dict[str, str]:
 
 
 def of_own_blocks(inventory: Inventory, plan: AllocationPlan) -> Inventory:
-    """Return `inventory` with only those entries of its journals that lie in blocks that `plan` gives to their node.
+    """Return `inventory` with only those entries of its journals that lie in blocks of their node in `plan`.
+
+    These are its open, spare and quarantined blocks. Of `opened`, only whole blocks are kept.
 
     A run leaves out the other entries before it plans (plugin_utils/sources/fleet_source.py). Such entries come from a
     removed node whose blocks were released, and that comes again with its old journal.

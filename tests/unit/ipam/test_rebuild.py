@@ -244,7 +244,7 @@ def test_a_newer_copy_counts_more_than_an_older_lockfile() -> None:
     assert found.notices[-1] == "node1 has block 10.244.0.0/26, which the older lockfile gave to node9."
 
 
-# Contradictions
+# Contradictions, and addresses of both IP versions in copies
 
 
 def test_without_a_lockfile_two_nodes_with_one_block_stop_everything() -> None:
@@ -503,7 +503,7 @@ def test_a_rebuild_stops_where_a_node_claims_what_another_routes_elsewhere() -> 
         assert found.plan.nodes["node3"].blocks == (BlockGrant(HOLD, "main"),)
 
 
-# Nodes that return
+# Nodes that return, and hosts outside the inventory
 
 
 def test_a_node_that_returns_gets_its_blocks_and_addresses_back() -> None:

@@ -119,7 +119,8 @@ class Host:
     def run(self, module, check=False, diff=False, **params):
         """Run the imported `module` and return its JSON answer without `invocation`, also if it failed.
 
-        Raise AssertionError if the answer has a key that RETURN does not document.
+        `check` and `diff` are Ansible's modes, and `params` the module's parameters. Raise AssertionError if the answer
+        has a key that RETURN does not document.
         """
         name = module.__name__.rpartition(".")[2]
         ran = self._by_engine(name, check, diff, params) if self.start == "engine" else None

@@ -20,7 +20,7 @@ ASKED = {"state": STATE.to_dict(), "targets": TARGETS, "seconds": 3, "timeout": 
 
 
 class Probed:
-    """What the module probed, and whether it ended the watch. `error` is raised by a probe."""
+    """The sizes that the module probed, and whether it collected the watch. A probe raises `error` if it is set."""
 
     def __init__(self, monkeypatch):
         self.sizes, self.collected, self.error = [], False, None

@@ -23,7 +23,7 @@ NO_AGENT = (
 
 
 class Books:
-    """The workloads of an agent that assigns 10.244.3.2 and the following addresses."""
+    """The workloads of an agent that assigns 10.244.3.2 and the following addresses where none is requested."""
 
     def __init__(self, agent: FakeAgent) -> None:
         self.held = {}

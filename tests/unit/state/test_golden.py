@@ -52,7 +52,7 @@ def test_the_state_of_a_node_with_nothing(tmp_path: pathlib.Path) -> None:
 
 
 def test_every_field_of_the_state_has_a_value() -> None:
-    """Every field has a value, because otherwise the file does not show how the field is written."""
+    """No field of the state in state.json is empty, because an empty one does not show how the field is written."""
     assert [
         name for name, value in json.loads(text("state.json"))["state"].items() if value in ("", None, [], {})
     ] == []

@@ -189,14 +189,18 @@ def test_a_program_that_is_not_installed_is_run_once() -> None:
     ],
 )
 def test_what_a_program_said_first(done: Completed, words: str) -> None:
-    """The first line of the errors, or else of the output, is shown without its full stop and without warnings."""
+    """The first line of the errors that is neither blank nor a warning is shown without its full stop.
+
+    It is of the output if there are no errors. Without such a line, the exit status is shown.
+    """
     assert first_line(done) == words
 
 
 def test_both_backends_as_they_are_told_of() -> None:
-    """The result has the backend in use, the version of iptables, and for each backend the number of its rules.
+    """The result has the backend in use, the version of iptables, and for each backend the number of its IPv4 rules.
 
-    The number is None if the rules cannot be read. The result as a whole is None if `iptables -V` fails.
+    The number is None if the rules cannot be read. The version is "" if iptables prints none. The result as a whole is
+    None if `iptables -V` fails.
     """
     both = Programs(NFT, {"iptables-nft-save": saved(2, ours=1), "iptables-legacy-save": saved(0)})
     assert iptables_backend.backends(t.cast(t.Any, both)) == Backends("nft", "1.8.9", {"nft": 3, "legacy": 0})

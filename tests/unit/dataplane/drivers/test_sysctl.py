@@ -41,7 +41,7 @@ def source_check(value: str, device: str = "eth0") -> Sysctl:
 def test_a_source_check_of_all_interfaces_that_overrules_that_of_workloads_is_a_problem(
     kernel: FakeKernel, wanted: tuple[str, ...], of_all: str, right: str | None
 ) -> None:
-    """A value of `all` above those of all workloads is a problem: the kernel takes the greater one of both.
+    """A value of `all` above those of all workloads, if any, is a problem: the kernel takes the greater one of both.
 
     Interfaces that are desired with 2, the host's own, do not count.
     """

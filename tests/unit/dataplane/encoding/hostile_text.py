@@ -232,7 +232,7 @@ Path = tuple[t.Union[str, int], ...]
 
 
 def texts(value: t.Any, path: Path = ()) -> t.Iterator[Path]:
-    """Yield the path of each text in `value`.
+    """Yield the path of each text in `value`, with `path` before it.
 
     A path has names of fields, positions, and "key", n or "value", n in mappings. Only dataclasses, tuples and mappings
     are searched, not lists or sets. Each key of a mapping counts as a text.

@@ -50,7 +50,8 @@ def check_ipset(text: str) -> None:
 def iptables_tokens(line: str) -> list[str]:
     """Return the arguments of a line of iptables-restore's input (xtables: add_param_to_argv).
 
-    A quoted argument keeps its quotes and loses its backslashes. Raise AssertionError if a quote is not closed.
+    A quoted argument keeps its quotes, and a backslash in it stands for the character after it. Raise AssertionError if
+    a quote is not closed.
     """
     found: list[str] = []
     current, quoted, escaped = "", False, False

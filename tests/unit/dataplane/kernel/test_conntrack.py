@@ -189,7 +189,8 @@ def told(number, protocol, *, ports=(40000, 80), answered=None, state=None, mast
     `name` identifies the connection in a message, and `ends` is the content of the tuple of its original direction.
     `number` is its id, `ports` are those of that direction (None for none), and `answered` is the server's address and
     port in the reply if DNAT changed them. `icmp` is (type, code), and `master` the `ends` of the expecting connection.
-    `state` is TCP's and `zone` that of conntrack, None for none. The addresses are 10.244.1.5 and 192.0.2.9.
+    `state` is TCP's and `zone` that of conntrack, None for none; a `mark` of 0 is left out. The addresses are
+    10.244.1.5 and 192.0.2.9, and the reply goes to 203.0.113.1.
     """
 
     def one_way(kind, source, destination, pair):

@@ -25,7 +25,10 @@ def run(kernel, argv, stdin=""):
 
 
 def dispatch(count, family=4):
-    """Return (rules, chains): `count` different rules, and {name: rules} of two chains to which they jump by turns."""
+    """Return (rules, chains): `count` different rules, and {name: rules} of two chains to which they jump by turns.
+
+    `family` is the IP version of the addresses in the two chains.
+    """
     chains = {f"cali-tw-{n:03}": (f"-s 10.0.{n // 250}.{n % 250}/32 -j ACCEPT",) for n in (0, 1)}
     if family == 6:
         chains = {f"cali-tw-{n:03}": (f"-s fd00::{n:x}/128 -j ACCEPT",) for n in (0, 1)}

@@ -282,7 +282,7 @@ def test_neighbors_and_forwarding_entries(kernel):
 
 
 def interior(kernel, endpoint=WEB):
-    """Return (IPv4 addresses, IPv6 addresses, {default route: (gateway, MTU)}) of eth0's namespace.
+    """Return (eth0's IPv4 addresses, its IPv6 addresses, {default route: (gateway, MTU)}), as seen inside.
 
     The IPv6 addresses are those of global scope, as CIDRs; the IPv4 addresses have no prefix length. An MTU is in
     bytes, None for a route without its own. Raise KernelError if the namespace does not exist.
@@ -378,7 +378,7 @@ def test_host_end_sysctls(kernel):
     assert "fd00:10:244::45/128" in ours(kernel)
 
 
-# ---- one workload at once, and the whole node
+# ---- one workload at once, the whole node, connections, and a batch
 
 
 def state_of(*endpoints, **fields):

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tests of fleets with IPv6 beside IPv4.
 
-golden/dual-stack has whole states of such a fleet. The property tests of the compiler and of changes cover all of them.
+golden/dual-stack has whole states of such a fleet. The property tests of the compiler and of changes have random ones.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def test_the_longest_name_and_device_of_a_workload() -> None:
 
 
 def test_two_workloads_without_an_address_are_no_conflict() -> None:
-    """Only an address that is written twice is refused, and the error names both places."""
+    """Two workloads may lack an address. One that is written twice is refused, and the error names both places."""
     assert len(inventory.read(hosts(workloads=[workload("a", "node1"), workload("b", "node1")])).workloads) == 2
     twice = [workload(name, "node1", address="10.244.9.9") for name in ("a", "b")]
     with pytest.raises(

@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 
 def read(name: str = "node1", **variables: t.Any) -> node_inventory.FleetNode:
-    """Return the node of a host with these variables, without their prefix calico_; raise FleetError if invalid."""
+    """Return the node of host `name` with these variables, given without calico_; raise FleetError if invalid."""
     given = {f"calico_{key}": value for key, value in variables.items()}
     return node_inventory.read([Host(name, given, workload_node=True)])[name]
 
@@ -66,7 +66,7 @@ def test_the_subnet_of_an_ipv6_address(address: str, subnet: str) -> None:
 
 @pytest.mark.parametrize(("given", "spoofing"), [({}, False), ({"workload_source_spoofing": "yes"}, True)])
 def test_workloads_may_send_from_other_addresses_only_where_it_is_said(given: dict[str, t.Any], spoofing: bool) -> None:
-    """Source spoofing is permitted on the nodes that set it alone."""
+    """Source spoofing is forbidden by default, and permitted on a node that sets it to yes."""
     assert read(node_address="10.10.1.11/24", **given).workload_source_spoofing is spoofing
 
 

@@ -111,7 +111,7 @@ def test_an_answer_has_a_number_of_levels() -> None:
 
 
 def test_limits_of_an_answer() -> None:
-    """No limit of a node's answer changes unnoticed: a greater one lets a hostile node cost the controller more."""
+    """The limits of a node's answer have these values: a greater one lets a hostile node cost the controller more."""
     assert (limits.ENDPOINTS, limits.BLOCKS, limits.PEERS, limits.PASSWORDS) == (2**14,) * 4
     assert (limits.ADDRESSES, limits.PROFILES, limits.LABELS, limits.PORTS) == (16, 16, 64, 64)
     assert (limits.ALLOCATED, limits.POOLS, limits.GENERATIONS) == (2**16, 2**10, 10_000)
@@ -119,7 +119,7 @@ def test_limits_of_an_answer() -> None:
     assert limits.NAMED == 8
 
 
-# --- answers of modules ---------------------------------------------------------------------------------------------
+# --- answers of modules, and parts of a journal ---------------------------------------------------------------------
 
 AGENT = {"wanted": True, "running": True, "uptime": 5, "version": "1", "in_sync": True, "problems": []}
 RUNNING = {**AGENT, "drift": {"day": 0, "kinds": {"route": 1}}}

@@ -73,8 +73,8 @@ def _way(sender: NodeState, address: str, next_hop: str) -> tuple[str, str, int,
     """Return the route of `sender` to a workload on `next_hop`: device, gateway, its MTU, the MTU of its mode at rest.
 
     The device is "" for the underlay. MTUs are in bytes, LARGE for a route without a limit. BIRD's filter determines
-    the route, or, without BGP, the first route of the main table that fits; its mode is then VXLAN. The gateway is
-    "nobody" for an IPv6 tunnel to a node without one. Raise Lost if there is no route.
+    the route, or, without BGP, the first fitting route by a gateway in the main table; its mode is then VXLAN. BIRD's
+    gateway is "nobody" for an IPv6 tunnel to a node without one. Raise Lost if there is no route.
     """
     if sender.bird is not None:
         for pool in sender.bird.pools:
@@ -201,8 +201,8 @@ _KEYS: dict[str, t.Callable[[t.Any], t.Any]] = {
 def steps(before: NodeState, after: NodeState) -> list[NodeState]:
     """Return the states of a node while it changes from `before` to `after`, both included, without repetitions.
 
-    They follow the drivers' order: additions of each kind, then BIRD. All removals come at once in the last step, with
-    the fields that are none of these kinds.
+    They follow the drivers' order: additions of each kind, then BIRD, its routes, the pools and the underlay's MTU. The
+    last step has the other fields and the removals, but for those inside an item that is replaced.
     """
     found = [before]
     now = before

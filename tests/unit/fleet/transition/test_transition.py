@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of all changes of mode in a model of the fleet, in which nodes are out of step in all possible ways."""
+"""Tests of all changes of mode in a model of the fleet, in which two nodes may be in any two steps of one phase."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ class Lasting:
 def check(senders: t.Sequence[NodeState], receivers: t.Sequence[NodeState], targets: t.Iterable[Lasting]) -> None:
     """Assert that each packet of one node arrives at each lasting workload of another, in all of these states of both.
 
-    Both may be one node. Packets from one pool to another, and from a host to a workload of both IP versions, are no
-    larger than the floor: path MTU discovery limits them at rest, too. Raise Lost if a packet does not arrive,
-    AssertionError if a host or a workload of the same pool sends less than the floor.
+    Both may be one node. Packets from one pool to another, and those of a host or of a node without IPv4 to a workload
+    of both IP versions, are no larger than the floor: path MTU discovery limits them at rest, too. Raise Lost if a
+    packet does not arrive, AssertionError if a host or a workload of the same pool sends less than the floor.
     """
     for version in (4, 6):
         of_version = [target for target in targets if (":" in target.address) == (version == 6)]
@@ -200,7 +200,7 @@ ALONE = {"node3": {**ADDRESSES6["node3"], "calico_node_address": None, "calico_n
 def dual(
     mode: str, mode6: t.Optional[str], mtu: int = 1500, previous: t.Optional[Fleet] = None, alone: bool = False
 ) -> Fleet:
-    """Return a fleet with an IPv4 pool in `mode` and an IPv6 pool in `mode6`: encapsulations as in OVERHEADS6.
+    """Return a fleet with an IPv4 pool in `mode`, a key of MODES, and an IPv6 pool in `mode6`, one of OVERHEADS6.
 
     If `mode6` is None, there is no IPv6 pool, or a disabled one if `previous` has one. `previous` is the fleet before,
     whose allocations are kept; None for a new fleet. With `alone` node3 has IPv6 only. `mtu` is that of the underlay in
@@ -325,7 +325,7 @@ def test_workloads_of_the_agent_with_both_versions_get_what_those_of_the_invento
                     assert (agents.mtu, agents.route_mtu) == (planned.mtu, planned.route_mtu)
 
 
-# --- walks ----------------------------------------------------------------------------------------------------------
+# --- walks, states of phases, and workloads of agents ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(MODES, 2)))
@@ -611,7 +611,7 @@ def test_a_pure_reflector_gets_no_rule_for_probes() -> None:
     assert (state.devices, state.routes, state.rules, state.workloads) == ((), (), (), ())
 
 
-# --- when phases are needed -----------------------------------------------------------------------------------------
+# --- when phases are needed, and gateways of IPv6 routes ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(MODES, repeat=2)))

@@ -109,8 +109,8 @@ def by_backup(state: NodeState, next_hop: str) -> bool:
 def check_step(fleet: States, name: str, after: NodeState) -> None:
     """Assert that no node's packets depend on a switch while node `name` changes to `after` and ends sessions.
 
-    If all these are with nodes, only the routes of `name` from ending sessions are checked. Packets of `name` to a node
-    may depend on a switch if `after` has backup routes.
+    If it ends none, nothing is checked; if it ends sessions with nodes alone, only the routes that `name` has before.
+    Packets of `name` to a node may depend on a switch if `after` has backup routes.
     """
     changes = session_changes.resets(fleet[name].bird, after.bird)
     for route in fleet[name].bird_routes if changes else ():

@@ -98,8 +98,9 @@ def needed(state: NodeState) -> set[str]:
 def check_step(fleet: t.Mapping[str, t.Optional[NodeState]], name: str, after: NodeState, target: States) -> None:
     """Assert that backup routes replace the sessions that node `name` interrupts when it changes to `after`.
 
-    All other nodes are in their states in `fleet`. Each node that remains needs backup routes to all its destinations,
-    before and after the step. Sessions with nodes that leave do not count.
+    All other nodes are in their states in `fleet`. Each node of `target` with a state needs backup routes to all
+    that `needed` returns for it in `target`, and `name` before the step, too. Sessions with nodes that leave do not
+    count.
     """
     changes = session_changes.resets(bird(fleet[name]), after.bird)
     if not any(session_changes.endangers(change, set(target)) for change in changes):

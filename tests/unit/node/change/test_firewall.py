@@ -44,7 +44,7 @@ OLD, NEW = state("-p 4 -j DROP"), state("-p 41 -j DROP")
 
 @pytest.fixture
 def machine(tmp_path):
-    """A machine at boot: its kernel has no interface, and its uptime is the time at which a change was armed."""
+    """A machine at boot: its kernel has only the interface lo, and its uptime is that at which a change was armed."""
     (tmp_path / "run").mkdir()
     return Machine(
         FakeKernel(),

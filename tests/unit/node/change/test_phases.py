@@ -58,9 +58,10 @@ def shown(changes: t.Iterable[Change]) -> set[Shown]:
 def walk(
     here: machine.Machine, before: NodeState, target: NodeState, names: t.Sequence[str] = PHASES
 ) -> tuple[list[set[Shown]], list[set[Shown]]]:
-    """Bring the node to `before`, then through the phases to `target`; return (what was planned, what was done).
+    """Bring the node to `before`, then through phases to `target`; return (what was planned, what was done).
 
-    Each is a list with the set of shown changes of each phase. Raise AssertionError if planning changes the kernel.
+    `names` are the phases. Each part of the result is a list with the set of shown changes of each phase. Raise
+    AssertionError if planning changes the kernel.
     """
     apply.bring_to(here, stored(before))
     ways = [stored(transition.phase_state(before, target, name)) for name in names]

@@ -153,7 +153,7 @@ def test_each_setting_that_changes_is_shown(field: str) -> None:
     [(None, "none"), (0, "0"), (0.5, "0.5"), (999999, "999999"), (1e6, "1000000"), (1e9, "1000000000")],
 )
 def test_an_order_is_written_without_an_exponent(order: float | None, words: str) -> None:
-    """A tier's order has the digits that the inventory has."""
+    """A tier's order is written in decimal digits without an exponent, and a missing one as `none`."""
     (change,) = policy_diff.changes(None, PolicyState(policy_set([PolicyTier("t", order)], []), ()), "node1")[:1]
     assert (change.subject, change.after) == ("tier t", f"order {words}, default action Deny")
 

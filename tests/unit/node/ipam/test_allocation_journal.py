@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_opened_is_no_empty_one(path):
 
 
 class Disk:
-    """A disk that fails once, at the `nth` of the calls that write, counted from 1; -1 means never.
+    """A disk that fails once, at the `nth` of the calls in CALLS, counted from 1; -1 means never.
 
     That call raises `error`, as on a full disk or in a killed process; a pwrite writes half of its bytes before.
     `calls` has the names of all calls so far.

@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 
 
 class Clock:
-    """A clock that only `sleep` moves; `at` maps seconds to what happens to the file then."""
+    """A clock that only `sleep` moves; `at` maps seconds since its start to a function to call once they passed."""
 
     def __init__(self, monkeypatch):
         self.now, self.at = 100.0, {}
