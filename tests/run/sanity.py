@@ -27,6 +27,18 @@ BASE = ROOT / ".build" / "sanity"
 COPY = BASE / "ansible_collections" / "baremetal" / "host_routing"
 CACHE = BASE / "home" / ".ansible" / "test" / "cache"
 
+SOAK = os.environ.get("HOST_ROUTING_SOAK") == "1"
+#: What Ansible, systemd and people start. The test `import` imports these files, and so all that they import, each in a
+#: process without other libraries. For every file it takes longer than all other tests: with HOST_ROUTING_SOAK=1.
+STARTED = (
+    "plugins/modules/*.py",
+    "plugins/action/*.py",
+    "plugins/module_utils/agent/daemon.py",
+    "plugins/module_utils/node/command.py",
+    "plugins/module_utils/cli/command.py",
+    "plugins/module_utils/cli/commands/*.py",
+)
+
 GET_PIP = """\
 import sys
 sys.path.insert(0, {wheel!r})
@@ -80,6 +92,11 @@ def provide_pip() -> None:
     script.write_text(GET_PIP.format(wheel=str(wheel), version=version), "utf-8")
 
 
+def started() -> list[str]:
+    """Return the paths of the files in COPY that STARTED names, sorted for each of its patterns."""
+    return [str(path.relative_to(COPY)) for pattern in STARTED for path in sorted(COPY.glob(pattern))]
+
+
 def main() -> int:
     copy_sources()
     provide_pip()
@@ -88,10 +105,11 @@ def main() -> int:
     for name in [name for name in env if name.startswith("ANSIBLE_")]:
         del env[name]
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    command = ["ansible-test", "sanity", "--local", "--python", python, "--junit", "--color", "no", *sys.argv[1:]]
+    command = ["ansible-test", "sanity", "--local", "--python", python, "--junit", "--color", "no"]
     reports = COPY / "tests" / "output" / "junit"
     shutil.rmtree(reports, ignore_errors=True)
-    status = subprocess.run(command, cwd=COPY, env=env, check=False).returncode
+    runs = [sys.argv[1:]] if sys.argv[1:] or SOAK else [["--skip-test", "import"], ["--test", "import", *started()]]
+    status = max(subprocess.run([*command, *more], cwd=COPY, env=env, check=False).returncode for more in runs)
     if "HOST_ROUTING_JUNIT" in os.environ and reports.is_dir():
         shutil.copytree(reports, os.environ["HOST_ROUTING_JUNIT"], dirs_exist_ok=True)
     return status
