@@ -19,7 +19,8 @@ tab separate tokens. Line breaks and form feeds are also accepted inside `not in
 and tabs alone, or of nothing, means `all()`.
 
 Source: the selector syntax of the Calico documentation (EntityRule, "Selector syntax") and the behaviour of Calico's
-own parser. No function here is recursive: memory limits the depth of a selector, not the stack.
+own parser. Parsing, matching and printing are not recursive: memory limits the depth of a selector, not the
+stack.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ Labels = t.Mapping[str, str]
 class SelectorError(ValueError):
     """A text that is not a selector.
 
-    `text` is the whole text, `position` the offset (from 0) of the first character that cannot be read, and `expected`
-    says in words what would be valid there.
+    `text` is the whole text. `position` is the offset (from 0) of the first character that cannot be read, or the
+    length of `text` if that ends too early. `expected` says in words what would be valid there.
     """
 
     def __init__(self, text: str, position: int, expected: str) -> None:

@@ -80,7 +80,8 @@ def apply(
     are equal, too, and their file has the mode `secrets_file.MODE` or is absent, no file is written, and BIRD reloads
     only what it has not read yet. No BIRD at the socket is no error: its unit reads the files when it starts.
 
-    Raises ConfigurationRefused if BIRD cannot read a file or refuses a new one (the old files are in force then).
+    Raises ConfigurationRefused if BIRD cannot read a file, or refuses a command while files are replaced: the old files
+    are there again then.
     Raises ReloadNotFinished if a reload takes more than `seconds`, CommandRefused if BIRD refuses a command although
     nothing is to be written, or another BirdError if `program` cannot be run or takes more than 60 seconds, or the BIRD
     at the socket does not answer: files that were written until then stay. Also NotEncodable for a password that cannot
