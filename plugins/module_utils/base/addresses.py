@@ -130,9 +130,9 @@ def parse_address(text: str) -> t.Optional[Address]:
 def parse_cidr(text: str) -> t.Optional[Cidr]:
     """Return the address and prefix length that `text` spells, or None if it is no CIDR.
 
-    An address without a prefix length, or with a zone, is no CIDR. Leading zeros of the length are accepted, and bits
-    beyond the prefix are kept in `number`. An IPv4-mapped IPv6 range with a prefix length of 96 or more becomes the
-    IPv4 range; a shorter one stays IPv6.
+    An address without a prefix length, or with a zone, is no CIDR. The length may have leading zeros, up to six digits
+    in all. Bits beyond the prefix are kept in `number`. An IPv4-mapped IPv6 range with a prefix length of 96 or more
+    becomes the IPv4 range; a shorter one stays IPv6.
     """
     address, slash, length_text = text.partition("/")
     if not slash or not _LENGTH.fullmatch(length_text):
@@ -152,8 +152,8 @@ def parse_cidr(text: str) -> t.Optional[Cidr]:
 def parse_cidr_or_address(text: str) -> t.Optional[Cidr]:
     """Return the range that `text` spells, or None if it is neither an address nor a CIDR.
 
-    An address without a prefix length is a range of one address. IPv4-mapped IPv6 text becomes the IPv4 range, as with
-    `parse_address` and `parse_cidr`.
+    An address without a prefix length is a range of one address. IPv4-mapped IPv6 text is read as by `parse_address`
+    and `parse_cidr`.
     """
     cidr = parse_cidr(text)
     if cidr:

@@ -64,7 +64,8 @@ def cidr(value: str) -> str:
 def interface(value: str) -> str:
     """Return the name of an interface unchanged, or a refused token, for which `check_line` raises, if it is invalid.
 
-    A name has at most 15 letters, digits and _.:@~=#$%&^- , and a `+` may follow, which stands for any ending.
+    A name has 1 to 15 letters, digits and _.:@~=#$%&^- , the first a letter, digit, _ or . ; a `+` may follow, which
+    stands for any ending.
     """
     allowed = "Allowed are 15 letters, digits and _.:@~=#$%&^- , the first a letter, digit, _ or ., and a + at the end"
     return _token(_INTERFACE, "an interface", allowed, value)
@@ -74,7 +75,7 @@ def interface(value: str) -> str:
 def set_name(value: str) -> str:
     """Return the name of an IP set unchanged, or a refused token, for which `check_line` raises, if it is invalid.
 
-    A name has at most 31 characters.
+    A name has 1 to 31 letters, digits and _.:=~- , the first a letter, digit or _ .
     """
     return _token(
         _SET, "an IP set", "Allowed are 31 letters, digits and _.:=~- , the first a letter, digit or _", value
@@ -85,7 +86,7 @@ def set_name(value: str) -> str:
 def chain(value: str) -> str:
     """Return the name of a chain unchanged, or a refused token, for which `check_line` raises, if it is invalid.
 
-    A name has at most 28 characters.
+    A name has 1 to 28 letters, digits and _.:/=+~@- , the first a letter, digit, _, . or : .
     """
     allowed = "Allowed are 28 letters, digits and _.:/=+~@- , the first a letter, digit, _, . or :"
     return _token(_CHAIN, "a chain", allowed, value)

@@ -112,8 +112,8 @@ def vtep_link_local(node: str) -> str:
 def link_local(mac: str) -> str:
     """Return the IPv6 link-local address that the kernel forms from a MAC address such as "66:0a:...".
 
-    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise IndexError if `mac` has no digits, and ValueError if
-    it is any other text than six pairs of hex digits.
+    The kernel uses modified EUI-64 (RFC 4291, appendix A). Raise ValueError if `mac` is not six bytes in hex digits,
+    or IndexError if it is empty or has colons alone.
     """
     octets = bytes.fromhex(mac.replace(":", ""))
     identifier = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
@@ -136,7 +136,8 @@ def router_id(node: str) -> str:
 def bird_peer_name(kind: str, address: str, port: t.Optional[int] = None) -> str:
     """Return the symbol of a BGP session in bird.cfg, for example `Mesh_10_0_0_1` or `Node_10_0_0_1_port_1179`.
 
-    `kind` is Mesh, Global, Node or Local_Workload. A `port` of None adds no suffix.
+    `kind` is Mesh, Global, Node or Local_Workload, or "" for the part that follows it (`_10_0_0_1`). A `port` of None
+    adds no suffix.
     """
     name = f"{kind}_{re.sub('[.:]', '_', address)}"
     return name if port is None else f"{name}_port_{port}"

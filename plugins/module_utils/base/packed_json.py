@@ -48,7 +48,7 @@ def unpack_text(text: str) -> str:
 
 
 def unpack(text: str) -> t.Any:
-    """Return the data that `pack` made `text` of.
+    """Return the data that `pack` made `text` of; tuples come back as lists, and keys of mappings as text.
 
     Raise ValueError if `text` is not packed data, is cut short, or is larger than 64 MiB when decompressed.
     """

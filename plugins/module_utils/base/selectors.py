@@ -15,11 +15,12 @@
 
 Words are keywords only where the grammar can use them, so `in in {"in"}` compares a label called `in`. Only space and
 tab separate tokens. Line breaks and form feeds are also accepted inside `not in`, `starts with`, `ends with`,
-`has(...)`, `all(...)` and `global(...)`. `notin`, `startswith` and `endswith` are the same operators. A text that is
-empty or blank means `all()`.
+`has(...)`, `all(...)` and `global(...)`. `notin`, `startswith` and `endswith` are the same operators. A text of spaces
+and tabs alone, or of nothing, means `all()`.
 
 Source: the selector syntax of the Calico documentation (EntityRule, "Selector syntax") and the behaviour of Calico's
-own parser. No function here is recursive: memory limits the depth of a selector, not the stack.
+own parser. Parsing, matching and printing are not recursive: memory limits the depth of a selector, not the
+stack.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ Labels = t.Mapping[str, str]
 class SelectorError(ValueError):
     """A text that is not a selector.
 
-    `text` is the whole text, `position` the offset (from 0) of the first character that cannot be read, and `expected`
-    says in words what would be valid there.
+    `text` is the whole text. `position` is the offset (from 0) of the first character that cannot be read, or the
+    length of `text` if that ends too early. `expected` says in words what would be valid there.
     """
 
     def __init__(self, text: str, position: int, expected: str) -> None:
@@ -425,7 +426,7 @@ class _Token(t.NamedTuple):
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Return the tokens of `text`. The last one has kind "end", or "error" where the rest is not a token."""
+    """Return the tokens of `text`. The last one has kind "end", or "error" where no token begins."""
     tokens: list[_Token] = []
     at = 0
     while True:
@@ -548,7 +549,7 @@ class _Parser:
             return groups[0].close()
 
     def leaf(self) -> Leaf:
-        """Consume and return one test, such as `has(a)`. Raise SelectorError if there is none."""
+        """Consume and return one test, such as `has(a)`. Raise SelectorError if the next tokens are no whole test."""
         if self.accept("all"):
             return All()
         if self.accept("global"):
@@ -596,8 +597,8 @@ class _Parser:
 def parse(text: str) -> Selector:
     """Return the selector that `text` spells, from a cache if possible.
 
-    Raise SelectorError if it is not a selector or not a str. The cache holds the last 1024 texts. Use `parse_once` for
-    texts that callers of an API send.
+    Raise SelectorError if it is not a selector or not a str. The cache holds the 1024 valid texts that were used last.
+    Use `parse_once` for texts that callers of an API send.
     """
     if not isinstance(text, str):
         raise SelectorError(str(text), 0, "a text")

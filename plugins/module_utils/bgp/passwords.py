@@ -74,7 +74,7 @@ def problem_of_name(name: t.Any, key: t.Any) -> t.Optional[SecretProblem]:
     """Return why `name` and `key`, of any type, cannot name a secret as `name:key`, or None if they can.
 
     `name` may have small letters, digits, "-" and ".", the first and last a letter or digit. `key` may have letters,
-    digits, "-", "_" and ".". `name:key` has at most 50 characters.
+    digits, "-", "_" and ".". Neither may be empty. `name:key` has at most 50 characters.
     """
     for word, value, form in (("name", name, _NAME), ("key", key, _KEY)):
         if not isinstance(value, str) or not form.fullmatch(value):
@@ -131,7 +131,7 @@ def _definition(name: str, password: str) -> str:
 
 
 def from_text(text: str) -> Passwords:
-    """Return the passwords in a text that `to_text` made, by name. Lines that are no definition are ignored."""
+    """Return the passwords in a text that `to_text` made, by name. Any text that is no definition is ignored."""
     return Passwords(dict(_DEFINITION.findall(text)))
 
 

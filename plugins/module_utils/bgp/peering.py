@@ -10,11 +10,11 @@ The rules are Calico's (confd/pkg/backends/calico/client.go, updatePeersV1, and 
   nodes. If two have the same address and port, the first one is used.
 - A BGPPeer whose peers are nodes of the fleet also applies on these nodes, with the ends swapped, unless reversePeering
   is Manual or such a node has a definition of its own.
-- A node with a cluster id reflects for every peer of its own AS that has none, or another one.
+- In a session of a BGPPeer, a node with a cluster id reflects for a peer of its own AS that has none, or another one.
 
 Three rules are ours. Reflectors of the inventory's group find their clients without a BGPPeer (`Speaker.reflector`).
 One end of every session within the fleet is passive (`waits`). A BGPPeer replaces a session that would exist without
-it. Each node and each BGPPeer is looked at once; only the number of sessions grows faster.
+it.
 """
 
 from __future__ import annotations
@@ -399,8 +399,9 @@ def waits(own: Speaker, peer: Speaker, own_number: int, number: int) -> bool:
     Exactly one side is passive, so that sessions never collide. BIRD's queue for connections has 8 places (`listen(fd,
     8)` in sysdep/unix/io.c of every BIRD 2). A client that finds it full waits seconds until TCP retries. So no node
     should receive many connections at once: a node with a cluster id connects to the nodes without one, which have few
-    sessions. Between others, the parity of the bits of both addresses decides, so that each side is passive for half of
-    its sessions, also if all addresses are even. Other nodes do not matter: adding or removing one resets no session.
+    sessions. Between others, the parity of the bits of both addresses decides, so that each side is passive for about
+    half of its sessions, also if all addresses are even. Other nodes do not matter: adding or removing one resets no
+    session.
     """
     if bool(own.cluster_id) != bool(peer.cluster_id):
         return not own.cluster_id

@@ -71,7 +71,8 @@ class Speaker:
 def lies_in(address: str, subnet: str) -> bool:
     """Return whether the subnet contains the address. False for the subnet "", and for one of the other family.
 
-    The subnet is a CIDR, with or without host bits. Raise ValueError if a text is not an address or CIDR.
+    The subnet is a CIDR, with or without host bits. Raise ValueError if a text is not an address or CIDR, but not for
+    the subnet "".
     """
     return bool(subnet) and ipaddress.ip_address(address) in _network(subnet)
 

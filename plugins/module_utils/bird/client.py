@@ -87,8 +87,8 @@ class BirdClient:
         """Return the answer to one command in birdc's syntax.
 
         Raises CommandRefused for an answer of 8xxx or 9xxx, NotAnswering if the connection is closed, fails or times
-        out, and NotEncodable for a command that is not one line of at most 4000 printable ASCII characters. The
-        connection is closed after NotAnswering.
+        out, or the answer is not in BIRD's protocol or has a line of more than 16 MiB, and NotEncodable for a command
+        that is not one line of at most 4000 printable ASCII characters. The connection is closed after NotAnswering.
         """
         encoded = encoding.command(command)
         if not self._lines.connected:

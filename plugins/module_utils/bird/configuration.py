@@ -30,8 +30,8 @@ _LAST_READ = re.compile(r"^Last reconfiguration on (\d{4}-\d\d-\d\d \d\d:\d\d:\d
 class Outcome:
     """The result of `apply`: the texts of bird.cfg `before` and `after`, and what was done.
 
-    `changed`: the text of bird.cfg or a password was changed. `reloaded`: the running BIRD has read the files again. It
-    is reloaded without a change if an earlier run wrote the file and was stopped before BIRD read it.
+    `changed`: the text of bird.cfg or a password was changed. `reloaded`: the running BIRD has read the files again.
+    That also happens without a change, for instance if an earlier run was stopped before BIRD read its file.
     """
 
     changed: bool
@@ -76,13 +76,16 @@ def apply(
 ) -> Outcome:
     """Write `text` to bird.cfg and `passwords` to the file beside it, reload the running BIRD, and return the outcome.
 
-    `passwords` None leaves the passwords as they are. Files that are equal already are not written, unless others may
-    read the given passwords, but BIRD reloads them if it has not read them yet. No BIRD at the socket is no error: its
-    unit reads the files when it starts. Raises ConfigurationRefused if BIRD cannot read a file or refuses a new one
-    (the old files are in force then). Raises ReloadNotFinished if a reload takes more than `seconds`, or another
-    BirdError if `program` cannot be run or takes more than 60 seconds, or the BIRD at the socket does not answer or
-    refuses another command: files that were written until then stay. Also NotEncodable for a password that cannot be
-    written, ValueError if BIRD's greeting has no version number, or OSError.
+    `passwords` None leaves the passwords as they are. A bird.cfg that is equal already is not written. If the passwords
+    are equal, too, and their file has the mode `secrets_file.MODE` or is absent, no file is written, and BIRD reloads
+    only what it has not read yet. No BIRD at the socket is no error: its unit reads the files when it starts.
+
+    Raises ConfigurationRefused if BIRD cannot read a file, or refuses a command while files are replaced: the old files
+    are there again then.
+    Raises ReloadNotFinished if a reload takes more than `seconds`, CommandRefused if BIRD refuses a command although
+    nothing is to be written, or another BirdError if `program` cannot be run or takes more than 60 seconds, or the BIRD
+    at the socket does not answer: files that were written until then stay. Also NotEncodable for a password that cannot
+    be written, ValueError if BIRD's greeting has no version number, or OSError.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords
@@ -203,8 +206,8 @@ def unread(path: str = PATH, socket: str = SOCKET) -> bool:
     """Return whether bird.cfg, its passwords or a snippet are newer than the running BIRD's last reconfiguration.
 
     That is so if a run was stopped between writing and reloading, or if the operator changed a snippet. False if there
-    is no bird.cfg, no BIRD runs, or BIRD states no time. Times are of the node's own clock: setting the clock can cause
-    one reload too many. Raises NotAnswering, CommandRefused, or the errors of `current`.
+    is no bird.cfg, no BIRD runs, or BIRD states no time. Times are of the node's own clock: setting the clock can make
+    the result wrong. Raises NotAnswering, CommandRefused, or the errors of `current`.
     """
     try:
         written = max(os.stat(path).st_mtime, snippets.last_touched(current(path)))

@@ -43,7 +43,7 @@ def during(seconds: float, path: str = PATH, sleep: t.Callable[[float], None] = 
     """Return the numbers of segments dropped within the next `seconds`, for which it sleeps.
 
     Segments dropped earlier do not count, because they may be from a fault that is corrected. All numbers are 0 if the
-    counters cannot be read.
+    counters cannot be read after that time. If they cannot be read only before it, earlier segments count too.
     """
     before = read(path)
     sleep(seconds)

@@ -30,7 +30,7 @@ _ADDRESS = rf"(?:{_ADDRESS4}|[0-9A-Fa-f]{{0,4}}(?::[0-9A-Fa-f]{{0,4}}){{2,7}}(?:
 _SCOPE = r"(?:%[A-Za-z0-9_.-]{1,15})?"
 _SECRET = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
 # A character that a quoted text may have. It may not have double quotes, line breaks and control characters.
-# Characters that change the direction of writing, and halves of surrogate pairs, are refused as well.
+# Embeddings, overrides and isolates of the direction of writing, and halves of surrogate pairs, are refused as well.
 _IN_TEXT = '[^"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]'
 
 

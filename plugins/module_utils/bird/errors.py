@@ -13,9 +13,9 @@ class BirdError(Exception):
 
 
 class NotAnswering(BirdError):
-    """A control socket that is absent or closed, does not answer in time, or answers in another protocol.
+    """A control socket that cannot be used, is closed, does not answer in time, or answers in another protocol.
 
-    `socket` is its path, `reason` says which of these it is.
+    `socket` is its path, `reason` says what happened.
     """
 
     def __init__(self, socket: str, reason: str) -> None:

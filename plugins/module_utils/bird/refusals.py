@@ -109,9 +109,10 @@ def _silent(case: _Case) -> str:
 
 
 def _password(case: _Case) -> str:
-    """Return the explanation by segments dropped for their TCP MD5 signatures, "" if none were.
+    """Return the explanation by segments dropped for their TCP MD5 signatures, "" if no such drops fit the peer.
 
-    The kernel does not say which peer sent them.
+    With a password here, wrong and missing signatures fit; without one, signed segments do. The kernel does not say
+    which peer sent them.
     """
     name, dropped = case.peer.password, case.dropped
     if name and dropped.wrong:
