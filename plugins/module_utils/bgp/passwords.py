@@ -102,7 +102,10 @@ def problem_of_password(value: t.Any) -> t.Optional[SecretProblem]:
         return SecretProblem(
             "has a double quote or a control character, which BIRD cannot be told.", "Choose another one."
         )
-    size = len(value.encode("utf-8", errors="surrogatepass"))
+    try:
+        size = len(value.encode("utf-8"))
+    except UnicodeEncodeError:
+        return SecretProblem("has half of a surrogate pair, which is no character.", "Choose another one.")
     if size > LONGEST:
         return SecretProblem(f"has {size} bytes.", f"TCP MD5 signatures take at most {LONGEST}: choose a shorter one.")
     return None

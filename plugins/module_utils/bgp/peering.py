@@ -253,7 +253,7 @@ class Peering:
                         definition,
                         extensions.listenPort or 0,
                         back,
-                        peer.localASNumber,
+                        peer.localASNumber or None,
                     )
 
 

@@ -289,7 +289,8 @@ def _write(path: str, text: str) -> None:
 
 def _restore(text: str, path: str) -> None:
     if not text:
-        os.unlink(path)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
         return
     candidate = path + ".restored"
     _write(candidate, text)

@@ -52,6 +52,9 @@ def test_why_a_password_is_refused() -> None:
         "has 82 bytes.", "TCP MD5 signatures take at most 80: choose a shorter one."
     )
     assert passwords.problem_of_password("\u00fc" * 40) is None
+    assert passwords.problem_of_password("se\ud800cret") == SecretProblem(
+        "has half of a surrogate pair, which is no character.", "Choose another one."
+    )
 
 
 @pytest.mark.parametrize(

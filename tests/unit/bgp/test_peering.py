@@ -253,6 +253,13 @@ def test_another_as_towards_one_peer() -> None:
     assert (back.local_as, back.as_number, back.next_hop) == (None, 65010, "keep")
 
 
+def test_no_other_as_towards_one_peer() -> None:
+    """A localASNumber of 0 is none, at both ends."""
+    found = sessions([speaker(1), speaker(2)], peer(peerIP="10.10.1.2", node="node1", localASNumber=0))
+    ahead, back = found["node1"]["Node_10_10_1_2"], found["node2"]["Node_10_10_1_1"]
+    assert (ahead.local_as, ahead.as_number) == (back.local_as, back.as_number) == (None, 64512)
+
+
 @pytest.mark.parametrize(
     ("fields", "as_number", "expected"),
     [
