@@ -155,14 +155,6 @@ def test_a_refusal_of_the_running_bird_brings_the_old_file_back(bird, checker: s
     assert configuration.current(config) == OLD
 
 
-def test_a_refusal_of_the_first_file_leaves_none(bird, checker: str, tmp_path: pathlib.Path) -> None:
-    bird.answers["configure"] = [[b"8002 no such thing\n"]]
-    path = str(tmp_path / "first" / "bird.cfg")
-    with pytest.raises(ConfigurationRefused):
-        configuration.apply(NEW, path, bird.path, checker)
-    assert configuration.current(path) == ""
-
-
 def test_a_refusal_without_words_has_its_code(bird, checker: str, config: str) -> None:
     bird.answers["configure"] = [[b"8002 \n"]]
     with pytest.raises(ConfigurationRefused) as caught:

@@ -133,6 +133,16 @@ def test_what_cannot_be_parsed_is_refused_before_bird_is_told_anything(three, co
     assert [path.name for path in pathlib.Path(config).parent.iterdir()] == ["bird.cfg"]
 
 
+def test_a_refusal_of_the_first_file_is_reported(three, config: str, tmp_path: pathlib.Path) -> None:
+    """BIRD 3 refuses the text with weights, before there is a bird.cfg."""
+    pathlib.Path(config).unlink()
+    three.answers[ALL] = [said(kernel("kernel4", "READY", 3))]
+    three.answers["configure"] = [[b"8002 no such thing\n"]]
+    with pytest.raises(ConfigurationRefused, match="no such thing"):
+        configuration.apply(LIMITED, config, three.path, keep(tmp_path / "program"))
+    assert list(pathlib.Path(config).parent.iterdir()) == []
+
+
 def test_another_mtu_without_a_bird(config: str, tmp_path: pathlib.Path) -> None:
     outcome = configuration.apply(LIMITED, config, str(tmp_path / "bird.ctl"), keep(tmp_path / "program"))
     assert outcome == configuration.Outcome(True, False, PLAIN, LIMITED)
