@@ -56,6 +56,10 @@ def fleet(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> Fleet:
     return Fleet(tmp_path, engine=request.param)
 
 
+#: For answers that never come from an engine: those of Ansible's own modules, and of tasks with async.
+archive_alone = pytest.mark.parametrize("fleet", [False], ids=["archive"], indirect=True)
+
+
 def seen(*names: str) -> dict[str, t.Any]:
     """Return a task that prints which of these variables are defined."""
     shown = " ".join(f"{name}={{{{ {name} is defined }}}}" for name in names)
@@ -104,6 +108,7 @@ def test_facts_in_an_answer_to_an_ad_hoc_task_pass_neither(fleet: Fleet) -> None
     assert done.stdout.splitlines() == ["n1 | SUCCESS => {", '    "changed": false,', '    "routes": []', "}"]
 
 
+@archive_alone
 @pytest.mark.parametrize("poll", [1, 0])
 def test_facts_in_an_answer_that_is_waited_for_open_no_policy(fleet: Fleet, poll: int) -> None:
     """Return keys that Ansible obeys from a task with async, whose result Ansible reads from a file on the node.
@@ -133,6 +138,7 @@ def test_facts_in_an_answer_that_is_waited_for_open_no_policy(fleet: Fleet, poll
     assert "ALLOW" not in said
 
 
+@archive_alone
 def test_facts_that_are_gathered_open_no_policy(fleet: Fleet) -> None:
     """Return a policy for the fleet among the facts that Ansible gathers itself.
 
@@ -150,6 +156,7 @@ def test_facts_that_are_gathered_open_no_policy(fleet: Fleet) -> None:
     ) in said
 
 
+@archive_alone
 def test_a_node_does_not_become_another_one(fleet: Fleet) -> None:
     """Take another node's name by the fact inventory_hostname, and hide it by a fact ansible_facts.
 
@@ -168,6 +175,7 @@ def test_a_node_does_not_become_another_one(fleet: Fleet) -> None:
     assert re.search(r"n1 : ok=1 .* failed=1 .*n2 : ok=2 .* failed=0", said)
 
 
+@archive_alone
 @pytest.mark.parametrize("name", ["calico_node_mode", "inventory_dir"])
 def test_a_fact_is_no_variable_of_a_role(fleet: Fleet, name: str) -> None:
     """Give the run another mode, or lift its limits, by a fact named like a role variable.
@@ -182,6 +190,7 @@ def test_a_fact_is_no_variable_of_a_role(fleet: Fleet, name: str) -> None:
     assert re.search(r"n1 : ok=1 .* failed=1 .*n2 : ok=2 .* failed=0", said)
 
 
+@archive_alone
 def test_a_fact_is_no_option_of_a_playbook(fleet: Fleet) -> None:
     """Make playbooks/explain.yml write its answer to a path of the node's choice on the controller.
 
