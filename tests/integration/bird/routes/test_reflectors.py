@@ -74,10 +74,14 @@ def test_next_hops_arrive_unmodified(pair: Fleet, network: Network, mode: BirdPo
     one, two, three, four = network.nodes
     pair.start(with_reflectors(network, mode))
     wait_for("node3's block", lambda: two.space.routes("proto", "bird") == [f"{three.block} {route}"])
-    shown = pair["node2"].birdc("show", "route", three.block, "all").replace("bgp_", "BGP.")
+
+    def shown() -> str:
+        return pair["node2"].birdc("show", "route", three.block, "all").replace("bgp_", "BGP.")
+
     # Both reflectors announce node3's block to node2, with node3 as next hop.
-    assert shown.count("BGP.next_hop: 10.10.2.13") == 2, shown
-    assert shown.count("BGP.cluster_list: 10.10.0.1") == 2
+    wait_for("both announcements", lambda: shown().count("BGP.next_hop: ") == 2)
+    assert shown().count("BGP.next_hop: 10.10.2.13") == 2, shown()
+    assert shown().count("BGP.cluster_list: 10.10.0.1") == 2
     for reflector in (one, four):
         assert reflector.space.routes("proto", "bird") == []
 
