@@ -86,10 +86,11 @@ def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] =
 
 
 def prune(config: str, values: t.Mapping[str, str]) -> None:
-    """Remove the passwords that `values` does not have, and keep the file's modification time.
+    """Remove the passwords that `values` does not have from the password file, and keep its modification time.
 
-    So BIRD need not read it again. The file must contain all of `values`: it is replaced by one with these, or removed
-    if there are none. Raises OSError, or NotEncodable for a name or password that cannot be written.
+    So BIRD need not read it again. `config` is the path of bird.cfg, beside which the file is. The file must contain
+    all of `values`: if it has others too, it is replaced by one with these, or removed if there are none. Raises
+    OSError, or NotEncodable for a name or password that cannot be written; the old file stays then.
     """
     if current(config) != values:
         install(config, values, os.stat(beside(config)).st_mtime_ns)

@@ -59,7 +59,11 @@ class FlowCuts:
 
     @property
     def problem(self) -> str:
-        """Why connections that policy denies were not cut, with the remedy; "" if they were or need not be."""
+        """Why the last attempt to cut connections that policy denies failed, with the remedy.
+
+        "" if it did not fail, before the first one, if none is due, or after a change until the desired state is
+        derived again.
+        """
         return self._cutter.problem if self._cutter.problem and self._due() else ""
 
     def _due(self) -> bool:

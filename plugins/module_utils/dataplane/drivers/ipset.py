@@ -208,9 +208,12 @@ def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float]
 
 
 def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Make sets, and add members to those that change. Raise ApplyError with each set that was refused.
+    """Make sets, and add members to those that change. Nothing is removed from sets that stay.
 
-    A set of another type than the desired one is deleted and made anew. Nothing is removed from the others.
+    Changes other than + and ~ are ignored. A set of another type than the desired one is deleted and made anew. One
+    without room for old and new members is replaced by a larger one with all of them. Raise ApplyError with each set
+    that was refused; all others are filled then, unless ipset failed without naming a set, or refused more than 50: one
+    change stands for all that are left.
     """
     failures = Failures()
     for change in _write(kernel, [change for change in changes if change.action in ("+", "~")], _fill, failures):
