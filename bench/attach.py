@@ -83,7 +83,7 @@ def state(endpoints: t.Sequence[VethEndpoint]) -> NodeState:
     )
 
 
-# ---- These functions attach a workload by bare netlink calls and by `ip -batch`, to compare the agent with them.
+# ---- These functions attach a workload without the agent. The benchmark compares their times with the agent's.
 
 
 def attribute(kind: int, data: bytes) -> bytes:

@@ -207,7 +207,7 @@ class FakeKernel:
             else {},
         }
 
-    # ---- links, and writes of several kinds
+    # ---- These functions are for links, and writes of several kinds
 
     def _make(self, link: _Link, ipv6: bool = True) -> _Link:
         """Add a device and its sysctls, give it the next index, and return it.
@@ -633,7 +633,7 @@ class FakeKernel:
         self._rules.remove(rule)
         self._written()
 
-    # ---- sysctls, sockets, marks of what programs have changed, members of sets, tracked connections
+    # ---- These functions are for sysctls, sockets, marks of changes by programs, members of sets, and connections
 
     def sysctl_read(self, key: str) -> t.Optional[str]:
         return self._sysctls.get(key)
@@ -703,7 +703,7 @@ class FakeKernel:
         self.machine.tracked = [changed(one) for one in self.machine.tracked]
         return found
 
-    # ---- namespaces, and the end of use
+    # ---- These functions are for namespaces, and the end of use
 
     def netns_list(self) -> list[str]:
         return sorted(name for name in self.machine.namespaces if not name.startswith("/"))

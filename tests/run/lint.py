@@ -34,9 +34,9 @@ def sources() -> list[pathlib.Path]:
 
 
 def scripts(interpreter: str) -> list[str]:
-    """Return the paths in `sources`, as texts, of files without a suffix that begin with `#!` and name `interpreter`.
+    """Return the paths of the scripts for `interpreter`: files of `sources` whose first line names it after `#!`.
 
-    The first line counts, up to 200 bytes. Raise the errors of `sources`.
+    Only files without a suffix are searched, and only 200 bytes of the first line. Raise the errors of `sources`.
     """
     found = []
     for path in sources():

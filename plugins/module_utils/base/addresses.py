@@ -104,13 +104,14 @@ def _ipv6(text: str) -> t.Optional[int]:
 
 
 def ip_address(text: str, version: int) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]:
-    """Return the address of IP `version` (4 or 6) that `text` spells.
+    """Return the address of IP `version` (4 or 6) that `text` spells, as `canonical_address` reads it.
 
-    Unlike with `parse_address`, an IPv4-mapped IPv6 address is IPv6. Raise ValueError for any other text, also for an
-    address with a zone (fe80::1%eth0).
+    Raise ValueError for any other text.
     """
-    # Some versions of Python accept a zone: without its "%" the text is an address for none of them.
-    return ipaddress.IPv4Address(text) if version == 4 else ipaddress.IPv6Address(text.replace("%", "zone"))
+    found, value = canonical_address(text)
+    if found != version:
+        raise ValueError(f"{text!r} is not an IPv{version} address")
+    return ipaddress.IPv4Address(value) if version == 4 else ipaddress.IPv6Address(value)
 
 
 def parse_address(text: str) -> t.Optional[Address]:

@@ -11,6 +11,7 @@ skipped.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import time
@@ -55,19 +56,12 @@ class BirdClient:
         self._lines = LineSocket(_LINE_LIMIT)
 
     def __enter__(self) -> BirdClient:
-        try:
+        with self._closed_on_failure():
             self._lines.connect(self.path, time.monotonic() + self.timeout)
             greeting = self._answer().text
-        except OSError as error:
-            self.close()
-            raise NotAnswering(self.path, error.strerror or str(error)) from error
-        except NotAnswering:
-            self.close()
-            raise
-        found = re.search(r"BIRD v?(\S+) ready", greeting)
-        if not found:
-            self.close()
-            raise NotAnswering(self.path, f"it greets with {greeting!r}")
+            found = re.search(r"BIRD v?(\S+) ready", greeting)
+            if not found:
+                raise NotAnswering(self.path, f"it greets with {greeting!r}")
         self.version = found.group(1)
         return self
 
@@ -93,17 +87,27 @@ class BirdClient:
         encoded = encoding.command(command)
         if not self._lines.connected:
             raise NotAnswering(self.path, "the connection is closed")
-        try:
+        with self._closed_on_failure():
             self._lines.send(encoded, time.monotonic() + self.timeout)
             answer = self._answer()
-        except (OSError, NotAnswering) as error:
-            self.close()  # The rest of the answer may still come, and is none to the next command.
-            if isinstance(error, NotAnswering):
-                raise
-            raise NotAnswering(self.path, error.strerror or str(error)) from error
         if answer.code >= 8000:
             raise CommandRefused(command, answer.code, answer.text)
         return answer
+
+    @contextlib.contextmanager
+    def _closed_on_failure(self) -> t.Iterator[None]:
+        """Close the connection if the context raises NotAnswering, or OSError, which becomes NotAnswering.
+
+        The rest of an answer may still arrive later. It must not be taken for the answer to the next command.
+        """
+        try:
+            yield
+        except NotAnswering:
+            self.close()
+            raise
+        except OSError as error:
+            self.close()
+            raise NotAnswering(self.path, error.strerror or str(error)) from error
 
     def _answer(self) -> BirdReply:
         lines: list[str] = []

@@ -245,7 +245,10 @@ def _reset(node: str, change: SessionChange) -> Reset:
 
 
 def announced_by(state: t.Optional[NodeState]) -> t.Iterator[str]:
-    """Yield the CIDRs of the blocks that a node with this state advertises or has routes to; none for None."""
+    """Yield the CIDRs of blocks that a node with this state advertises, and of those that it reaches through others.
+
+    A node without BGP advertises none, so its own blocks are left out. Yield nothing for None.
+    """
     if state is None:
         return
     if state.bird is not None:

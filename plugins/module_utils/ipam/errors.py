@@ -28,15 +28,15 @@ class IpamError(Exception):
 
 
 class PlanError(IpamError):
-    """An error of the inventory or of the last plan: something in it cannot be planned."""
+    """The inventory or the last plan has something that cannot be planned."""
 
 
 class LockfileError(IpamError):
-    """An error of the lockfile: it cannot be read, or it is not a valid plan."""
+    """The lockfile cannot be read, or it is not a valid plan."""
 
 
 class RebuildError(IpamError):
-    """An error of nodes' copies: one is invalid, they contradict the lockfile or each other, or some are missing."""
+    """No plan can be made from what nodes have stored: a copy is invalid, contradicts others or is missing."""
 
 
 def names(items: t.Iterable[str], limit: int = 8) -> str:

@@ -297,7 +297,10 @@ def test_the_filter_follows_a_tunnel_device_that_was_made_anew(host: Host, whose
 
 
 def test_tunnel_devices_are_asked_for_when_there_is_news_of_them(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After its start the monitor reads tunnel devices only after news, since reading waits for changes of devices."""
+    """After its start, the monitor reads a tunnel device only when the kernel reports a change.
+
+    The reason is that the kernel answers such a question only when no device is being changed.
+    """
     asked = []
     get_link = rtnetlink.get_link
     monkeypatch.setattr(monitor_.rt, "get_link", lambda channel, name: (asked.append(name), get_link(channel, name))[1])

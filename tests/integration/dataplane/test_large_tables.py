@@ -42,7 +42,7 @@ class Tables(CachedTables):
         found = super().observe(kernel, desired)
         programs = {family: f"{name}-{self._forced}" for family, name in FAMILIES.items()}
         if found.programs == programs:
-            return found  # it has the programs of the backend given, so it comes from the cache
+            return found  # The tables are those of the backend given, from the cache or read anew.
         own = f"-{default(kernel)}"
         tables = {
             place if "-" in place.program else place._replace(program=place.program + own): chains

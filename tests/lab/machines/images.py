@@ -46,7 +46,7 @@ SWITCH_PACKAGES = ["frr"]
 # Files that no test looks at are left out.
 EXCLUDES = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
-# The script that runs in a new base layer. It masks a real server's consoles, timers and networkd, which only cost
+# This script runs in a new base layer. It masks a real server's consoles, timers and networkd, which only cost
 # memory here, removes what each host gets of its own, configures sshd, and makes /srv/repo apt's only source.
 BASE_SCRIPT = """
 set -eu
@@ -79,7 +79,7 @@ ln -sf /dev/null /etc/systemd/system/bird.service
 rm -f /etc/systemd/system/*.wants/bird.service /etc/systemd/system/*.wants/nftables.service
 """
 
-# The script that installs packages from Debian's archive without starting their services.
+# This script installs packages from Debian's archive without starting their services.
 INSTALL_SCRIPT = """
 set -eu
 printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d
@@ -90,8 +90,9 @@ rm -f /usr/sbin/policy-rc.d /var/cache/apt/*.bin
 rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/log/apt /var/log/dpkg.log
 """
 
-# Installs podman and masks its units. Adds settings that it needs in a systemd container (no cgroups, no keyring of its
-# own, no overlay on an overlay), its CNI backend where it has one, and /srv/box, the root of every container.
+# This script installs podman and masks its units. It writes the settings that podman needs in a systemd container, with
+# its CNI backend where it has one: no cgroups, no keyring of its own, and no overlay on an overlay. It also makes
+# /srv/box, which is the root of every container.
 CONTAINER_SCRIPT = (
     INSTALL_SCRIPT
     + """\

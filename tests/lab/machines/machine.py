@@ -96,9 +96,10 @@ def _disk_layers() -> list[Path]:
 
 
 def disk_folder() -> Path:
-    """Return the folder of the kernel, the disk and the modules for the initramfs.
+    """Return the folder of the kernel, the disk and the modules for the initramfs. It may not exist yet.
 
-    It is named by a hash of the names of the disk's layers and of the modules. It may not exist yet.
+    It is named by a hash of names alone, those of the disk's layers and of the modules: a layer that is built again
+    from newer packages keeps the folder.
     """
     return CACHE_ROOT / f"disk-all-{images.digest([path.name for path in _disk_layers()], BOOT_MODULES)}"
 

@@ -91,7 +91,7 @@ def vtep_mac(name: str) -> str:
     return "66:" + ":".join(digest[at : at + 2] for at in range(0, 10, 2))
 
 
-# --- routes and blocks ----------------------------------------------------------------------------------------------
+# --- These functions check routes and blocks ------------------------------------------------------------------------
 
 
 def expected_routes(fleet: Fleet, node: Observed) -> set[str]:
@@ -163,7 +163,7 @@ def check_blocks(fleet: Fleet) -> None:
             assert any(ipaddress.ip_address(workload["address"]) in block for block in blocks), (node.name, workload)
 
 
-# --- devices and workloads ------------------------------------------------------------------------------------------
+# --- These functions check devices and workloads --------------------------------------------------------------------
 
 
 def check_devices(fleet: Fleet, node: Observed) -> None:

@@ -182,7 +182,7 @@ def _word(line: Line, label: str) -> str:
     return words[words.index(label) + 1]
 
 
-# --- routes and rules -----------------------------------------------------------------------------------------------
+# --- These functions check routes and rules -------------------------------------------------------------------------
 
 
 _PROBES = " table 179"
@@ -233,7 +233,7 @@ def _routes(observed: Observed) -> dict[str, str]:
     return found
 
 
-# --- devices, their addresses and neighbours, routes inside namespaces ----------------------------------------------
+# --- These functions check devices, their addresses and neighbours, routes inside namespaces ------------------------
 
 
 def _check_links(plan: _Plan, before: Observed, after: Observed) -> None:

@@ -67,7 +67,7 @@ def test_a_mapped_peer_ip_is_the_ipv4_address(written: str) -> None:
     assert found is not None and (found.address, found.family) == ("10.10.1.254", 4)
 
 
-# --- sessions without BGPPeers, the end that connects, and listen ports ---------------------------------------------
+# --- These tests are about sessions without BGPPeers, the end that connects, and listen ports -----------------------
 
 
 def test_the_mesh_joins_all_without_a_cluster_id_in_each_family_that_both_have() -> None:

@@ -187,7 +187,7 @@ def test_the_compiler_has_birds_and_blocks_by_themselves(rest: t.Mapping[str, t.
     assert compiled.announced != own or not compiled.settings.bgp_enabled
 
 
-# --- what one node alone says, and nodes that tell of a change of the fleet ------------------------------------------
+# --- These tests are about what one node alone says, and about nodes that report a change of the fleet --------------
 
 
 def told_alone(before: t.Mapping[str, t.Optional[NodeState]], after: States) -> tuple[Impact, dict[str, Impact]]:

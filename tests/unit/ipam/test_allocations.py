@@ -132,7 +132,7 @@ def test_a_released_handle_can_be_released_again():
     assert allocations.release("never heard of", 1.0) == []
 
 
-# --- order, choice of blocks and pools, and usage -------------------------------------------------------------------
+# --- These tests are about order, choice of blocks and pools, and usage ---------------------------------------------
 
 
 def test_the_longest_free_address_comes_first_and_rests_before():
@@ -239,7 +239,7 @@ def test_usage_tells_everything_apart():
     assert allocations.usage(35.0)[0] == Usage("10.0.0.0/30", "p", 4, 3, 0, 1, False, 0)
 
 
-# --- refusals, and releases that still rest -------------------------------------------------------------------------
+# --- These tests are about refusals, and releases that still rest ---------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -527,7 +527,7 @@ def test_events_that_cannot_have_happened_are_refused(events, text):
     assert str(error.value) == text
 
 
-# --- snapshots, and a repeated reservation --------------------------------------------------------------------------
+# --- These tests are about snapshots, and a repeated reservation ----------------------------------------------------
 
 
 @pytest.mark.parametrize(

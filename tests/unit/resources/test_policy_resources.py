@@ -547,7 +547,7 @@ def test_the_same_in_a_document_has_the_whole_path() -> None:
     assert (in_spec.value.field, in_metadata.value.field) == ("spec.ingress[1].action", "metadata.name")
 
 
-# --- what is valid and not supported, and staged policies -----------------------------------------------------------
+# --- These tests are about what is valid and not supported, and staged policies -------------------------------------
 
 UNSUPPORTED = [
     (

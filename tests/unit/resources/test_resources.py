@@ -27,7 +27,7 @@ def pool(**spec: object) -> resources.IPPool:
     return made
 
 
-# --- defaults, and how values are read ------------------------------------------------------------------------------
+# --- These tests are about defaults, and about how values are read --------------------------------------------------
 
 
 def test_defaults_of_an_ipv4_pool() -> None:

@@ -265,7 +265,7 @@ def test_the_order_of_the_workloads_makes_no_difference(numbers: list[int], orde
 BEFORE = state(pool("ipip"))
 
 
-# --- going back to an earlier state, and addresses of two workloads -------------------------------------------------
+# --- These tests are about going back to an earlier state, and addresses of two workloads ---------------------------
 
 
 def test_going_back_keeps_the_blocks_that_were_granted_since_and_are_in_use() -> None:
@@ -298,7 +298,7 @@ def test_an_address_that_two_have_is_said() -> None:
     ]
 
 
-# --- states of other releases, members, reservations, changed labels, cached endpoints ------------------------------
+# --- These tests are about states of other releases, members, reservations, and changed labels ----------------------
 
 
 def test_a_state_without_the_fields_of_this_release_is_read() -> None:

@@ -32,7 +32,8 @@ from .protocol import AgentError
 
 _log = logging.getLogger("calico.api")
 
-_LINGER = 2.0  # the most seconds for which a refused connection is still read
+# The most seconds that one connection too many has for its first request, and that any has after its refusal.
+_LINGER = 2.0
 _CHUNK = 64 << 10  # the most bytes that are read at once from root
 _CHUNK_OTHERS = 16 << 10  # the most bytes that are read at once from other callers
 

@@ -207,7 +207,7 @@ class PolicyLog:
 
     @property
     def order(self) -> int:
-        """The order of the last packet that was added to an entry, dropped or not; 0 before the first."""
+        """The order of the last packet added to an entry, even if that entry was dropped since; 0 before the first."""
         return self._order
 
     def counted(self) -> dict[Counted, int]:

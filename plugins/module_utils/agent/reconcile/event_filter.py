@@ -26,7 +26,7 @@ from ...state.node_state import PROBE_PRIORITY, ROUTE_PROTOCOL, TABLE_MAIN, TABL
 
 RTM_NEWNETCONF, RTM_DELNETCONF = 80, 81
 
-#: Seconds from its first notification in which a never finished host end causes no look: an add is likely making it.
+#: For so many seconds after its first notification, an unfinished host end causes no look: an add may be making it.
 YOUNG = 0.3
 
 _TABLES = (TABLE_MAIN, TABLE_PROBE)

@@ -233,7 +233,7 @@ class Cleanup:
 def _unlink(
     kernel: Kernel, linked: t.Sequence[VethEndpoint], others: t.Sequence[VethEndpoint]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Remove the links of the endpoints `linked`, then the tracked connections of these and of `others`.
+    """Remove the links of the endpoints `linked`, then the connections that the kernel tracks for them and `others`.
 
     The endpoints `others` have lost their links before.
     It blocks. Return two mappings from host end to a text: why the link is still there, and why connections may still

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import typing as t
 
 from ...base import naming
-from ...base.addresses import canonical_address
+from ...base.addresses import ip_address
 from ...dataplane.drivers import route, sysctl, workload
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.plan import Part
@@ -47,14 +46,11 @@ def _address(params: t.Mapping[str, t.Any], option: str, family: int, example: s
     if not params[option]:
         return ""
     try:
-        found, value = canonical_address(params[option])
+        address = ip_address(params[option], family)
     except ValueError:
-        found, value = 0, 0
-    if found != family:
-        raise ValueError(f"{option}: {params[option]} is not an IPv{family} address. Write it as {example}.")
-    if family == 4:
-        return str(ipaddress.IPv4Address(value))
-    return socket.inet_ntop(socket.AF_INET6, value.to_bytes(16, "big"))
+        text = f"{option}: {params[option]} is not an IPv{family} address. Write it as {example}."
+        raise ValueError(text) from None
+    return socket.inet_ntop(socket.AF_INET if family == 4 else socket.AF_INET6, address.packed)
 
 
 def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:

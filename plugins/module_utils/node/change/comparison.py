@@ -112,8 +112,9 @@ def agent_restart(
 ) -> str:
     """Return why the running agent must restart before it gets `target`; "" if it need not, or if none runs.
 
-    `by` is the writer of the kernel, which knows the agent. The reasons are another engine, another agent.json, and a
-    change of the file of the agent's unit among `files`.
+    `by` is the writer of the kernel, which knows the agent. The reasons are another engine than `engine` (None: any
+    will do), another agent.json than that of `target` (if it has one), and a change of the file of the agent's unit
+    among `files`.
     """
     agent = by.agent
     if agent is None:

@@ -56,7 +56,7 @@ def fleet(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> Fleet:
     return Fleet(tmp_path, engine=request.param)
 
 
-#: For answers that never come from an engine: those of Ansible's own modules, and of tasks with async.
+#: Runs a test without an engine. Ansible's own modules, and tasks with async, never answer through one.
 archive_alone = pytest.mark.parametrize("fleet", [False], ids=["archive"], indirect=True)
 
 
@@ -156,7 +156,6 @@ def test_facts_that_are_gathered_open_no_policy(fleet: Fleet) -> None:
     ) in said
 
 
-@archive_alone
 def test_a_node_does_not_become_another_one(fleet: Fleet) -> None:
     """Take another node's name by the fact inventory_hostname, and hide it by a fact ansible_facts.
 
@@ -175,7 +174,6 @@ def test_a_node_does_not_become_another_one(fleet: Fleet) -> None:
     assert re.search(r"n1 : ok=1 .* failed=1 .*n2 : ok=2 .* failed=0", said)
 
 
-@archive_alone
 @pytest.mark.parametrize("name", ["calico_node_mode", "inventory_dir"])
 def test_a_fact_is_no_variable_of_a_role(fleet: Fleet, name: str) -> None:
     """Give the run another mode, or lift its limits, by a fact named like a role variable.

@@ -111,7 +111,7 @@ def test_stdin(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
                               '  in "<unicode string>", position 3.'),
         ("x.yaml", "1: a\n0x1: b\n", "2: has key 0x1 twice. Remove one of them."),
         ("x.yaml", '"<<": 1\n"<<": 2\n', "2: has key << twice. Remove one of them."),
-        # Two merges are no key twice. They make an object that is no resource.
+        # Two merge keys are not a duplicate. The document is read, and it is not a resource.
         ("x.yaml", "a: &a {x: 1}\nb: &b {y: 2}\nc: {<<: *a, <<: *b}\n", "1: " + NO_KIND),
         ("x.json", '{"a": \n}', "2: is not JSON: Expecting value."),
         ("x.yaml", "", " has no document. Write apiVersion, kind, metadata and spec."),

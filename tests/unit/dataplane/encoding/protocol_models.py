@@ -25,7 +25,11 @@ def read_lines(text: str, size: int) -> list[str]:
 
 
 def ipset_commands(text: str) -> list[list[str]]:
-    """Return the tokens of each line that `ipset restore` would run (lib/ipset.c: fgets with 1024, isspace)."""
+    """Return the words of each line of `text`, for a model of `ipset restore`; empty lines and # comments are left out.
+
+    A line of more than 1023 bytes is several, and NUL ends one (fgets). All of isspace separates words. Unlike in
+    ipset, quotes are characters like others, and COMMIT is a command.
+    """
     commands = []
     for line in read_lines(text, 1024):
         words = [word for word in re.split(f"[{_SPACE}]+", line) if word]

@@ -378,7 +378,7 @@ def test_host_end_sysctls(kernel):
     assert "fd00:10:244::45/128" in ours(kernel)
 
 
-# ---- one workload at once, the whole node, connections, and a batch
+# ---- These tests are about one workload at once, the whole node, connections, and a batch
 
 
 def state_of(*endpoints, **fields):

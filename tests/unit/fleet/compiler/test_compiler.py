@@ -392,7 +392,7 @@ def test_a_pool_without_bgp_export_is_announced_to_nobody() -> None:
     assert all(route.destination.startswith("10.244.") for route in state.bird_routes)
 
 
-# --- sessions, settings of BIRD, workloads of both lists, unknown nodes, source spoofing ----------------------------
+# --- These tests are about sessions, BIRD's settings, both lists of workloads, unknown nodes, and spoofing ----------
 
 
 def sessions(state: NodeState) -> dict[str, str]:

@@ -48,7 +48,7 @@ def inventories(draw: st.DrawFn) -> list[Host]:
             f"10.{240 + index}.0.0/18",
             blockSize=draw(st.integers(24, 32)),
             natOutgoing=draw(st.booleans()),
-            # The first pool selects all nodes, but for those with IPv6 alone: so every workload gets an address.
+            # The first pool selects all nodes, so every workload gets an address unless its node has IPv6 alone.
             nodeSelector=draw(st.sampled_from(["all()", "rack == 'a'"])) if index else "all()",
             disableBGPExport=draw(st.sampled_from([False, False, True])),
         )
@@ -246,7 +246,7 @@ def test_what_is_without_ipv4_knows_nothing_of_it(hosts: list[Host]) -> None:
                 assert state.bird.router_id == router_id(state.node)
 
 
-# --- the name of a plan, and the digest of a state ------------------------------------------------------------------
+# --- These tests are about the name of a plan, and the digest of a state --------------------------------------------
 
 
 def digest(**changes: t.Any) -> str:

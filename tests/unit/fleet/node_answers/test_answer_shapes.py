@@ -119,7 +119,7 @@ def test_limits_of_an_answer() -> None:
     assert limits.NAMED == 8
 
 
-# --- answers of modules, and parts of a journal ---------------------------------------------------------------------
+# --- These tests are about answers of modules, and parts of a journal -----------------------------------------------
 
 AGENT = {"wanted": True, "running": True, "uptime": 5, "version": "1", "in_sync": True, "problems": []}
 RUNNING = {**AGENT, "drift": {"day": 0, "kinds": {"route": 1}}}

@@ -325,7 +325,7 @@ def test_workloads_of_the_agent_with_both_versions_get_what_those_of_the_invento
                     assert (agents.mtu, agents.route_mtu) == (planned.mtu, planned.route_mtu)
 
 
-# --- walks, states of phases, and workloads of agents ---------------------------------------------------------------
+# --- These tests are about walks, states of phases, and workloads of agents -----------------------------------------
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(MODES, 2)))
@@ -611,7 +611,7 @@ def test_a_pure_reflector_gets_no_rule_for_probes() -> None:
     assert (state.devices, state.routes, state.rules, state.workloads) == ((), (), (), ())
 
 
-# --- when phases are needed, and gateways of IPv6 routes ------------------------------------------------------------
+# --- These tests are about when phases are needed, and gateways of IPv6 routes --------------------------------------
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(MODES, repeat=2)))

@@ -24,7 +24,7 @@ SOURCE = str(pathlib.Path(bundle.__file__).resolve().parents[2])
 
 @pytest.fixture
 def source(tmp_path):
-    """A small engine, with a file in every folder that a node needs, and in one that it does not."""
+    """The Path of a small engine: files in every folder that a node needs, and in `fleet`, which it does not."""
     folder = tmp_path / "source"
     for name in ("", *bundle.ROOMS, "fleet"):
         (folder / name).mkdir(exist_ok=True)

@@ -87,7 +87,7 @@ REFUSAL = (
 )
 
 
-# --- restarts, what is never assigned, and a journal or boot id that cannot be read ---------------------------------
+# --- These tests are about restarts, what is never assigned, and a journal or boot id that cannot be read -----------
 
 
 def test_allocations_and_opened_blocks_outlive_the_process(machine):
@@ -447,7 +447,7 @@ def test_times_go_on_over_many_boots(machine):
             ipam.assign("early", {})
 
 
-# --- disks that refuse, and writes that serve several callers -------------------------------------------------------
+# --- These tests are about disks that refuse, and writes that serve several callers ---------------------------------
 
 
 @pytest.mark.parametrize("failing", ["open", "pwrite", "fdatasync"])
