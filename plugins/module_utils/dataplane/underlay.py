@@ -24,7 +24,8 @@ _STEP = 0.25  # seconds between two attempts while waiting
 def device_of(kernel: Kernel, state: NodeState) -> str:
     """Return the name of the interface with the node's own address: IPv4, or IPv6 if it has no IPv4 address.
 
-    The result is `lo` only if no other interface has it. Raise ObserveError if no interface has it, and KernelError if the kernel cannot be read.
+    The result is `lo` only if no other interface has it. Raise ObserveError if none has it, and KernelError if the
+    kernel cannot be read.
     """
     return _device(kernel, state, state.address or state.address6)
 
@@ -32,7 +33,8 @@ def device_of(kernel: Kernel, state: NodeState) -> str:
 def device6_of(kernel: Kernel, state: NodeState) -> str:
     """Return the name of the interface with the node's IPv6 address; "" for a node without one.
 
-    The result is `lo` only if no other interface has it. Raise ObserveError if no interface has it, and KernelError if the kernel cannot be read.
+    The result is `lo` only if no other interface has it. Raise ObserveError if none has it, and KernelError if the
+    kernel cannot be read.
     """
     return _device(kernel, state, state.address6) if state.address6 else ""
 

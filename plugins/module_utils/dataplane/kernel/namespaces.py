@@ -125,7 +125,8 @@ def identity(inside: socket.socket, handle: int) -> str:
 def looked_at(path: str, name: str) -> tuple[tuple[int, int], str]:
     """Return ((inode number, change time in nanoseconds), identity) of the namespace at `path`.
 
-    Raise NamespaceRefused if it is none or the host's own, and KernelError if it cannot be opened or entered.
+    Raise NamespaceRefused if it is none, or that of the caller or of process 1. Raise KernelError if it cannot be
+    opened or entered.
     """
     handle = opened(path, name)
     try:

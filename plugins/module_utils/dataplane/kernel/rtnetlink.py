@@ -77,7 +77,7 @@ def af_of(address: str) -> int:
 def packed_address(address: str) -> bytes:
     """Return an address as 4 or 16 bytes in network order. Raise OSError if it is none.
 
-    Of IPv4, the short forms of inet_aton(3), such as 10.1 for 10.0.0.1, are accepted too.
+    Of IPv4, all forms of inet_aton(3), such as 10.1 for 10.0.0.1, are accepted.
     """
     return (
         socket.inet_pton(socket.AF_INET6, address) if addresses.family_of(address) == 6 else socket.inet_aton(address)
@@ -336,8 +336,8 @@ class Channel:
         Return (position, errno, extack) of those that failed, [] if none did. Each message is given as parts around its
         sequence number. The first part is the first eight bytes of the header (length, type, flags), and the sequence
         number is inserted behind it. Only the last of each 400 messages requests an acknowledgement: the kernel answers
-        every failed one anyway, and in order, so this answer is the last. Raise KernelError if the kernel does not
-        answer for 20 seconds.
+        every failed one anyway, and in order, so this answer is the last. Raise KernelError if the socket fails, or if
+        the kernel does not answer for 20 seconds; earlier messages may have been carried out then.
         """
         failures: list[tuple[int, int, str]] = []
         for first in range(0, len(messages), _BATCH):
