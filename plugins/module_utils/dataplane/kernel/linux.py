@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """LinuxKernel: the Kernel port on a running Linux.
 
-Reads and bulk routes use rtnetlink.py, other writes for workloads links_packed.py. New tunnel devices, neighbours and
-rules by mark are encoded by pyroute2, which is imported at the first such write, and sent through the same channel. The encoders are the only part of pyroute2 that is alike in the versions of Debian 12 (0.7.2), Debian 13
-(0.7.7) and PyPI (0.9), and with our own channel the kernel's error texts can be shown.
+Reads and routes use rtnetlink.py, other writes for workloads links_packed.py. New tunnel devices, neighbours and rules
+by mark are encoded by pyroute2, which is imported at the first such write, and sent through the same channel. The
+encoders are the only part of pyroute2 that is alike in the versions of Debian 12 (0.7.2), Debian 13 (0.7.7) and PyPI
+(0.9), and with our own channel the kernel's error texts can be shown.
 """
 
 from __future__ import annotations
