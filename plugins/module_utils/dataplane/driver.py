@@ -28,7 +28,7 @@ class Scope(t.NamedTuple):
 
     `interiors` are the workloads whose network namespaces are read: True for all, False for none, or a collection of
     the names of their host interfaces. If `stale` is False, workloads that are no longer desired are not searched for,
-    and the namespaces of all others are read, whatever `interiors` says.
+    and the namespaces of all desired ones are read, whatever `interiors` says.
     """
 
     interiors: t.Union[bool, t.Collection[str]] = True
@@ -56,7 +56,7 @@ class Driver(t.Protocol[Desired, Observed]):
         """
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Make these changes; one that fails does not stop the others, unless it must (see ApplyError).
+        """Make all of these changes; a failure does not stop the others, apart from what ApplyError says.
 
         A change `!` fails with its note, a change `=` is ignored. Raise ApplyError with all that failed. Raise
         KernelError if the kernel does not answer, or if its namespace cannot be entered.

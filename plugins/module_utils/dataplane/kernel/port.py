@@ -254,7 +254,8 @@ Write = t.Union[LinkChange, InterfaceAddress, RouteOperation, RuleEntry]
 class Completed(t.NamedTuple):
     """The result of a command.
 
-    `code` is its exit status: 127 if there is no such program, 126 if it cannot be started, 124 if its time ran out.
+    `code` is its exit status: 127 if there is no such program, 126 if it cannot be started, 124 if its time ran out,
+    and below 0 if a signal ended it.
     """
 
     code: int
@@ -265,7 +266,7 @@ class Completed(t.NamedTuple):
 class Kernel(t.Protocol):
     """The operations on the kernel of one network namespace.
 
-    Methods without a docstring raise KernelError if the kernel refuses; so do writes to a device that does not exist.
+    Methods without a docstring raise KernelError if the kernel refuses, as it does for a write to a missing device.
     Writes of tunnel devices, neighbours and rules by mark raise MissingLibrary if pyroute2 is missing. `link` returns
     None for a device that does not exist, and `fdb` returns [] then. `ipset_mark` returns 0 for a set that does not
     exist.
@@ -273,7 +274,7 @@ class Kernel(t.Protocol):
 
     @property
     def netlink_port(self) -> int:
-        """The netlink port number that notifications of changes made through this object carry.
+        """The netlink port number that rtnetlink's notifications of changes made through this object carry.
 
         It is 0 while no socket for changes is open.
         """
@@ -334,7 +335,7 @@ class Kernel(t.Protocol):
     def sockets_using(self, address: str) -> int:
         """Return the number of open TCP and UDP sockets bound to this local address.
 
-        TCP sockets in state TIME_WAIT do not count. Raise OSError if it is not an address.
+        TCP sockets in the states TIME_WAIT and CLOSE do not count. Raise OSError if it is not an address.
         """
 
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
