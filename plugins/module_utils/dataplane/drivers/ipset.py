@@ -69,7 +69,7 @@ def canonical(member: str, ipv6: bool = False) -> str:
     try:
         host = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, host))
     except OSError:
-        return member  # It has an option behind it, as in `fd00::1 nomatch`.
+        return member  # It has an option behind it, as in `fd00::1 nomatch`, or is invalid.
     return host + (f"/{length}" if length not in ("", "128") else "") + comma + rest
 
 
@@ -109,8 +109,8 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
     """
     done = kernel.run(["ipset", "save"])
     if done.code != 0:
-        # A host without the program (127) has no sets either, and `apply` says what to install. If no sets are desired,
-        # another failure does not matter.
+        # A host without the program (127) counts as without sets, and `apply` says what to install. If no sets are
+        # desired, another failure does not matter.
         if done.code == 127 or not desired:
             return {}
         raise ObserveError(

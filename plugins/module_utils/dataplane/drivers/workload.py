@@ -90,7 +90,7 @@ class Observed(t.NamedTuple):
     joined: bool = False
     lo_up: bool = False
     addresses: tuple[InterfaceAddress, ...] = ()
-    routes: t.Mapping[str, RouteAttributes] = {}  # by destination: routes to the gateway, default routes
+    routes: t.Mapping[str, RouteAttributes] = {}  # by destination: routes inside in the place of wanted ones
     owned: t.Optional[str] = None  # name of the namespace that was made for the workload, if that is no longer desired
     inside: bool = True  # False: the namespace exists and was not read; only the host's objects are compared
     unmounted: bool = False  # whether the namespace's name leads to something that is no namespace

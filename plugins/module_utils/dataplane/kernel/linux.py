@@ -400,7 +400,7 @@ class LinuxKernel:
                 continue
         return owners
 
-    # ---- observe
+    # ---- observe; change tracked connections and members of sets, whose sockets also observe
 
     def _names(self) -> rt.DeviceNames:
         return rt.DeviceNames(self._channel)
