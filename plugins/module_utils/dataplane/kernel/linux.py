@@ -194,8 +194,8 @@ class LinuxKernel:
     def _entered(self, netns: str, identity: str) -> LinuxKernel:
         """Return a kernel that has the namespace `netns` open.
 
-        Raise NamespaceRefused if the path leads to no network namespace, to the host's own, or to one with another
-        identity. Raise KernelError if it cannot be opened.
+        Raise NamespaceRefused if the path leads to no network namespace, to the caller's or the host's own, or to one
+        with another identity than `identity` ("": any). Raise KernelError if it cannot be opened.
         """
         kernel = LinuxKernel(netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder)
         kernel._handle = namespaces.opened(self._path(netns), netns)
@@ -400,7 +400,7 @@ class LinuxKernel:
                 continue
         return owners
 
-    # ---- observe; change tracked connections and members of sets, whose sockets also observe
+    # ---- observe; change tracked connections and members of sets
 
     def _names(self) -> rt.DeviceNames:
         return rt.DeviceNames(self._channel)

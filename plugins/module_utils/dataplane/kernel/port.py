@@ -35,7 +35,7 @@ METRIC_IPV6 = 1024
 class KernelError(OSError):
     """A refusal of the kernel.
 
-    `errno` is its number, `operation` what was attempted, `extack` the kernel's text, if any.
+    `errno` is its number, `operation` what was attempted, `extack` a text that explains it, "" if there is none.
     """
 
     def __init__(self, number: int, operation: str, extack: str = "") -> None:
@@ -56,8 +56,8 @@ class KernelError(OSError):
 class NamespaceRefused(KernelError):
     """The error for a path that leads to no network namespace that can be used.
 
-    `errno` is EINVAL if it is no network namespace, EPERM if it is the host's own, and ESTALE if it is another one than
-    expected.
+    `errno` is EINVAL if it is no network namespace, EPERM if it is the host's own or the caller's, and ESTALE if it is
+    another one than expected.
     """
 
 
@@ -135,7 +135,7 @@ class RouteAttributes(t.NamedTuple):
 
     Many routes share one object, which makes bulk work cheap. `device` and `gateway` are those of the first next hop;
     `hops` is the number of next hops. `mtu` is in bytes, None if the route sets none. An IPv6 route has no scope, and
-    always a metric. A route that discards packets (blackhole) has no device, though the kernel shows lo for IPv6.
+    always a metric. A route of a type such as blackhole has no device, though the kernel shows lo for IPv6.
     """
 
     type: str = "unicast"
