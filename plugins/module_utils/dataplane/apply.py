@@ -4,8 +4,8 @@
 """The application of a plan, in an order that interrupts no traffic.
 
 Additions come first, stage by stage: sets filled, iptables, sets drained; devices; workloads, sysctls, workloads set
-up; neighbours and forwarding entries; rules, routes. BIRD follows, and then removals in the reverse order. Nothing is
-removed unless all additions succeeded.
+up; neighbours and forwarding entries; rules, routes. BIRD follows, and then removals in the reverse order. No removal
+is made unless all additions succeeded.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ def ready_to_write(kernel: Kernel, changes: t.Iterable[Change]) -> None:
 def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], None]] = None) -> None:
     """Apply the plan: additions, then `bird`, then removals.
 
-    Exceptions of `bird` are passed on. Raise ApplyError with the changes that failed. After a failed addition the
-    others are still made, but `bird` is not called and nothing is removed. After one of a guarding driver (IP sets,
-    iptables) no later stage is begun either, unless only single chains were refused; the error is then a SetAside, if
-    no other addition fails. Raise MissingLibrary before any change is made if pyroute2 is needed and missing. Raise
+    Exceptions of `bird` are passed on; None means that there is nothing to call. Raise ApplyError with the changes that
+    failed. After a failed addition the others are still made, but `bird` is not called and no removal is made. After
+    one of a guarding driver (IP sets, iptables) no later stage is begun either, and the error leaves out single chains
+    that were refused. If only single chains were refused, later stages are begun; the error is then a SetAside, if no
+    other addition fails. Raise MissingLibrary before any change is made if pyroute2 is needed and missing. Raise
     ObserveError or KernelError if the kernel cannot be read.
     """
     _apply(kernel, plan.parts, plan, bird)
@@ -45,9 +46,9 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
 def apply_parts(kernel: Kernel, parts: t.Sequence[Part]) -> None:
     """Apply changes of single drivers, in the order given: all additions, then removals in the reverse order.
 
-    Nothing is planned again and BIRD is not reloaded. Raise ApplyError or SetAside as `apply_node` does. Raise
-    MissingLibrary before any change is made if pyroute2 is needed and missing. Raise KernelError if the kernel cannot
-    be read.
+    Nothing is planned again and BIRD is not reloaded. Removals are left out after a failed addition. Raise ApplyError
+    or SetAside as `apply_node` does. Raise MissingLibrary before any change is made if pyroute2 is needed and missing.
+    Raise KernelError if the kernel cannot be read.
     """
     _apply(kernel, parts)
 
@@ -82,8 +83,8 @@ def _add_stage(
     """Make the additions of one stage.
 
     Return the parts of `plan` that were planned again meanwhile, by driver name. Failures are added to `failures`,
-    those of objects that were set aside to `aside`. Raise ApplyError if a guarding driver failed, and ObserveError or
-    KernelError if the kernel cannot be read.
+    those of objects that were set aside to `aside`. Raise ApplyError instead, with the former, if a driver of a stage
+    with a guarding one failed. Raise ObserveError or KernelError if the kernel cannot be read.
     """
     here = Failures()
     again: dict[str, Part] = {}
@@ -151,7 +152,7 @@ def _add_devices(kernel: Kernel, plan: NodePlan, part: Part, failures: Failures,
 
 
 def _planned_again(kernel: Kernel, plan: NodePlan, names: t.Collection[str]) -> dict[str, Part]:
-    """Return the parts of these drivers that `plan` has, by driver name, with new additions and their former removals.
+    """Return the parts of these drivers that `plan` has, by driver name, planned again except for their removals.
 
     Raise ObserveError or KernelError if the kernel cannot be read.
     """

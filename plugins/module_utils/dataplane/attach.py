@@ -7,9 +7,9 @@
     detach_route(kernel, endpoint)        # unreachable at once
     detach_links(kernel, endpoints)       # the pairs: 25 ms in the kernel, for one or for many
 
-Afterwards plan_node finds nothing to do for the workload. A new pair is made by code of this module. If part of the
-workload exists already, the drivers complete it; they also explain conflicts. All functions may be repeated, and called
-from any thread that has a Kernel of its own.
+After `attach`, plan_node finds nothing to do for the workload. A new pair is made by code of this module. If part of
+the workload exists already, the drivers complete it; they also explain conflicts. All functions may be repeated, and
+called from any thread that has a Kernel of its own.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """Raise AttachError if the host has no route to the gateway of IPv4 workloads.
+    """Raise AttachError if the host has no route to the gateway of IPv4 workloads, or only one through `endpoint`.
 
     The kernel answers a workload's ARP request for its gateway only if the host itself would send such packets through
-    another device. Raise KernelError if the route cannot be read.
+    another device. Do nothing for a workload without an IPv4 address. Raise KernelError if the route cannot be read.
     """
     if not endpoint.address:
         return  # Without an IPv4 address no route is needed: the gateway for IPv6 is the host end's own address.
@@ -205,9 +205,9 @@ def _bring_into_order(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Complete and repair a workload that partly exists, with the drivers.
 
     Return the end of the pair inside. The part may be left from an attempt that was stopped, or from an earlier
-    attachment. Raise AttachError for a conflict or a missing namespace, and KernelError if the kernel cannot be read:
-    nothing is changed then. Raise AttachError or KernelError if the kernel refuses a change: the others stay, because
-    the workload may be running.
+    attachment. Raise AttachError for a conflict or a namespace that cannot be this workload's, and AttachError or
+    KernelError for a missing one. Raise KernelError if the kernel cannot be read, and AttachError or KernelError if it
+    refuses a change: what was changed before stays, because the workload may be running.
     """
     name = workload.netns_name(endpoint)
     if not endpoint.netns_owned:
@@ -243,9 +243,10 @@ def _planned(kernel: Kernel, endpoint: VethEndpoint) -> list[Change]:
 
 
 def _explained(kernel: Kernel, endpoint: VethEndpoint, error: KernelError) -> AttachError:
-    """Return the AttachError for a refusal of the kernel, after what was made has been removed again.
+    """Return the AttachError for a refusal of the kernel; call it after `_make` has been undone.
 
-    If an object of others conflicts, the driver finds it, and the error names it.
+    If the driver finds a conflict with an object of others, or no namespace, the error says that, otherwise what the
+    kernel said.
     """
     existed = False
     try:
@@ -313,8 +314,8 @@ def _quietly(undo: t.Callable[..., None], *arguments: t.Any) -> None:
 def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """Delete the routes by which the host reaches a workload.
 
-    It is unreachable at once. Packets to it then meet the blackhole route of its block. A route that is already gone is
-    ignored. Raise KernelError if the kernel refuses.
+    It is unreachable at once. Packets to it then meet the blackhole route of its block, if there is one. A route that
+    is already gone is ignored. Raise KernelError if the kernel refuses.
     """
     operations = [
         RouteOperation("delete", one.destination, route.attributes_of(one)) for one in endpoint_routes(endpoint)

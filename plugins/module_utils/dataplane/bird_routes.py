@@ -74,7 +74,8 @@ def _by_router(expected: BirdRoute, bird: t.Optional[Bird]) -> BirdRoute:
 def _is_via(have: RouteAttributes, routers: t.Collection[str], mtu: t.Optional[int]) -> bool:
     """Return whether `have` is a plain unicast route with this MTU (bytes, None: no MTU) via one of `routers`.
 
-    Any link-local gateway counts as one: IPv6 routes have the routers' link-local addresses (RFC 2545, section 3).
+    Any link-local gateway counts as one, unless `routers` is empty: IPv6 routes have the routers' link-local addresses
+    (RFC 2545, section 3).
     """
     if not routers or (have.type, have.onlink, have.mtu) != ("unicast", False, mtu):
         return False

@@ -6,10 +6,10 @@
 Reading 30,000 rules again takes longer than writing the ten that changed. nftables numbers its generations: as long as
 the number is the one after our own last write, no other process has written, and the cache is valid. For legacy tables
 the kernel only says their sizes, which do not show every change, and for sets nothing comparable. These are read again
-after TRUSTED seconds (later, if reading the tables takes long), and at once after `doubt`, which a caller uses when it
-learns by other means that another process may have written.
+after TRUSTED seconds (later, if reading the tables takes long), and at the next look after `doubt`, which a caller uses
+when it learns by other means that another process may have written.
 
-A chain that the kernel refused is not tried again until its rules change, a set is new, or `retry` is called.
+An existing chain that was refused is not tried again until its rules change, a set is new, or `retry` is called.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CachedTables:
 
     @property
     def set_aside(self) -> tuple[str, ...]:
-        """The chains that differ from what was desired because they were refused, each as `iptables CHAIN: REASON`."""
+        """The chains that differ from what was desired because they were refused: `iptables TABLE CHAIN: REASON`."""
         return tuple(f"iptables {subject}: {found.reason}" for subject, found in self._refused.items())
 
     def forget(self) -> None:
@@ -82,7 +82,7 @@ class CachedTables:
             self._observed = None
 
     def mark(self, kernel: Kernel) -> t.Hashable:
-        """Return a token that changes when another process may have written since; None while `backend` is "".
+        """Return a token that changes when this or another process may have written; None while `backend` is "".
 
         For legacy tables, whose sizes do not show every change, it also changes every TRUSTED seconds, or less often if
         reading the tables takes long. It is cheap. Raise KernelError if the kernel cannot be read.
@@ -160,9 +160,9 @@ class CachedTables:
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make the changes as `iptables.apply` does, and update the cache.
 
-        Refused chains are remembered, so that `diff` leaves them out. The cache is discarded after a failure, and if
-        another process has written meanwhile. Raise ApplyError with the changes that failed: SetAside if only single
-        chains were refused. Raise KernelError if the tables' marks cannot be read.
+        The cache is discarded after a failure, and if another process has written meanwhile. Raise ApplyError with the
+        changes that failed: SetAside if only single chains were refused. These are remembered, so that `diff` leaves
+        them out. Raise KernelError if the tables' marks cannot be read, or as `iptables.apply` does.
         """
         try:
             self._apply(kernel, changes)
@@ -322,14 +322,14 @@ class CachedSets:
     def fill(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make sets and add members as `ipset.fill` does, and update the cache.
 
-        Raise ApplyError with the sets that were refused; the cache is discarded then.
+        Raise the errors of `ipset.fill`; the cache is discarded then.
         """
         self._written(kernel, changes, ipset.fill, "+~", ipset.filled)
 
     def drain(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Remove members as `ipset.drain` does, and update the cache.
 
-        Raise ApplyError with the sets that were refused; the cache is discarded then.
+        Raise the errors of `ipset.drain`; the cache is discarded then.
         """
         self._written(kernel, changes, ipset.drain, "~", ipset.drained)
 
@@ -353,7 +353,7 @@ class CachedSets:
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make the changes as `ipset.apply` does, and update the cache.
 
-        Raise ApplyError with the sets that were refused. The cache is discarded then, unless only deletions were.
+        Raise the errors of `ipset.apply`. The cache is discarded then, unless only deletions were refused.
         """
         observed, self._observed = self._observed, None
         try:
@@ -385,8 +385,8 @@ def _sets_after(
 def _wanted(one: IpSet, known: t.Optional[tuple[IpSet, ipset.Observed]]) -> ipset.Observed:
     """Return the result of `ipset.wanted`.
 
-    `known` is the set as it was desired before, with that result; its members are not validated again. Raise
-    NotEncodable as `ipset.wanted` does.
+    `known` is the set as it was desired before, with that result; its members are not validated again, unless the type
+    differs. Raise NotEncodable as `ipset.wanted` does.
     """
     if known is None or known[0].type != one.type:
         return ipset.wanted(one)

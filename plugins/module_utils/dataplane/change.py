@@ -72,7 +72,7 @@ class ApplyError(Exception):
     All its other changes were made, except for those that must wait for the failed ones (see `apply.apply_node`).
 
     `failures` has them as (change, reason). If iptables or ipset fails as a whole, one of its changes stands for all. A
-    reason says what was refused, what the kernel said, and the remedy. `change` and `reason` are the first of them.
+    reason says what was refused and why, mostly with the remedy. `change` and `reason` are the first of them.
     """
 
     def __init__(self, change: Change, reason: str, more: t.Sequence[tuple[Change, str]] = ()) -> None:
@@ -89,10 +89,10 @@ class ApplyError(Exception):
 
 
 class SetAside(ApplyError):
-    """Single chains that the kernel refused: each is as it was before, is left out, or ends before the refused rule.
+    """Single chains that were refused: each is as it was before, is left out, or ends before the refused rule.
 
-    A new chain that ends there drops the packets that reach its end, except in table nat. All other objects are in
-    place. Later changes may still be made.
+    A new chain that ends there drops the packets that reach its end, except in table nat. All other changes of the call
+    were made. Later changes may still be made.
     """
 
 
@@ -120,10 +120,11 @@ def apply_each(
     act: t.Callable[[Change], None],
     reason: t.Callable[[Change, KernelError], t.Optional[str]],
 ) -> None:
-    """Call `act` with each change, also after one of them has failed.
+    """Call `act` with each change that is no conflict, also after one of them has failed.
 
-    A change with action `!` fails with its note. If `act` raises KernelError, `reason` returns a text that says why, or
-    None if the refusal does no harm. Raise ApplyError with all changes that failed.
+    A conflict (`!`) fails with its note. If `act` raises KernelError, `reason` returns a text that says why, or None if
+    the refusal does no harm. Raise ApplyError with all changes that failed. Other errors of `act` are passed on at
+    once.
     """
     failures = Failures()
     for change in changes:

@@ -27,7 +27,8 @@ class Scope(t.NamedTuple):
     """The part of a node that is read for a plan.
 
     `interiors` are the workloads whose network namespaces are read: True for all, False for none, or a collection of
-    the names of their host interfaces. If `stale` is False, workloads that are no longer desired are not searched for.
+    the names of their host interfaces. If `stale` is False, workloads that are no longer desired are not searched for,
+    and the namespaces of all desired ones are read, whatever `interiors` says.
     """
 
     interiors: t.Union[bool, t.Collection[str]] = True
@@ -50,14 +51,15 @@ class Driver(t.Protocol[Desired, Observed]):
     def diff(self, desired: Desired, observed: Observed) -> list[Change]:
         """Return the changes that lead from `observed` to `desired`, in the order of their application.
 
-        The list is empty if nothing differs. Changes with action `!` report what cannot be applied. The kernel is
-        neither read nor written.
+        Changes with action `!` report what cannot be applied, those with `=` what is kept or left out. The list is
+        empty if there is nothing to change or report. The kernel is neither read nor written.
         """
 
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
-        """Make all of these changes, also after one of them has failed. Raise ApplyError with all that failed.
+        """Make all of these changes; a failure does not stop the others, apart from what ApplyError says.
 
-        Raise KernelError if the kernel does not answer, or if its namespace cannot be entered.
+        A change `!` fails with its note, a change `=` is ignored. Raise ApplyError with all that failed. Raise
+        KernelError if the kernel does not answer, or if its namespace cannot be entered.
         """
 
 
@@ -80,8 +82,8 @@ class DriverStep(t.Generic[Desired, Observed]):
     stage: str
     desired: t.Callable[[NodeState], Desired]
 
-    #: Drivers whose objects disappear with an object of this driver, or are refused without it. They are planned again
-    #: after one was added or recreated.
+    #: Drivers whose objects disappear with an object of this driver, or are refused without it. The agent plans them
+    #: again after an addition of this driver.
     followers: tuple[str, ...] = ()
     #: Drivers whose additions must all be made before any object of this driver is removed, because their objects may
     #: still use it.
@@ -95,7 +97,7 @@ class DriverStep(t.Generic[Desired, Observed]):
     #: Kinds of this driver's changes that need pyroute2.
     by_library: tuple[str, ...] = ()
 
-    #: The device that must exist before an addition can be made; "" for none.
+    #: The device that must exist before an addition can be made; "" for none, `all` or `default` for sysctls of all.
     device: t.Callable[[Change], str] = lambda change: ""
     #: Whether the device that must exist before an addition must also be up.
     device_up: bool = False
@@ -104,7 +106,7 @@ class DriverStep(t.Generic[Desired, Observed]):
     #: Devices that these changes delete and create again: objects on them or through them are gone afterwards.
     recreated: t.Callable[[t.Sequence[Change]], t.Collection[str]] = lambda changes: ()
     #: {device: index} of the desired devices, None for a missing one. If a device disappears by itself while a plan is
-    #: applied, its followers are planned again.
+    #: applied, this driver and its followers are planned again.
     indexes: t.Optional[t.Callable[[Kernel, Desired], dict[str, t.Optional[int]]]] = None
 
     #: Called instead of the driver's `observe`, where the result depends on the scope.
@@ -116,7 +118,8 @@ class DriverStep(t.Generic[Desired, Observed]):
 
     #: Makes additions instead of the driver's `apply`.
     add: t.Optional[Apply] = None
-    #: Completes additions after those of the whole stage were tried. Its last argument says whether one of them failed.
+    #: Completes additions after those of the whole stage were tried. Its last argument says whether one of them failed;
+    #: what a SetAside names does not count.
     finish: t.Optional[t.Callable[[Kernel, t.Sequence[Change], bool], None]] = None
 
     def plan(

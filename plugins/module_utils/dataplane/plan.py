@@ -38,7 +38,7 @@ class Part(t.NamedTuple):
 
     @property
     def additions(self) -> list[Change]:
-        """The changes that create or change an object (`+`, `~`), and the conflicts (`!`) that make the plan fail."""
+        """The changes that create or change an object (`+`, `~`), and the conflicts (`!`), which fail when applied."""
         return [change for change in self.changes if change.action in "+~!"]
 
     @property
@@ -51,11 +51,11 @@ class Part(t.NamedTuple):
 class NodePlan:
     """The differences between a NodeState and a node.
 
-    `state` is the desired state, completed with what only the node knows. `underlay` is the device of the node's
-    address, "" if no driver needed it. `additions` and `removals` are the changes that apply_node makes, in its order.
-    `expected` are the changes that BIRD will make on its own. `kept` are objects that stay although nothing desires
-    them, with the reason. `parts` are the same changes by driver, in the order of additions; `registry` has these
-    drivers.
+    `state` is the desired state, completed with what only the node knows unless no driver needed that. `underlay` is
+    the device of the node's address, "" if no driver needed it. `additions` (conflicts among them) and `removals` are
+    the changes that apply_node makes, in its order. `expected` are the changes that BIRD will make on its own, () if
+    only some drivers were asked. `kept` are notes (`=`) about objects that are kept on purpose or left out. `parts` are
+    additions, removals and notes by driver, in the order of additions; `registry` has these drivers.
     """
 
     state: NodeState
@@ -95,12 +95,12 @@ class NodePlan:
 
     @property
     def problems(self) -> tuple[Change, ...]:
-        """The conflicts (`!`). apply_node fails with these after it has made the other additions."""
+        """The conflicts (`!`), which apply_node does not make: it fails with them."""
         return tuple(change for change in self.additions if change.action == "!")
 
     @property
     def changed(self) -> bool:
-        """Whether apply_node would do anything, a conflict included; `expected` and `kept` do not count."""
+        """Whether there are additions, removals or conflicts; `expected` and `kept` do not count."""
         return bool(self.additions or self.removals)
 
     def shown(self) -> tuple[Change, ...]:
@@ -145,7 +145,7 @@ def plan_node(
     its own (cached_drivers.py).
 
     Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for a name that no driver has. Raise
-    ObserveError too if no interface has the node's address, unless only guarding drivers are asked.
+    ObserveError too if no interface has the node's IPv4 or IPv6 address, unless only guarding drivers are asked.
     """
     names = registry.chosen(kinds)
     device = ""

@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The underlay, which a NodeState leaves open: the interface with the node's address, and the routes between nodes.
 
-The underlay's routes are those of the main table that neither BIRD nor this collection wrote: the latter lead to
-workloads.
+The underlay's routes are those of the main table that neither BIRD nor this collection wrote.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ _STEP = 0.25  # seconds between two attempts while waiting
 def device_of(kernel: Kernel, state: NodeState) -> str:
     """Return the name of the interface with the node's own address: IPv4, or IPv6 if it has no IPv4 address.
 
-    Raise ObserveError if no interface has it, and KernelError if the kernel cannot be read.
+    The result is `lo` only if no other interface has it. Raise ObserveError if none has it, and KernelError if the
+    kernel cannot be read.
     """
     return _device(kernel, state, state.address or state.address6)
 
@@ -33,7 +33,8 @@ def device_of(kernel: Kernel, state: NodeState) -> str:
 def device6_of(kernel: Kernel, state: NodeState) -> str:
     """Return the name of the interface with the node's IPv6 address; "" for a node without one.
 
-    Raise ObserveError if no interface has it, and KernelError if the kernel cannot be read.
+    The result is `lo` only if no other interface has it. Raise ObserveError if none has it, and KernelError if the
+    kernel cannot be read.
     """
     return _device(kernel, state, state.address6) if state.address6 else ""
 

@@ -38,9 +38,10 @@ class Observed(t.NamedTuple):
 
 
 def observe(kernel: t.Optional[Kernel], desired: t.Iterable[WantedFile]) -> dict[str, Observed]:
-    """Return a mapping from path to content and mode of the desired files that exist.
+    """Return a mapping from path to content and mode, with those of these files that exist, wanted or unwanted.
 
-    Symbolic links are followed. `kernel` is not used. Raise OSError if a file cannot be read.
+    The content is decoded as UTF-8, and invalid bytes become surrogates. Symbolic links are followed. `kernel` is not
+    used. Raise OSError if a file cannot be read.
     """
     observed: dict[str, Observed] = {}
     for wanted in desired:

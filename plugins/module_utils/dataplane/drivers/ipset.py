@@ -5,13 +5,13 @@
 
 Ours are named `cali40...` (IPv6: `cali60...`), and `cali4t...` or `cali6t...` while being filled. Two steps enclose the
 writing of a node's chains: `fill` makes sets and adds members before it, `drain` removes members after it. So chains
-find all sets that they refer to, and a member that moves from one set to another is in one of them at every moment. If
-most members of a set are removed, or it is too small, a second set is filled and swapped in. Each step is one `ipset
-restore`, or a few messages to the kernel. A refused set does not prevent the others from being written, and a new one
-is not left half filled.
+find the sets that they refer to, and a member that moves from one set to another is in one of them at every moment. If
+many members are removed, more than half of the set, or it is too small, a second set is filled and swapped in. Each
+step is one `ipset restore`, repeated without a set that was refused, or a few messages to the kernel. Up to 50 refused
+sets do not prevent the others from being written, and a new one is not left half filled.
 
-A text that cannot be a member (ipset_encoding.py) is left out of its set, which a change `=` reports: no packet has
-such an address, so the set means the same without it, and everything else is still written.
+A text that cannot be a member (ipset_encoding.py) is left out of its set, which a change `=` reports. Everything else
+is still written.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ TEMPORARY_IPV6 = "cali6t"
 _OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
 
 _MAX_ELEMENTS = 1048576  # members for which a new set has room, at least; fleets reach ipset's default of 65536
-_FEW = 64  # up to so many members are removed without a second set; up to so many lines are messages to the kernel
-_MOST_REFUSED = 50  # sets that may be refused before the rest is no longer tried
+_FEW = 64  # only more removed members may need a second set; only up to so many lines are messages to the kernel
+_MOST_REFUSED = 50  # sets that may be refused; at the next one, the rest is no longer tried
 
 #: Seconds between the attempts to delete a set. The kernel releases it some time after the rule that referred to it.
 _PATIENCE = (0.01, 0.04, 0.15)
@@ -57,10 +57,10 @@ class Observed(t.NamedTuple):
 
 
 def canonical(member: str, ipv6: bool = False) -> str:
-    """Return a member as `ipset save` prints it: an address without the prefix length of a host.
+    """Return a member without the prefix length of a single address: `/32`, or `/128` if `ipv6`.
 
-    `member` may have a suffix such as `,tcp:80` or `,cali1`. Unchanged are a member of one address with an option
-    behind it (`nomatch`), and an invalid IPv6 address.
+    With `ipv6` the address is also brought to its shortest form. A suffix such as `,tcp:80` or `,cali1` stays. A prefix
+    length directly before an option (`nomatch`) stays, too, and so does an IPv6 address that cannot be read.
     """
     address, comma, rest = member.partition(",")
     if not ipv6:
@@ -69,7 +69,7 @@ def canonical(member: str, ipv6: bool = False) -> str:
     try:
         host = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, host))
     except OSError:
-        return member  # It has an option behind it, as in `fd00::1 nomatch`.
+        return member  # It has an option behind it, as in `fd00::1 nomatch`, or is invalid.
     return host + (f"/{length}" if length not in ("", "128") else "") + comma + rest
 
 
@@ -78,11 +78,12 @@ def is_ipv6(name: str) -> bool:
 
 
 def wanted(ipset: IpSet, known: frozenset[str] = frozenset()) -> Observed:
-    """Return the content that the set will have once it is written, with the texts that cannot be members in `refused`.
+    """Return the desired content of the set in canonical form, with the texts that cannot be members in `refused`.
 
-    A set of networks cannot contain 0.0.0.0/0 or ::/0, so it gets both halves. `known` are members that this set was
-    wanted with before; they are not checked again. Raise NotEncodable for a name that no set of ours can have, and for
-    a type whose members have no form in ipset_encoding.py.
+    A set of networks cannot contain 0.0.0.0/0 or ::/0, so it gets both halves. `max_elements` is 1,048,576, doubled
+    until the members fit. `known` are members of an earlier result for a set of this name and type; they are not
+    checked again. Raise NotEncodable for a name that no set of ours can have, and for a type whose members have no form
+    in ipset_encoding.py.
     """
     ipset_encoding.name(ipset.name)
     found = ipset_encoding.members(ipset_encoding.type_of(ipset.type), is_ipv6(ipset.name), ipset.members, known)
@@ -90,7 +91,7 @@ def wanted(ipset: IpSet, known: frozenset[str] = frozenset()) -> Observed:
 
 
 def left_out(name: str, want: Observed) -> str:
-    """Return sentences about the members that were left out of a set, "" if none was."""
+    """Return sentences about the members that were left out of a set, "" if none was; at most five are named."""
     if not want.refused:
         return ""
     named = [str(ipset_encoding.refusal(want.type, is_ipv6(name), one)) for one in want.refused[:_NAMED]]
@@ -108,8 +109,8 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
     """
     done = kernel.run(["ipset", "save"])
     if done.code != 0:
-        # A host without the program (127) has no sets either, and `apply` says what to install. If no sets are desired,
-        # another failure does not matter.
+        # A host without the program (127) counts as without sets, and `apply` says what to install. If no sets are
+        # desired, another failure does not matter.
         if done.code == 127 or not desired:
             return {}
         raise ObserveError(
@@ -122,8 +123,8 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
 def parse(output: str) -> dict[str, Observed]:
     """Return our sets by name, from the output of `ipset save`. Sets of others are left out.
 
-    `max_elements` is 0 for a set without `maxelem`. Raise KeyError for a member of a set that no line before creates,
-    and ValueError for a size that is no number.
+    `max_elements` is 0 for a set without `maxelem`. Raise KeyError for a member of a set that no line before creates.
+    Raise ValueError or IndexError for an empty line, and for a `create` that is cut off or whose size is no number.
     """
     created: dict[str, tuple[str, int]] = {}
     members: dict[str, list[str]] = {}
@@ -195,7 +196,8 @@ def apply(kernel: Kernel, changes: t.Sequence[Change], sleep: t.Callable[[float]
     """Make all of these changes: fill, drain, then delete.
 
     Raise ApplyError with each set that was refused. All other sets are as desired then, unless ipset failed without
-    naming a set, or refused more than 50. Sets still in use are tried again for 0.2 seconds; `sleep` takes seconds.
+    naming a set, or refused more than 50. Refused deletions are tried again for 0.2 seconds; `sleep` takes seconds.
+    Raise KernelError if the kernel's namespace cannot be entered.
     """
     failures = Failures()
     for step in (fill, drain):
@@ -213,7 +215,7 @@ def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     Changes other than + and ~ are ignored. A set of another type than the desired one is deleted and made anew. One
     without room for old and new members is replaced by a larger one with all of them. Raise ApplyError with each set
     that was refused; all others are filled then, unless ipset failed without naming a set, or refused more than 50: one
-    change stands for all that are left.
+    change stands for all that are left. Raise KernelError if the kernel's namespace cannot be entered.
     """
     failures = Failures()
     for change in _write(kernel, [change for change in changes if change.action in ("+", "~")], _fill, failures):
@@ -222,7 +224,7 @@ def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 
 
 def drain(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Remove surplus members from sets that change, after `fill`. Raise ApplyError with each set that was refused."""
+    """Remove surplus members from the sets of changes `~`, after `fill`. Raise the errors of `fill`."""
     failures = Failures()
     _write(kernel, [change for change in changes if change.action == "~"], _drain, failures)
     failures.raise_if_any()
@@ -284,9 +286,9 @@ def _write(
 ) -> list[Change]:
     """Write the lines of these changes, again without a set at which the kernel refused, until the rest is accepted.
 
-    Lines may be repeated without harm. After 50 refused sets, or a failure that names no line, the rest is not tried,
+    Lines may be repeated without harm. At the 51st refused set, or a failure that names no line, the rest is given up,
     and one change stands for it in `failures`. Add refused changes to `failures`. Return the changes that may be half
-    written.
+    written, [] if all were accepted.
     """
     left = list(changes)
     halves: list[Change] = []
@@ -313,7 +315,8 @@ def _write(
 def _one_by_one(kernel: Kernel, lines: t.Sequence[_Line]) -> bool:
     """Return whether these lines were written by messages to the kernel, without the program.
 
-    This is tried for a few additions and removals of members. If it returns False, some of them may have been made.
+    This is tried for at most 64 lines, if all add or remove a member. If it returns False, some of them may have been
+    made.
     """
     members = ipset_members.of_lines([line.text for line in lines]) if len(lines) <= _FEW else None
     if members is None:
@@ -355,7 +358,10 @@ def _drain(change: Change) -> list[str]:
 
 
 def _made(change: Change) -> str:
-    """Return the name of the set that `fill` makes for a change. No rule refers to it unless `fill` succeeds."""
+    """Return the name of the set that `fill` may have made for a change before it failed.
+
+    The kernel refuses to delete it if a rule refers to it, as to a set of another type that could not be replaced.
+    """
     name, want = change.new
     have: t.Optional[Observed] = change.old
     return name if have is None or have.type != want.type else _temporary(name)

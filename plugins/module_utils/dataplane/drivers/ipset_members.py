@@ -41,7 +41,10 @@ def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) 
 
 
 def data(kind: str, member: str) -> tuple[int, bytes]:
-    """Return (IP version, packed attributes) of a member. Raise ValueError for a member that this type cannot have."""
+    """Return (IP version, packed attributes) of a member. Raise ValueError if it has not the form of type `kind`.
+
+    A prefix length is only checked to be from 0 to 255.
+    """
     network, comma, rest = member.partition(",")
     address, slash, length = network.partition("/")
     version = family_of(address)
@@ -62,7 +65,10 @@ def data(kind: str, member: str) -> tuple[int, bytes]:
 
 
 def _port(text: str) -> bytes:
-    """Return the packed attributes of a text such as `tcp:80`. Raise ValueError for another protocol or no port."""
+    """Return the packed attributes of a text such as `tcp:80`.
+
+    Raise ValueError for a protocol other than tcp, udp and sctp, and for a port that is not from 0 to 65535.
+    """
     protocol, _colon, port = text.partition(":")
     if protocol not in _PROTOCOLS:
         raise ValueError(f"{text} has another protocol than {', '.join(_PROTOCOLS)}")
@@ -76,7 +82,7 @@ def _port(text: str) -> bytes:
 def of_lines(lines: t.Sequence[str]) -> t.Optional[list[tuple[str, str, str]]]:
     """Return (action, set, member) for each line of `ipset restore`.
 
-    The result is None if one of them is another command than `add` and `del`, or has options.
+    The result is None if one of them is anything but `add` or `del` with a set and a member.
     """
     words = [line.split() for line in lines]
     if any(len(found) != 3 or found[0] not in _COMMANDS for found in words):

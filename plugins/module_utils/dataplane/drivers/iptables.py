@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The driver of iptables: our chains `cali-*`, and our rules in chains of others (hooks), kept first or last there.
 
-Only differences are written: chains whose hashes differ, and of a long chain with few differences only those lines. See
-iptables_saved for the hashes, iptables_backend for nft and legacy, iptables_restore for the writing.
+Only differences are written: chains whose hashes differ, and only the differing lines of a chain that just grows, or of
+a long one with few differences. See iptables_saved for the hashes, iptables_backend for nft and legacy,
+iptables_restore for the writing.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
     old, new = have[ends : len(have) - tail], digests[ends : len(digests) - tail]
     if len(set(new).difference(old)) > most:
         return ()
-    # The chain is changed from its end to its beginning, so that the rule numbers in later lines stay right.
+    # From here on the chain is changed from its end to its beginning, so that rule numbers in later lines stay right.
     lines: list[str] = []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for tag, first, end, begin, stop in reversed(matcher.get_opcodes()):
@@ -210,7 +211,7 @@ def written(change: Change) -> Write:
 
 
 def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Make all of these changes with one iptables-restore per table.
+    """Make all of these changes with one iptables-restore per table, repeated without the chains that were refused.
 
     Raise ApplyError with those that failed; a table that failed as a whole is named by its first change. The error is
     SetAside if only single chains were refused, and everything else was written. Raise KernelError if the kernel's
@@ -222,7 +223,7 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
     """Make all of these changes as `apply` does.
 
-    Return the number of tables that were written. Raise the errors of `apply`.
+    Return the number of tables that were written, 0 for no changes. Raise the errors of `apply`.
     """
     tables: dict[TablePlace, list[Change]] = {}
     for change in changes:

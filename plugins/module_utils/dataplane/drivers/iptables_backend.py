@@ -38,7 +38,7 @@ class Observed:
     """The content of the tables.
 
     `programs` is a mapping from IP version to the program that is to write it. `backend` is the backend of these
-    programs (nft or legacy), "" while iptables is not installed. `families` are the IP versions that the kernel has.
+    programs (nft or legacy), "" if iptables is not installed or fails. `families` are the IP versions of the kernel.
     Desired tables of an IP version that it lacks are ignored.
     """
 
@@ -55,9 +55,9 @@ class Observed:
         return self.tables.get(TablePlace(self.programs[family], name), {})
 
     def only(self, name: str, family: int = 4) -> Observed:
-        """Return a copy that has only this table, of all backends.
+        """Return a copy that has only this table, of all backends; without any if it does not exist.
 
-        `family` is the IP version, 4 or 6. Raise KeyError for any other.
+        `family` is the IP version, 4 or 6.
         """
         tables = {
             place: chains
@@ -81,9 +81,9 @@ def default(kernel: Kernel) -> str:
 def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
     """Return the tables of both IP versions and both backends.
 
-    What cannot be read and is not desired is left out, and so is what is desired if the program is not installed. Raise
-    ObserveError if a desired table cannot be read otherwise, or has rules that iptables cannot read. Raise KernelError
-    if the kernel cannot be read.
+    What cannot be read is left out if it is not the backend to write, if no table of its IP version is desired, or if
+    `iptables-save` or `ip6tables-save` is not installed. Raise ObserveError if a desired table cannot be read for
+    another reason, or has rules that iptables cannot read. Raise KernelError if the kernel cannot be read.
     """
     families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
     desired = [table for table in desired if table.family in families]
@@ -172,7 +172,7 @@ class Backends(t.NamedTuple):
 
     @property
     def mixed(self) -> bool:
-        """Whether both backends have rules."""
+        """Whether both backends have IPv4 rules; False if one cannot be read."""
         return all(self.rules.get(name) for name in ("nft", "legacy"))
 
 

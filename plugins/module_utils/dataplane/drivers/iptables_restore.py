@@ -3,13 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One table written by one `iptables-restore --noflush`: one transaction, so no packet meets half of it.
 
-If the table is refused, the chain that causes this is set aside and the others are written: one bad policy must not
-prevent all others from being enforced. In most cases the program names the line. Otherwise (the legacy kernel refuses a
-table as a whole) the rules are tried in halves, in a chain that nothing refers to. An existing chain that is set aside
-keeps its former rules. A new one gets the rules before the bad one and, except in table nat, drops packets that reach
-its end.
+If the table is refused, the chain that causes this is set aside, if possible, and the others are written: one bad
+policy must not prevent all others from being enforced. In most cases the program names the line. Otherwise (the legacy
+kernel refuses a table as a whole) the rules are tried in halves, in a chain that nothing refers to. An existing chain
+that is set aside keeps its former rules. A new one gets the rules before the bad one and, except in table nat, drops
+packets that reach its end.
 
-A text that would not be one rule (iptables_encoding.py) is set aside in the same way, and the program never gets it.
+The chain of a text that would not be one rule (iptables_encoding.py) is set aside in the same way, and the program
+never gets that text. A chain with an invalid name is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LOCK_WAIT = 10  # seconds for the lock of the legacy tables (/run/xtables.lock)
 _TIMEOUT = 120.0  # seconds for one run of the program
 _ATTEMPTS = 3  # runs in all, if another process wrote the table between the program's reading and its writing
 _MOST_REFUSED = 50  # chains that may be set aside before the table is no longer tried
-_MOST_TRIALS = 400  # runs of the program in one search for refused rules
+_MOST_TRIALS = 400  # trials, at most, in one search for refused rules
 _TRIAL = "cali-trial"
 
 _NAMED_LINE = re.compile(r"\bline:? (\d+)")
@@ -40,7 +41,8 @@ class ChainWrite(t.NamedTuple):
     """A chain of ours with its rules.
 
     `delta` are the lines that change the present chain into it. If there are none, the chain is emptied and refilled in
-    the same transaction. `hooked` says that rules in chains of others refer to it. `title` names the chain for people.
+    the same transaction. `hooked` says that rules in chains of others refer to it, or that a refusal has already
+    reduced a new chain. `title` names the chain for people, "" if there is no better name.
     """
 
     place: TablePlace
@@ -53,7 +55,7 @@ class ChainWrite(t.NamedTuple):
 
     @property
     def set_aside(self) -> bool:
-        """Whether the table can be written without it.
+        """Whether the table can be written without it, or with a new chain reduced to the rules before a bad one.
 
         A new chain that all packets pass must not drop what reaches its end.
         """
@@ -93,7 +95,7 @@ class RestoreOutcome(t.NamedTuple):
     """The result of writing one table.
 
     `refused` is a mapping from the position of a write that was set aside to the reason. `failure` says why nothing at
-    all was written, "" for success.
+    all was written, "" if everything else was; `refused` is empty with it.
     """
 
     refused: t.Mapping[int, str]
@@ -108,9 +110,9 @@ class _Line(t.NamedTuple):
 def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> RestoreOutcome:
     """Write one table in one transaction, and set aside the writes that are refused, if possible.
 
-    All writes are to `place`. If a write is set aside, the others are still made. No error is raised for a refusal: the
-    result has all reasons. Each run of the program may take 120 seconds. Raise KernelError if the kernel's namespace
-    cannot be entered.
+    All writes are to `place`. If a write is set aside, the others are still made. If one cannot be, or more than 50 are
+    refused, nothing is written. No error is raised for a refusal: the result has the reasons. Each run of the program
+    may take 120 seconds. Raise KernelError if the kernel's namespace cannot be entered.
     """
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}
@@ -148,9 +150,9 @@ def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> Res
 
 
 def _input(place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:
-    """Return the lines of iptables-restore's input, ordered so that each refers only to chains that exist.
+    """Return the lines of iptables-restore's input: chains are declared before rules refer to them, and deleted last.
 
-    `writes` are by position. Each line has the position of its write.
+    `writes` are by position. Each line has the position of its write, -1 for the first and the last line.
     """
     declare: list[_Line] = []
     rules: list[_Line] = []
@@ -233,7 +235,7 @@ def _numbers(done: Completed) -> list[int]:
 def said(done: Completed) -> str:
     """Return what the program, or through it the kernel, said about the last line that it names.
 
-    If it names none, return the first line that it printed, or its exit status in words.
+    If it names none, return its first error that is no warning, or its exit status in words.
     """
     found = [line for line in done.errors.splitlines() if _NAMED_LINE.match(line)]
     if not found:
@@ -253,7 +255,8 @@ def _search(kernel: Kernel, place: TablePlace, writes: t.Mapping[int, Write]) ->
     """Return the first refused line of each chain that can be set aside, found by trying rules in halves.
 
     The result is [] if no rule is refused by itself. After 400 trials (_MOST_TRIALS) the rules that are left count as
-    accepted. The chains made for trying are removed again.
+    accepted. The chains made for trying are removed again. Raise KernelError if the kernel's namespace cannot be
+    entered.
     """
     chains = {number: write for number, write in writes.items() if isinstance(write, ChainWrite)}
     new = [write.chain for write in chains.values() if not write.exists]
@@ -291,9 +294,9 @@ def _search(kernel: Kernel, place: TablePlace, writes: t.Mapping[int, Write]) ->
 def _set_aside(writes: dict[int, Write], line: _Line, place: TablePlace, words: str, given: bool = True) -> str:
     """Remove the write of `line` from `writes`, or reduce a new chain to the rules before that line.
 
-    Return the reason. `words` is what was said about the line. `given` is False if iptables-restore did not get the
-    line. Raise _NothingWritten if the table must not be written without that write, and TypeError for a HookWrite that
-    iptables-restore got.
+    A reduced chain drops packets that reach its end, except in table nat. Return the reason. `words` is what was said
+    about the line. `given` is False if iptables-restore did not get the line: raise _NothingWritten then if the table
+    must not be written without that write. Raise TypeError for a HookWrite that iptables-restore got.
     """
     write = writes[line.write]
     words = words.rstrip(".")

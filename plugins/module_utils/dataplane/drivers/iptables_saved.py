@@ -70,14 +70,15 @@ def commented(digest: str, rule: str) -> str:
 
 
 def bare(text: str) -> str:
-    """Return the rule without our comment."""
+    """Return the rule without our comment, if it has one, and without white space at its end."""
     return _COMMENTED.sub("", text, count=1).rstrip()
 
 
 def parse(output: str) -> Saved:
     """Return the tables in `output`, which is that of iptables-save for any number of tables.
 
-    Raise KeyError for a rule of a chain that no line before declares, and ValueError for a line that is cut off.
+    Raise KeyError for a rule of a chain that its table does not declare before it, and ValueError for a rule or a chain
+    with nothing behind the chain's name.
     """
     tables: dict[str, dict[str, list[SavedRule]]] = {}
     incompatible: dict[str, str] = {}

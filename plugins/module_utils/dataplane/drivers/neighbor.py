@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The driver of permanent neighbour and forwarding entries on our VXLAN devices, which say where each node's VTEP is.
 
-Only permanent entries count, and only on devices that carry our alias or are desired to have entries: all such entries
-are ours.
+Only permanent entries count, and only on VXLAN devices that carry our alias or on devices that are desired to have
+entries: all such entries are ours. Forwarding entries without a destination, or with a MAC of zeros, do not count.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
 One driver handles both IP versions, which it recognizes by the destination. IPv6 has no scope, and gives a route
 without a metric the metric 1024.
 
-A route that changes is replaced in place: no packet finds the table without it. A route of others for the same
-destination is a conflict and is reported. Only a route of BIRD is taken over, because our own plan says that the
-destination is no longer BIRD's.
+A route that changes is replaced in place: no packet finds the table without it. A route of others with the same
+destination, table and metric is a conflict and is reported. Only a route of BIRD is taken over, because our own plan
+says that the destination is no longer BIRD's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def protocol_name(number: int) -> str:
 def text(attributes: RouteAttributes) -> str:
     """Return the attributes as `ip route` words them: `via 10.10.1.12 dev tunl0 onlink mtu 1480`.
 
-    Protocol, scope, the type unicast, the main table and the default metric are left out.
+    Protocol, scope, the type unicast, the main table and the metrics 0 and 1024 are left out. Next hops after the first
+    are only counted.
     """
     words = [] if attributes.type == "unicast" else [attributes.type]
     if attributes.gateway:
@@ -77,7 +78,7 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
     last_family6 = False
     attributes = RouteAttributes()
     for route in desired:
-        # The attributes are made anew only where a route differs from the previous one in more than its destination.
+        # The attributes are looked up only where a route differs from the previous one in more than its destination.
         family6 = family_of(route.destination) == 6
         if (
             last is None

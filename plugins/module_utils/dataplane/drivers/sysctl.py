@@ -5,8 +5,8 @@
 
 The order is part of what is desired: `proxy_arp` before `proxy_delay = 0` has crashed kernels. Writing
 `net/ipv4/ip_forward` resets the forwarding and redirect settings of every interface (Documentation/networking/
-ip-sysctl), and `net/ipv6/conf/all/forwarding` the forwarding settings. So the settings that a write resets are
-corrected after it.
+ip-sysctl), and `net/ipv6/conf/all/forwarding` the forwarding settings. So the desired settings that follow such a write
+and that it resets are corrected right after it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def diff(desired: t.Iterable[Sysctl], observed: t.Mapping[str, t.Optional[str]])
 
 
 def _problem(sysctl: Sysctl) -> str:
-    """Return why a sysctl cannot be written, "" if it can."""
+    """Return why a sysctl's key or value cannot be encoded, "" if both can."""
     try:
         sysctl_encoding.path(sysctl.key)
         sysctl_encoding.value(sysctl.value)
@@ -83,7 +83,7 @@ def _problem(sysctl: Sysctl) -> str:
 
 
 def _loosens(sysctl: Sysctl, have: t.Optional[str]) -> bool:
-    """Return whether this changes an interface's source check from strict to loose.
+    """Return whether this changes a source check (rp_filter) from strict to loose.
 
     `have` is the present value, None if the sysctl is missing: the result is False then.
     """
@@ -91,10 +91,11 @@ def _loosens(sysctl: Sysctl, have: t.Optional[str]) -> bool:
 
 
 def overruled(kernel: Kernel, desired: t.Iterable[Sysctl]) -> list[Change]:
-    """Return a conflict if `all` overrules how the sources of workloads' packets are to be checked, otherwise [].
+    """Return one conflict if rp_filter of `all` is above the greatest one desired of workloads' interfaces, else [].
 
     The kernel takes the greater value of `all` and the interface. Interfaces that are to be LOOSE are the host's own,
-    and do not count. Raise KernelError if the value cannot be read.
+    and do not count: without others the result is [], as it is if `all` does not exist. Raise KernelError if the value
+    cannot be read.
     """
     wanted = {sysctl.value for sysctl in desired if _SOURCE_CHECK.fullmatch(sysctl.key)} - {LOOSE}
     if not wanted:

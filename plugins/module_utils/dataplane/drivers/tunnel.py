@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The driver of tunnel devices: `tunl0` (ipip), `vxlan.calico` and, over IPv6, `vxlan-v6.calico`, with their addresses.
 
-Each has the node's own tunnel address. Our mark is the device's alias, `calico: tunnel <addresses>`: it names the
-addresses that are ours, and is written before the first of them is added. Addresses of others are never touched.
+Each has the node's own tunnel address, if any. Our mark is the device's alias, `calico: tunnel <addresses>`: it names
+the addresses that are ours, and is written before the first of them is added. Addresses of others are never touched.
 
 `tunl0` is the fallback device of the kernel's ipip module and cannot be deleted: it is set down instead, and counts as
 absent once it lacks our mark. An address stays while sockets use it, because the host's own connections through the
@@ -75,9 +75,9 @@ def observe(kernel: Kernel, desired: t.Iterable[TunnelDevice], names: t.Sequence
 
 
 def _addresses(kernel: Kernel, link: Link) -> list[InterfaceAddress]:
-    """Return the device's addresses of the IP version that the tunnel carries.
+    """Return the device's addresses of the IP version of its local address, IPv4 if it has none.
 
-    IPv6 addresses that are link-local or were advertised are left out. Raise KernelError if they cannot be read.
+    IPv6 addresses that are link-local or have a lifetime are left out. Raise KernelError if they cannot be read.
     """
     if link.local is None or family_of(link.local) == 4:
         return kernel.addresses(link.name)
@@ -154,7 +154,7 @@ def _address_change(address: InterfaceAddress, device: TunnelDevice) -> Change:
 
 
 def _recorded_well(device: TunnelDevice, have: Observed) -> bool:
-    """Return whether the alias names our addresses, and none that the device lacks."""
+    """Return whether the alias is ours, names the desired address, if any, and none that the device lacks."""
     present = {address.address for address in have.addresses}
     recorded = set(have.recorded)
     return have.ours and recorded <= present and (device.address is None or device.address in recorded)
@@ -321,9 +321,9 @@ def _add_address(kernel: Kernel, address: InterfaceAddress, device: TunnelDevice
 
 
 def _turn_on(kernel: Kernel, name: str) -> None:
-    """Enable IPv6 on a device where the host's default disables it; a device without IPv6 accepts no address.
+    """Enable IPv6 on a device that has it disabled, as by the host's default: it would accept no address.
 
-    Raise KernelError if the kernel refuses.
+    Do nothing if the kernel has no IPv6. Raise KernelError if the kernel refuses.
     """
     key = f"net/ipv6/conf/{name}/disable_ipv6"
     if kernel.sysctl_read(key) not in (None, "0"):

@@ -8,7 +8,7 @@ The host end has the MAC ee:ee:ee:ee:ee:ee and no address. The workload has its 
 address that belongs to the host end's MAC. The pair is made in one request, which creates the inner end in the
 namespace.
 
-The host end accepts nothing that the workload advertises (hardening.py). `apply` configures this first.
+The host end accepts nothing that the workload advertises (hardening.py). `apply` configures this before the inner end.
 
 Order: `apply` leaves a new host end down, then the sysctl driver sets the host end's sysctls, then `activate` sets it
 up, then the route driver writes its route. So a workload is never reachable before its interface is ready.
@@ -22,7 +22,7 @@ is not that of the interface that they arrive on.
 
 A namespace that is not owned (`netns_owned`; CNI's are not) is never made. When it ends, its workload ends: none of the
 workload's objects is desired any more, and nothing is repaired. The same holds if its path leads to another namespace
-than the one that it was attached to (`netns_identity`), or if that is unknown: see `ended`.
+than the one that it was attached to (`netns_identity`). See `ended`, also for an identity that is unknown.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ _SECOND_PRIORITY = 1790  # priority of the rules for packets from such an interf
 class Observed(t.NamedTuple):
     """The present state of one workload.
 
-    `peer` is the device inside that has the wanted name; `joined` says whether it is the host end's other end.
+    `peer` is the device inside that has the wanted name; `joined` says whether it is the host end's other end, which is
+    assumed if `inside` is False.
     """
 
     link: t.Optional[Link] = None
@@ -89,9 +90,9 @@ class Observed(t.NamedTuple):
     joined: bool = False
     lo_up: bool = False
     addresses: tuple[InterfaceAddress, ...] = ()
-    routes: t.Mapping[str, RouteAttributes] = {}  # by destination: routes to the gateway, default routes
+    routes: t.Mapping[str, RouteAttributes] = {}  # by destination: routes inside in the place of wanted ones
     owned: t.Optional[str] = None  # name of the namespace that was made for the workload, if that is no longer desired
-    inside: bool = True  # whether the namespace was read; otherwise only the host's objects are compared
+    inside: bool = True  # False: the namespace exists and was not read; only the host's objects are compared
     unmounted: bool = False  # whether the namespace's name leads to something that is no namespace
     ended: str = ""  # why the workload has ended, "" if it has not
     refused: str = ""  # why the namespace of this name cannot be a workload's, "" if it can
@@ -110,10 +111,12 @@ def netns_name(endpoint: VethEndpoint) -> str:
 def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
     """Return why a workload ended with the namespace that it was attached to, "" if it has not ended.
 
-    If its namespace was made for it and is missing, or another one of the name has our marker for it, the workload has
-    not ended: the namespace is, or was, recreated. A workload without an identity has a record that an earlier release
-    wrote; it has ended unless its pair is joined. An identity without a cookie may be that of a later namespace, so the
-    host end must exist, which disappears with the namespace. Raise KernelError if the kernel cannot be read.
+    If its namespace was made for it (`netns_owned`), it has ended only if it has an identity, and the name leads to
+    another namespace without our marker for it: otherwise that one is, or was, recreated.
+
+    Any other workload ends with its namespace. Without an identity (the record is of an earlier release) it has ended
+    unless its pair is joined. An identity without a cookie may be that of a later namespace, so the marked host end
+    must exist, which disappears with the namespace. Raise KernelError if the kernel cannot be read.
     """
     name, identity_ = netns_name(endpoint), endpoint.netns_identity
     if endpoint.netns_owned:
@@ -169,9 +172,9 @@ def observe(
 
     The key of a workload no longer desired is `<namespace>/<name>`. `interiors` says which namespaces are read, which
     takes most of the time: True for all, False for none, or those of these interfaces. A namespace is also read if the
-    host end is missing or not marked as this workload's. Traces of advertisements on a host end are searched for if
-    `interiors` is True, or if the host end still accepts advertisements. Raise KernelError if the kernel cannot be
-    read.
+    host end is missing or not marked as this workload's, but never for a workload that has ended. Traces of
+    advertisements on a desired host end are searched for if `interiors` is True, or if it has open settings
+    (hardening.py). Raise KernelError if the kernel cannot be read.
     """
     links = {link.name: link for link in kernel.links()}
     namespaces = set(kernel.netns_list())
@@ -204,8 +207,8 @@ def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str,
     """Return a mapping from host interface to state.
 
     Workloads are read one by one, with their namespaces unless they ended with these. This suits a few workloads of
-    many. Workloads that are no longer desired are not searched for, and traces of advertisements only on host ends that
-    still accept them. Raise KernelError if the kernel cannot be read.
+    many. Workloads that are no longer desired are not searched for, and traces of advertisements only on host ends with
+    open settings (hardening.py). Raise KernelError if the kernel cannot be read.
     """
     observed: dict[str, Observed] = {}
     for endpoint in desired:
@@ -220,8 +223,9 @@ def observe_each(kernel: Kernel, desired: t.Iterable[VethEndpoint]) -> dict[str,
 def look(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
     """Return the state of a workload that is being attached.
 
-    A missing namespace is not read. Unlike with `observe_each`, a workload without an identity has not ended; one whose
-    path leads to another namespace than its identity has. Raise KernelError if the kernel cannot be read.
+    A missing namespace is not read. Unlike with `observe_each`, a workload without an identity has not ended just for
+    that. One whose namespace is not ours has ended if its path leads to the host's own namespace, or to another one
+    than its identity. Raise KernelError if the kernel cannot be read.
     """
     link, name = kernel.link(endpoint.interface), netns_name(endpoint)
     there = kernel.netns_exists(name) or (endpoint.netns_owned and name in kernel.netns_list())
@@ -245,8 +249,8 @@ def _add_advertised(kernel: Kernel, suspects: t.Mapping[str, Observed], observed
 def unlike(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
     """Return the interfaces of those workloads that differ from what is desired, on the host or inside.
 
-    Missing ones and those with a conflict are among them, those that ended with their namespaces are not. Raise
-    KernelError if the kernel cannot be read.
+    Missing ones and those with a conflict are among them, those that ended with their namespaces are not. Sysctls and
+    routes of the host are not compared. Raise KernelError if the kernel cannot be read.
     """
     changes = diff(endpoints, observe_each(kernel, endpoints))
     return [change.new.interface for change in changes if change.action != "="]
@@ -366,7 +370,8 @@ def missing_by_source(
 ) -> list[Write]:
     """Return the missing writes that let packets from the addresses of an interface other than eth0 leave by it.
 
-    The result is [] if nothing is missing. `rules` and `routes` are those that exist inside.
+    The result is [] if nothing is missing, for eth0, and in a namespace that we made. `rules` and `routes` are those
+    that exist inside.
     """
     table = _second_table(endpoint)
     if table is None:
@@ -495,7 +500,7 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
 
 
 def _shown(destination: str) -> tuple[str, str]:
-    """Return (program that shows the route, its destination as that program prints it)."""
+    """Return (program, destination) for messages about a route; the destination of a default route is `default`."""
     if destination == _DEFAULT_ROUTE6:
         return "ip -6", "default"
     return "ip", "default" if destination == _DEFAULT_ROUTE else destination
@@ -588,7 +593,7 @@ def _write(kernel: Kernel, change: Change) -> None:
 def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
     """Set the host ends of these changes up.
 
-    Workloads that `apply` could not make are skipped. Raise ApplyError with those that failed.
+    A host end that is missing or is not marked as the workload's is skipped. Raise ApplyError with those that failed.
     """
     made = [change for change in changes if change.kind == "workload" and change.action in ("+", "~")]
     apply_each(made, lambda change: _set_up(kernel, change.new), _reason)
@@ -704,8 +709,8 @@ def inner_address(device: str, address: str) -> InterfaceAddress:
 def turn_on_ipv6(inner: Kernel, device: str) -> None:
     """Enable IPv6 on an inner end, without duplicate address detection and router advertisements.
 
-    Docker disables it in its namespaces, and a new namespace may have inherited that from the host. Raise KernelError
-    if the kernel refuses.
+    Docker disables it in its namespaces, and a new namespace may have inherited that from the host. Settings that the
+    kernel lacks are skipped. Raise KernelError if the kernel refuses.
     """
     for name, value in _INSIDE6.items():
         key = f"net/ipv6/conf/{device}/{name}"

@@ -96,9 +96,10 @@ def type_of(value: str) -> str:
 def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[str] = frozenset()) -> Members:
     """Return which of `values` can be members of a set of type `kind`, in canonical form, and which cannot.
 
-    The canonical form has no host bits, and two halves in place of `0.0.0.0/0` or `::/0`; any other member of length 0
-    is refused. `ipv6` is the set's IP version. `known` are canonical members of the same set that this function
-    returned before: these are not checked again. Raise NotEncodable if members of this type have no form here.
+    The canonical form has no host bits and no prefix length of a single address. In a set of networks two halves take
+    the place of `0.0.0.0/0` or `::/0`; any other member of length 0 is refused. `ipv6` is the set's IP version: members
+    of the other one are refused. `known` are canonical members of the same set that this function returned before:
+    these are not checked again. Raise NotEncodable if members of this type have no form here.
     """
     form = _FORMS.get(kind)
     if form is None:
@@ -191,7 +192,10 @@ def _canonical(form: _Form, value: str, ipv6: bool) -> t.Optional[str]:
 
 
 def _has_host_bits(value: str) -> bool:
-    """Return whether a canonical IPv4 CIDR has bits set behind its prefix, which the kernel would clear."""
+    """Return whether an IPv4 member has bits set behind its prefix, which the kernel would clear.
+
+    It is False for a member without a prefix length.
+    """
     address, slash, rest = value.partition("/")
     if not slash:
         return False

@@ -58,8 +58,8 @@ _FEW = 500
 def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
     """Delete the tracked connections of these addresses.
 
-    Return their number, 0 if the kernel tracks nothing. `channel` has a socket of `open_socket`. Raise OSError if a
-    text is not an address, and KernelError if the kernel refuses.
+    Return the number of those that still existed, 0 if the kernel tracks nothing. `channel` has a socket of
+    `open_socket`. Raise OSError if a text is not an address, and KernelError if the kernel refuses.
     """
     sources = {rt.packed_address(address) for address in addresses}
     try:

@@ -4,7 +4,8 @@
 """Links and addresses in packed rtnetlink messages: the writes that attach and detach a workload.
 
 A general netlink library takes 0.2 s to import, and several times the kernel's own time to encode; a workload is made
-in half a millisecond. Each function returns type, flags (without request and acknowledgement) and body of one message.
+in half a millisecond. Each public function returns type, flags (without request and acknowledgement) and body of one
+message.
 Layouts: rtnetlink(7), linux/if_link.h, linux/veth.h, linux/if_addr.h. The tests compare the messages with pyroute2's.
 """
 

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """LinuxKernel: the Kernel port on a running Linux.
 
-Reads and bulk routes use rtnetlink.py, the links and addresses of workloads links_packed.py. New tunnel devices,
-neighbours and rules are encoded by pyroute2, which is imported at the first such write, and sent through the same
-channel. The encoders are the only part of pyroute2 that is alike in the versions of Debian 12 (0.7.2), Debian 13
-(0.7.7) and PyPI (0.9), and with our own channel the kernel's error texts can be shown.
+Reads and routes use rtnetlink.py, other writes for workloads links_packed.py. New tunnel devices, neighbours and rules
+by mark are encoded by pyroute2, which is imported at the first such write, and sent through the same channel. The
+encoders are the only part of pyroute2 that is alike in the versions of Debian 12 (0.7.2), Debian 13 (0.7.7) and PyPI
+(0.9), and with our own channel the kernel's error texts can be shown.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _make_public(folder: str) -> None:
 
 @contextlib.contextmanager
 def _refusals(operation: str) -> t.Iterator[None]:
-    """Raise every OSError of the `with` block as a KernelError of this operation."""
+    """Raise every OSError of the `with` block as a KernelError of this operation; pass on a KernelError."""
     try:
         yield
     except port.KernelError:
@@ -117,9 +117,9 @@ def _enter_mounts(path: str, operation: str) -> None:
 class LinuxKernel:
     """The Kernel port for one network namespace of this host.
 
-    `netns` names the namespace below `netns_folder`; None is that of the calling process. `mounts` is the path of the
-    mount namespace in which network namespaces are mounted, for a process that lives in one of its own: no other
-    process would see its mounts. None is that of the calling process.
+    `netns` names the namespace below `netns_folder`, or is its path; None is that of the calling process. `mounts` is
+    the path of the mount namespace in which network namespaces are mounted, for a process that lives in one of its own:
+    no other process would see its mounts. None is that of the calling process.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class LinuxKernel:
         self._channel = rt.Channel(self._open_socket)
         self._tracker = rt.Channel(self._open_tracker)
         self._inner: dict[str, LinuxKernel] = {}
-        self._handle = -1  # file descriptor of the namespace, in an object that `inside` returned; -1 in others
+        self._handle = -1  # file descriptor of the namespace, in an object of `_entered`; -1 in others
         self._identity = ""
         # {name or path: ((inode number, change time), identity)} of namespaces as they were seen last
         self._seen: dict[str, tuple[tuple[int, int], str]] = {}
@@ -194,8 +194,8 @@ class LinuxKernel:
     def _entered(self, netns: str, identity: str) -> LinuxKernel:
         """Return a kernel that has the namespace `netns` open.
 
-        Raise NamespaceRefused if the path leads to no network namespace, to the host's own, or to one with another
-        identity. Raise KernelError if it cannot be opened.
+        Raise NamespaceRefused if the path leads to no network namespace, to the caller's or the host's own, or to one
+        with another identity than `identity` ("": any). Raise KernelError if it cannot be opened.
         """
         kernel = LinuxKernel(netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder)
         kernel._handle = namespaces.opened(self._path(netns), netns)
@@ -335,8 +335,8 @@ class LinuxKernel:
         folder = self._netns_folder
         _make_public(folder)
         here = folder.encode()
-        # The folder becomes a shared mount, as `ip netns add` makes it: mounts and unmounts of namespaces in it then
-        # reach the other mount namespaces that share it.
+        # The usual folder becomes a shared mount, as `ip netns add` makes it: mounts and unmounts of namespaces in it
+        # then reach the other mount namespaces that share it.
         if folder == NETNS_FOLDER and namespaces.libc().mount(b"", here, b"none", _MS_SHARED | _MS_REC, None) != 0:
             namespaces.call(operation, "mount", here, here, b"none", _MS_BIND | _MS_REC, None)
             namespaces.call(operation, "mount", b"", here, b"none", _MS_SHARED | _MS_REC, None)
@@ -400,7 +400,7 @@ class LinuxKernel:
                 continue
         return owners
 
-    # ---- observe
+    # ---- observe; change tracked connections and members of sets
 
     def _names(self) -> rt.DeviceNames:
         return rt.DeviceNames(self._channel)

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Marks: cheap values of tables that are read often and rarely change.
 
-Equal marks mean that nothing has changed, with the exception that `legacy_tables` states. No program is run for them.
+Equal marks mean that nothing has changed, apart from what `legacy_tables` states and from equal checksums of different
+content, which are most unlikely. No program is run for them.
 Layouts: linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h, linux/netfilter/ipset/ip_set.h,
 linux/netfilter_ipv4/ip_tables.h.
 """
@@ -43,7 +44,7 @@ _ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EI
 
 
 def ruleset(channel: rt.Channel) -> t.Optional[int]:
-    """Return the generation of the namespace's nftables ruleset, which every change increases; None without nf_tables.
+    """Return the generation of the namespace's nftables ruleset, which every change alters; None without nf_tables.
 
     `channel` has a NETLINK_NETFILTER socket. The call takes two microseconds. Raise KernelError if the kernel refuses.
     """
@@ -95,7 +96,7 @@ def _legacy_table(asked: socket.socket, level: int, table: str) -> bytes:
 
 
 def ipset(channel: rt.Channel, name: str) -> int:
-    """Return a checksum (CRC-32) of an IP set and its members, 0 for a set that does not exist.
+    """Return a checksum (CRC-32) of an IP set and its members, 0 for a set that does not exist or without ip_set.
 
     `channel` has a NETLINK_NETFILTER socket. Raise KernelError if the kernel refuses for another reason.
     """

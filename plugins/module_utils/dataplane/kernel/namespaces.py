@@ -110,10 +110,10 @@ def refuse_another(found: str, identity: str, name: str) -> None:
 
 
 def identity(inside: socket.socket, handle: int) -> str:
-    """Return the text that distinguishes a namespace from all others: its cookie, which is unique until the next boot.
+    """Return the text that distinguishes a namespace from others: its cookie, which is unique until the next boot.
 
-    `inside` is a socket that was opened in the namespace, `handle` its file descriptor. A kernel before 5.14 has no
-    cookies: there the text has the inode number, which is reused once the namespace has ended.
+    `inside` is a socket that was opened in the namespace, `handle` the namespace's file descriptor. A kernel before
+    5.14 has no cookies: there the text has the inode number, which may be reused once the namespace has ended.
     """
     try:
         cookie = inside.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8)
@@ -125,7 +125,8 @@ def identity(inside: socket.socket, handle: int) -> str:
 def looked_at(path: str, name: str) -> tuple[tuple[int, int], str]:
     """Return ((inode number, change time in nanoseconds), identity) of the namespace at `path`.
 
-    Raise NamespaceRefused if it is none or the host's own, and KernelError if it cannot be opened or entered.
+    Raise NamespaceRefused if it is none, or that of the caller or of process 1. Raise KernelError if it cannot be
+    opened or entered.
     """
     handle = opened(path, name)
     try:

@@ -49,7 +49,8 @@ def _flow(protocol: int, source: str, destination: str, data: bytes) -> Flow:
 def _upper(packet: bytes) -> tuple[int, int]:
     """Return the protocol number behind the extension headers of an IPv6 packet, and the offset of its header in bytes.
 
-    The offset of a later fragment lies beyond the end of any packet.
+    The offset of a later fragment lies beyond the end of any packet. If the packet ends before, or in the first 8 bytes
+    of, an extension header, that header's own number and offset are returned.
     """
     protocol, start = packet[6], 40
     while start + 8 <= len(packet):

@@ -4,7 +4,7 @@
 """The `Kernel` port: all that the drivers read from a kernel and write to it.
 
 It has two implementations: `linux.LinuxKernel` and, for tests, `tests/fakes/kernel.py`. Addresses are strings, of both
-IP versions; devices are named, not numbered; MTUs are bytes. Every method may raise KernelError.
+IP versions; devices are named, not numbered, except in `Link`; MTUs are bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ METRIC_IPV6 = 1024
 class KernelError(OSError):
     """A refusal of the kernel.
 
-    `errno` is its number, `operation` what was attempted, `extack` the kernel's text, if any.
+    `errno` is its number, `operation` what was attempted, `extack` a text that explains it, "" if there is none.
     """
 
     def __init__(self, number: int, operation: str, extack: str = "") -> None:
@@ -56,8 +56,8 @@ class KernelError(OSError):
 class NamespaceRefused(KernelError):
     """The error for a path that leads to no network namespace that can be used.
 
-    `errno` is EINVAL if it is no network namespace, EPERM if it is the host's own, and ESTALE if it is another one than
-    expected.
+    `errno` is EINVAL if it is no network namespace, EPERM if it is the host's own or the caller's, and ESTALE if it is
+    another one than expected.
     """
 
 
@@ -73,7 +73,8 @@ class MissingLibrary(Exception):
 class Link:
     """A network interface.
 
-    `kind` is "" for hardware. The fields from `peer_index` to `external` belong to single kinds. MTU in bytes.
+    `kind` is "" for hardware and for lo. The fields from `peer_index` to `external` belong to single kinds. MTU in
+    bytes.
     """
 
     name: str
@@ -118,7 +119,8 @@ class InterfaceAddress(t.NamedTuple):
     """An address of an interface.
 
     An IPv6 address is added without duplicate address detection (RFC 4862), so that it can be used at once. An address
-    that is not `permanent` has a lifetime: a router advertisement or DHCP brought it. Such an address is never added.
+    that is not `permanent` has a lifetime, as those of router advertisements and DHCP have. Such an address is never
+    added.
     """
 
     device: str
@@ -133,7 +135,7 @@ class RouteAttributes(t.NamedTuple):
 
     Many routes share one object, which makes bulk work cheap. `device` and `gateway` are those of the first next hop;
     `hops` is the number of next hops. `mtu` is in bytes, None if the route sets none. An IPv6 route has no scope, and
-    always a metric. A route that discards packets (blackhole) has no device, though the kernel shows lo for IPv6.
+    always a metric. A route of a type such as blackhole has no device, though the kernel shows lo for IPv6.
     """
 
     type: str = "unicast"
@@ -189,7 +191,7 @@ class RuleEntry(t.NamedTuple):
     """A policy routing rule.
 
     `plain` is False if it has selectors or actions besides mark, table and priority. `source` is the one address whose
-    packets it applies to, "" for any.
+    packets it applies to, "" if the rule selects no source or a network.
     """
 
     priority: int
@@ -252,7 +254,8 @@ Write = t.Union[LinkChange, InterfaceAddress, RouteOperation, RuleEntry]
 class Completed(t.NamedTuple):
     """The result of a command.
 
-    `code` is its exit status: 127 if there is no such program, 126 if it cannot be started, 124 if its time ran out.
+    `code` is its exit status: 127 if there is no such program, 126 if it cannot be started, 124 if its time ran out,
+    and below 0 if a signal ended it.
     """
 
     code: int
@@ -263,18 +266,20 @@ class Completed(t.NamedTuple):
 class Kernel(t.Protocol):
     """The operations on the kernel of one network namespace.
 
-    Every method may raise KernelError. `link` returns None for a device that does not exist, and `fdb` returns [] then.
-    `ipset_mark` returns 0 for a set that does not exist.
+    Methods without a docstring raise KernelError if the kernel refuses, as it does for a write to a missing device.
+    Writes of tunnel devices, neighbours and rules by mark raise MissingLibrary if pyroute2 is missing. `link` returns
+    None for a device that does not exist, and `fdb` returns [] then. `ipset_mark` returns 0 for a set that does not
+    exist.
     """
 
     @property
     def netlink_port(self) -> int:
-        """The netlink port number that notifications of changes made through this object carry.
+        """The netlink port number that rtnetlink's notifications of changes made through this object carry.
 
         It is 0 while no socket for changes is open.
         """
 
-    # ---- observe
+    # ---- observe; mark and delete tracked connections
 
     def links(self, kind: t.Optional[str] = None) -> list[Link]:
         """Return all devices, or those of one kind (such as `vxlan`), which the kernel selects.
@@ -295,8 +300,8 @@ class Kernel(t.Protocol):
     ) -> list[KernelRoute]:
         """Return the routes of one IP version (4 or 6) with this table and protocol number; None matches any.
 
-        The kernel selects them. Routes with a TOS are left out, because this collection writes none. Raise KernelError
-        if the kernel refuses.
+        The kernel selects them. Routes with a TOS are left out, because this collection writes none. The result is []
+        for a table that does not exist. Raise KernelError if the kernel refuses.
         """
 
     def route_to(self, address: str) -> t.Optional[RouteAttributes]:
@@ -323,13 +328,14 @@ class Kernel(t.Protocol):
     def sysctl_read(self, key: str) -> t.Optional[str]:
         """Return the value of a sysctl, without white space around it, or None if it does not exist.
 
-        `key` is a path below /proc/sys. Raise KernelError if the key cannot be encoded or the value cannot be read.
+        `key` is a path below /proc/sys that begins with `net/`. Raise KernelError if the key cannot be encoded, as any
+        other, or if the value cannot be read.
         """
 
     def sockets_using(self, address: str) -> int:
         """Return the number of open TCP and UDP sockets bound to this local address.
 
-        Raise OSError if it is not an address.
+        TCP sockets in the states TIME_WAIT and CLOSE do not count. Raise OSError if it is not an address.
         """
 
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
@@ -341,9 +347,8 @@ class Kernel(t.Protocol):
     def connections(self) -> t.Iterator[Connection]:
         """Yield each connection in the kernel's table of tracked connections (conntrack) that has not ended.
 
-        Yield nothing if the kernel tracks no connections. Connections in a conntrack zone are left out.
-
-        Raise KernelError if the kernel refuses.
+        Yield nothing if the kernel tracks no connections. Connections in a conntrack zone are left out, and so are
+        those for which the kernel sends no complete addresses or protocol. Raise KernelError if the kernel refuses.
         """
 
     def connections_mark(self, connections: t.Collection[Connection], bits: int, marked: bool) -> int:
@@ -454,8 +459,8 @@ class Kernel(t.Protocol):
     def netns_list(self) -> list[str]:
         """Return the names below /run/netns, as `ip netns list` does; [] if there are none.
 
-        Empty files that an interrupted `netns_add` or `netns_delete` left are not among them. Raise KernelError if the
-        folder cannot be read.
+        Empty files that an interrupted `netns_add` (with an owner) or `netns_delete` (of such a namespace) left are not
+        among them. Raise KernelError if the folder cannot be read.
         """
 
     def netns_add(self, name: str, owner: str) -> None:
@@ -479,7 +484,10 @@ class Kernel(t.Protocol):
         """
 
     def netns_exists(self, netns: str) -> bool:
-        """Return whether a name below /run/netns or an absolute path leads to a namespace; False for any other file."""
+        """Return whether a name below /run/netns or an absolute path leads to a namespace of any kind.
+
+        It is False for any other file or none.
+        """
 
     def netns_is(self, netns: str, identity: str) -> bool:
         """Return whether a name or path leads to the namespace with this `identity`; False for any other file or none.
@@ -499,7 +507,7 @@ class Kernel(t.Protocol):
 
     @property
     def identity(self) -> str:
-        """The text that distinguishes the namespace that `inside` opened from others; "" for the host's own.
+        """The text that distinguishes the namespace from others; "" for a kernel that `inside` did not return.
 
         It begins with COOKIE if the kernel has cookies, and is then unique until the next boot. Otherwise a later
         namespace may have the same one.

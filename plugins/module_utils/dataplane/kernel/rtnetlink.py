@@ -42,7 +42,7 @@ AF_BRIDGE = 7
 NTF_SELF = 0x2
 NUD_PERMANENT = 0x80
 _IFA_F_PERMANENT = 0x80
-_NUD_NOARP = 0x40  # state of multicast entries, which belong to no neighbour
+_NUD_NOARP = 0x40  # state of entries that belong to no neighbour, such as those of multicast addresses
 _RTNH_F_ONLINK = 4
 _IFF_UP, _IFF_RUNNING = 0x1, 0x40
 _BATCH = 400  # messages per system call: their errors fit into a default receive buffer
@@ -77,7 +77,7 @@ def af_of(address: str) -> int:
 def packed_address(address: str) -> bytes:
     """Return an address as 4 or 16 bytes in network order. Raise OSError if it is none.
 
-    Of IPv4, the short forms of inet_aton(3), such as 10.1 for 10.0.0.1, are accepted too.
+    Of IPv4, all forms of inet_aton(3), such as 10.1 for 10.0.0.1, are accepted.
     """
     return (
         socket.inet_pton(socket.AF_INET6, address) if addresses.family_of(address) == 6 else socket.inet_aton(address)
@@ -336,8 +336,8 @@ class Channel:
         Return (position, errno, extack) of those that failed, [] if none did. Each message is given as parts around its
         sequence number. The first part is the first eight bytes of the header (length, type, flags), and the sequence
         number is inserted behind it. Only the last of each 400 messages requests an acknowledgement: the kernel answers
-        every failed one anyway, and in order, so this answer is the last. Raise KernelError if the kernel does not
-        answer for 20 seconds.
+        every failed one anyway, and in order, so this answer is the last. Raise KernelError if the socket fails, or if
+        the kernel does not answer for 20 seconds; earlier messages may have been carried out then.
         """
         failures: list[tuple[int, int, str]] = []
         for first in range(0, len(messages), _BATCH):

@@ -105,7 +105,7 @@ def test_our_own_rules_do_not_make_a_backend_the_host_s() -> None:
 
 
 def test_a_host_without_iptables_or_without_ipv6() -> None:
-    """A host without iptables has no backend, and one without IPv6 has only the tables of IPv4."""
+    """A host without iptables has no backend, and one without IPv6 has IPv4 as its only IP version."""
     assert observed("", {}) == Observed()
     assert (Observed().programs, Observed().backend, Observed().families) == (FAMILIES, "", (4, 6))
     assert observed(NFT, {"iptables-save": saved(1)}, ipv6=False).families == (4,)

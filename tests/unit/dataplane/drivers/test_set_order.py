@@ -30,9 +30,9 @@ from tests.unit.dataplane.suites.suite_chains import BAD
 
 @pytest.fixture(params=["read", "cached"])
 def bring(request, kernel):
-    """A function that applies a state as the node's module does, or as its agent does.
+    """A function that applies the sets and chains of a state, by drivers without caches or with caches.
 
-    It raises ApplyError if a change fails, and AssertionError if something is left to change.
+    It raises ApplyError if a change fails, and AssertionError if anything of the state is left to change.
     """
     underlay(kernel)
     registry = REGISTRY if request.param == "read" else REGISTRY.replacing(CachedSets(), CachedTables())

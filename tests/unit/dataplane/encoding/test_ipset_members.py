@@ -107,7 +107,7 @@ def test_a_member_as_the_kernel_reads_it(kind: str, member: str, version: int, r
     ],
 )
 def test_what_is_no_member_is_refused_in_words(kind: str, member: str, words: str) -> None:
-    """A member that the type of set cannot have raises ValueError, whose text names it."""
+    """A text that is no member of the type of set raises ValueError, which names it or the part behind its comma."""
     with pytest.raises(ValueError) as caught:
         ipset_members.data(kind, member)
     assert str(caught.value) == words
@@ -125,5 +125,5 @@ def test_what_is_no_member_is_refused_in_words(kind: str, member: str, words: st
     ],
 )
 def test_lines_that_only_change_members(lines: list[str], found: t.Any) -> None:
-    """of_lines() returns (action, set, member) for each line, and None unless every line adds or deletes a member."""
+    """of_lines() returns (action, set, member) for each line, and None if one does not just add or delete a member."""
     assert ipset_members.of_lines(lines) == found

@@ -47,7 +47,7 @@ def lines(changes: t.Iterable[Change]) -> list[str]:
 
 
 def converge(driver: t.Any, kernel: Kernel, desired: t.Sequence[t.Any]) -> list[str]:
-    """Apply the differences and return the plan's lines, [] if there was nothing to do.
+    """Apply the differences and return the plan's lines, [] if there was nothing to do or report.
 
     Raise ApplyError if a change fails, and AssertionError if something differs afterwards. Differences that are only
     reported (action "=") do not count then. Raise ObserveError or KernelError if the kernel cannot be read.

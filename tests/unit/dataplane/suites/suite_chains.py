@@ -50,7 +50,7 @@ def shown(kernel, chain, program="iptables"):
 
 
 def restored(kernel, desired):
-    """Apply the differences, and return the inputs that iptables-restore and ip6tables-restore received.
+    """Apply the differences, and return the inputs of all programs whose names end with `-restore`.
 
     Raise what `converge` raises.
     """
@@ -87,7 +87,7 @@ def test_one_rule_of_a_long_chain_is_one_line(kernel):
 
 
 def test_rules_that_come_to_a_short_chain_are_inserted(kernel):
-    """New rules of a chain are added by -A or -I alone. If rules change places, the chain is written anew."""
+    """New rules of a short chain are added by -A or -I alone. If rules change places, the chain is written anew."""
     entries, chains = dispatch(8)
     have = [entries[5]]
     converge(iptables, kernel, [filtering(have, chains)])

@@ -247,6 +247,6 @@ def test_the_others_are_made_when_one_cannot_be(kernel):
 
 
 def test_workloads_that_are_not_asked_about_are_left(kernel):
-    """A plan for a few workloads may see what was observed for others: made ones, and ones yet to be made."""
+    """Workloads that were observed and are not asked about give no changes, whether they are made or not."""
     converge(workload, kernel, [WEB])
     assert workload.diff([], workload.observe(kernel, [WEB, DB])) == []
