@@ -166,7 +166,7 @@ class Endpoint:
 
     `kind` is "WorkloadEndpoint" or "HostEndpoint". `name` is unique within its kind: "default/web" for a workload, else
     the name of the HostEndpoint. `interface` is the host side of a workload's interface ("cali..."). For a HostEndpoint
-    it is the interfaceName, "*" for all, or "" for the interface that has one of `addresses`. `addresses` are single
+    it is the interfaceName, "*" for all, or "" for interfaces that have one of `addresses`. `addresses` are single
     addresses of both IP versions in canonical form, without a prefix length. `labels` are its own, sorted. `profiles`
     are names, in the order of evaluation. `namespace` is "" for a HostEndpoint.
     """
@@ -195,7 +195,7 @@ class PolicyNetworkSet:
 
 @dataclasses.dataclass(frozen=True)
 class PolicySet:
-    """All policy besides endpoints, in the order of evaluation, as `policy_set` makes it."""
+    """All policy besides endpoints. `policy_set` makes it, with tiers and policies in the order of evaluation."""
 
     tiers: tuple[PolicyTier, ...] = ()
     policies: tuple[Policy, ...] = ()

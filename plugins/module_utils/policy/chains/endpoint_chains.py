@@ -4,9 +4,9 @@
 """Chains of endpoints: the order of policies and profiles, and the default if none of them decides.
 
 Each chain clears the marks before it asks any policy. It jumps to the policies of a tier until one of them accepts or
-passes the packet. The calling chain tests whether the packet is marked as accepted. The chains of workloads, of packets
-of the host and of forwarded packets drop each packet that is not. Those before DNAT and before connection tracking
-leave undecided packets to them.
+passes the packet. The calling chain tests whether the packet is marked as accepted. The chains of workloads and of
+packets of the host deny undecided packets, those of forwarded packets accept them. Those before DNAT and before
+connection tracking leave undecided packets to these chains.
 """
 
 from __future__ import annotations
