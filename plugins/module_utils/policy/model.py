@@ -100,10 +100,10 @@ class PolicyRule:
 class Policy:
     """A GlobalNetworkPolicy or NetworkPolicy.
 
-    `name` is unique among all policies: "web", or "<namespace>/web" for a NetworkPolicy. `types` are the directions in
-    force; rules of another direction have no effect. An `order` of None comes last in the tier. A `staged` policy
-    decides nothing: it is evaluated, and packets that it would deny are logged. For `do_not_track`, `pre_dnat` and
-    `apply_on_forward` see `hooks.applies_at`.
+    `name` is unique among all policies: "web", or "<namespace>/web" for a NetworkPolicy, with "staged:web" instead of
+    "web" for a staged kind. `types` are the directions in force; rules of another direction have no effect. An `order`
+    of None comes last in the tier. A `staged` policy decides nothing: it is evaluated, and packets that it would deny
+    are logged. For `do_not_track`, `pre_dnat` and `apply_on_forward` see `hooks.applies_at`.
     """
 
     name: str

@@ -51,15 +51,18 @@ class EndpointChains:
     ) -> list[IptablesRule]:
         """Return the rules of the chain of a group of workloads with these tiers and profiles, in one direction.
 
-        The chains before it, `cali-from-workload` and `cali-to-workload`, handle established and invalid packets. Raise
-        KeyError if a tier names a policy that the node does not have.
+        Packets that neither a policy nor a profile accepts are denied. The chains before it, `cali-from-workload` and
+        `cali-to-workload`, handle established and invalid packets. Raise KeyError if a tier names a policy that the
+        node does not have.
         """
         return [IptablesRule((), clear_marks(self.marks.verdict)), *self._decide(tiers, direction, profiles, True)]
 
     def host(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """Return the rules for packets that the host itself receives ("Ingress") or sends ("Egress").
 
-        Raise KeyError if the endpoint names a policy that the node does not have.
+        Packets of established connections and of failsafe ports are accepted. Packets of invalid state are dropped, if
+        the settings want this. Packets that neither a policy nor a profile accepts are denied. Raise KeyError if the
+        endpoint names a policy that the node does not have.
         """
         return [
             *self._tracked(direction),
@@ -85,7 +88,8 @@ class EndpointChains:
     def pre_dnat(self, endpoint: LocalEndpoint) -> list[IptablesRule]:
         """Return the rules for incoming packets before DNAT. Undecided packets continue to the other chains.
 
-        Raise KeyError if the endpoint names a policy that the node does not have.
+        Packets of established connections and of failsafe ports are accepted. Packets of invalid state are dropped, if
+        the settings want this. Raise KeyError if the endpoint names a policy that the node does not have.
         """
         return [
             *self._tracked(model.INGRESS),
@@ -97,7 +101,8 @@ class EndpointChains:
     def untracked(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """Return the rules for packets before connection tracking. Undecided packets continue to the other chains.
 
-        Raise KeyError if the endpoint names a policy that the node does not have.
+        Packets of failsafe ports are accepted. Raise KeyError if the endpoint names a policy that the node does not
+        have.
         """
         return [
             *self._failsafes(direction),

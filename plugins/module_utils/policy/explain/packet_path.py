@@ -77,10 +77,10 @@ class PathHost:
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One decision on a path, made at the node `host`.
+    """One verdict on a path, at the node `host`.
 
-    `direction` is "Ingress" or "Egress", `hook` one of `hooks.HOOKS`. `endpoint` is the one whose policy or failsafe
-    decides, or None if the host decides by itself.
+    `direction` is "Ingress" or "Egress", `hook` one of `hooks.HOOKS`. `endpoint` is the one whose policy is evaluated
+    or whose failsafe decides, or None if the host decides by itself.
     """
 
     host: str

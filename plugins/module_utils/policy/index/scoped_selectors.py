@@ -81,10 +81,10 @@ def of_service_accounts(text: str) -> selectors.Expression:
 def of_entity(entity: EntityRule, namespace: str) -> str:
     """Return the canonical selector of a rule's source or destination, with namespaces and service accounts folded in.
 
-    `namespace` is that of the policy, "" for none. The result is "" if the entity selects nothing, so that any address
-    matches. In a policy with a namespace, an entity with a selector, notSelector or service accounts, but without a
-    namespaceSelector, matches only endpoints and sets of that namespace. The notSelector itself is not in the result.
-    Raise SelectorError if one of the other selectors is not valid.
+    `namespace` is that of the policy, "" for none. In a policy with a namespace, an entity with a selector, notSelector
+    or service accounts, but without a namespaceSelector, matches only endpoints and sets of that namespace. The
+    notSelector itself is not in the result, which is "" if nothing else selects. Raise SelectorError if one of the
+    other selectors is not valid.
     """
     parts = []
     if entity.namespaceSelector:
