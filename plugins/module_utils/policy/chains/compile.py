@@ -41,8 +41,8 @@ class Compiler:
     def compile(self, node: NodePolicy) -> Tables:
         """Return the tables and sets for a node's policy in the compiler's IP version.
 
-        Of several workloads, or several host endpoints, on one interface, only the first counts. Raise KeyError if an
-        endpoint names a policy that `node` does not have, or a rule a protocol that model.PROTOCOL_NUMBERS lacks.
+        Of several workloads, or several host endpoints, on one interface, only the first counts. Raise KeyError if the
+        chains need a policy that `node` does not have, or a rule in them a protocol that model.PROTOCOL_NUMBERS lacks.
         """
         hosts, workloads = sorted_out(node.endpoints)
         # A workload without an address of this family is in no set, so it needs no group and no chains.
