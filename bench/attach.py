@@ -83,7 +83,7 @@ def state(endpoints: t.Sequence[VethEndpoint]) -> NodeState:
     )
 
 
-# ---- These functions attach a workload without the agent. The benchmark compares their times with the agent's.
+# ---- These functions attach a workload directly. The benchmark compares their times with those of dataplane.attach.
 
 
 def attribute(kind: int, data: bytes) -> bytes:

@@ -70,7 +70,10 @@ Container = tuple[str, str]  # id, path of its namespace
 
 
 class ExecutionFailed(Exception):
-    """An execution of a plugin that ended with another status than 0; the text says which, and what it printed."""
+    """A failed execution of a plugin: it ended with another status than 0, or the process that executes it ended.
+
+    The text says which, and what the plugin printed.
+    """
 
 
 class Ratio(t.NamedTuple):
@@ -244,7 +247,7 @@ class Ours(Plugin):
         super().__init__(str(shim), {"cniVersion": "1.0.0", "name": "bench", "type": "calico"})
 
     def police(self, own: int, others: int) -> None:
-        """Bring policy into force: one policy for each of `own` workloads that may come, and `others` more.
+        """Replace the policy in force: one policy for each of `own` workloads that may come, and `others` more.
 
         Raise AssertionError if the agent reports problems, and AgentError if it does not answer within 600 seconds.
         """
@@ -333,9 +336,9 @@ class Ours(Plugin):
 
 
 def rules(chance: random.Random, number: int, direction: str) -> tuple[model.PolicyRule, ...]:
-    """Return `number` rules that allow TCP from (INGRESS) or to (EGRESS) the workloads of a random label app.
+    """Return `number` rules that allow TCP from (INGRESS) or to (EGRESS) workloads with some value of the label app.
 
-    Each rule has another port of the policy's own workloads, from 1000 on.
+    Each rule has a random value and another port of the policy's own workloads, from 1000 on.
     """
     found = []
     for port in range(1000, 1000 + number):
@@ -409,7 +412,8 @@ class Bench:
         """Return {"ADD", "DEL": {plugin: seconds of each execution}}, executed one after the other.
 
         `count` containers are added and deleted by each plugin. `apps` holds the value of each one's label app; those
-        beyond its end have no label. Raise ExecutionFailed if an execution fails; what was added stays then.
+        beyond its end have no label. Raise ExecutionFailed if an execution fails, and AgentError if the agent does not
+        answer; what was added stays then.
         """
         times: dict[str, dict[str, list[float]]] = {
             verb: {name: [] for name in self.plugins} for verb in ("ADD", "DEL")
@@ -430,7 +434,7 @@ class Bench:
         """Return {plugin: containers added per second, of each round}.
 
         A round adds and deletes BURST containers by PARALLEL threads of each plugin. Raise ExecutionFailed if an
-        execution fails.
+        execution fails, and AgentError if the agent does not answer.
         """
         rates: dict[str, list[float]] = {name: [] for name in self.plugins}
         for number in range(rounds):
@@ -531,7 +535,7 @@ def ratio(times: dict[str, list[float]]) -> float:
 def sequential(figures: dict[str, t.Any], many: int) -> dict[str, dict[str, list[float]]]:
     """Return {name as printed: {plugin: seconds of each}} of the executions one after the other.
 
-    `many` is the number that `measure` was given; raise KeyError for another one.
+    `many` is the number that `measure` was given. Raise KeyError if there are no figures for it.
     """
     places = [(f" beside {existing}", existing) for existing in ("0", "10", str(many))]
     places += [(f", {what}", what) for what in ("sets", "few chains", "chains")]
@@ -541,7 +545,7 @@ def sequential(figures: dict[str, t.Any], many: int) -> dict[str, dict[str, list
 def ratios(figures: dict[str, t.Any], many: int) -> dict[str, Ratio]:
     """Return all ratios of the figures of `measure`, by the names that `report` prints.
 
-    `many` is the number that `measure` was given; raise KeyError for another one.
+    `many` is the number that `measure` was given. Raise KeyError if there are no figures for it.
     """
     found: dict[str, Ratio] = {}
     for name, times in sequential(figures, many).items():
@@ -553,7 +557,10 @@ def ratios(figures: dict[str, t.Any], many: int) -> dict[str, Ratio]:
 
 
 def growth(figures: dict[str, t.Any], many: int) -> dict[str, float]:
-    """Return {plugin: the median of ADD beside `many` workloads as a multiple of that beside 10}."""
+    """Return {plugin: the median of ADD beside `many` workloads as a multiple of that beside 10}.
+
+    Raise KeyError if there are no figures for `many`.
+    """
     return {
         name: statistics.median(figures[str(many)]["ADD"][name]) / statistics.median(figures["10"]["ADD"][name])
         for name in ("calico", "ptp")

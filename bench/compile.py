@@ -105,10 +105,10 @@ def with_policy() -> list[Host]:
 
 
 def policy_once(read: inventory.Inventory) -> tuple[float, float]:
-    """Return the seconds that Fleet.build takes, and the seconds that a run takes to pack and send one node's policy.
+    """Return the seconds that Fleet.build takes, and the seconds to make the text that one node is sent.
 
-    The latter are for the steps of plugin_utils/sources/targets.py. The node is that of the first workload. Raise
-    AssertionError if the fleet has no policy, or the text is not larger than 256 KiB.
+    The latter are for the steps of plugin_utils/sources/targets.py, from the pickled fleet to JSON. The node is that of
+    the first workload. Raise AssertionError if the fleet has no policy, or the text is not larger than 256 KiB.
     """
     gc.collect()
     began = time.perf_counter()

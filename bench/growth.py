@@ -123,9 +123,9 @@ def count(daemon: Daemon, pairs: int) -> Counted:
 def run(daemon: Daemon, pairs: int, sample: int) -> t.Iterator[Counted]:
     """Start the agent, and add and delete `pairs` workloads; yield a sample before, and one after each `sample` pairs.
 
-    The FIRST pairs come before the first sample and are not counted. `pairs` is rounded up to a multiple of `sample`.
-    Raise AssertionError if a caller reports an error, or if the agent does not start or is not in sync within 30
-    seconds.
+    The FIRST pairs come before the first sample and are not counted. `pairs` is rounded up to a multiple of `sample`,
+    which must be a multiple of CALLERS. Raise AssertionError if a caller reports an error, or if the agent does not
+    start, delete its links and come into sync within 30 seconds each.
     """
     daemon.start()
     callers = [f"caller{number}" for number in range(CALLERS)]

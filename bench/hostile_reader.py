@@ -7,7 +7,7 @@
 Run as root. It makes network and mount namespaces of its own and changes nothing outside of them. The agent is
 set up as on nodes, with 200 workloads that stay, and the shim is executed as a container runtime does. Each way of
 tests/integration/attacks/hostile_reader.py, and all of them together, runs with several processes, each of a user of
-its own, and with as many processes that only count. Both sets are stopped in turn (SIGSTOP), so that each pair of ADDs
+its own, and with as many processes that only loop. Both sets are stopped in turn (SIGSTOP), so that each pair of ADDs
 is measured on the same machine at nearly the same time. The figure is the median beside readers as a multiple of the
 median beside the others; the exit status is 1 if it is above 2 for some way. The longest ADD and the agent's peak
 memory are printed, too.
@@ -91,8 +91,8 @@ def measure(folder: pathlib.Path, count: int, number: int, ways: t.Sequence[str]
 
     A way is a kind of attack; the last one is "all of them". The peak is the one since the agent's start, all ways
     before included. `count` is the number of ADDs beside each side, `number` that of processes of each side. Raise
-    CalledProcessError if the network cannot be set up, AssertionError if one of the processes or the agent does not
-    start or ends, and cni.ExecutionFailed if an ADD fails.
+    CalledProcessError if the network cannot be set up, AssertionError if the agent does not start or one of the
+    processes does not start or ends, and cni.ExecutionFailed if an ADD or DEL fails.
     """
     kernel = linux.LinuxKernel(marker_folder=str(folder / "markers"))
     underlay = (

@@ -15,8 +15,9 @@ What is measured between the two, each for a moment, client and server on a proc
 
   throughput    bytes of one TCP connection
   round trip    turns of one byte on one TCP connection, there and back
-  packets       UDP datagrams of 64 bytes in one flow, sent as fast as can be, that arrived
+  packets       UDP datagrams of 64 bytes that arrived, in one flow; a batch of 100 is sent when the last was answered
   connections   TCP connections opened and closed, one after the other: the first packet of each meets all the rules
+                of the policies that apply to the pair
 
 On one processor, the time that a packet costs on its way is missing at its ends, and no other processor is woken up:
 that is the most that policy can cost. The other 998 endpoints have routes, and members in the sets and chains. They
@@ -100,7 +101,7 @@ def policy(number: int) -> Resource:
 
 
 #: The pair's policy. By its name, which counts where no policy has an order, it is evaluated after all others, so that
-#: the first packet of each connection meets all the rules.
+#: the first packet of each connection meets all the rules that apply to the pair.
 PAIR = {
     "kind": "GlobalNetworkPolicy",
     "name": "pair",
@@ -211,9 +212,9 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 def serve(port: int) -> t.NoReturn:
     """Serve one client at a time, forever; the first byte of a connection selects the measurement.
 
-    After "t" all bytes are read, and their number is sent back (8 bytes, big-endian). Otherwise each byte is sent back,
-    the first one as well. A connection that fails ends alone. A forked process answers datagrams at the same port.
-    Raise OSError if the port is in use.
+    After "t" all further bytes are read, and their number is sent back (8 bytes, big-endian). Otherwise each byte is
+    sent back, the first one as well. A connection that fails ends alone. A forked process answers datagrams at the same
+    port. Raise OSError if the TCP port is in use.
     """
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

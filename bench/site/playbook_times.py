@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment_of(clone: Path, **more: str) -> dict[str, str]:
-    """Return this environment without variables of Ansible and Python, with `clone`'s ansible.cfg, and with `more`."""
+    """Return this environment for programs of Ansible, with `clone`'s ansible.cfg and then with `more`.
+
+    Variables of Ansible and Python are left out, PATH and LC_ALL are fixed.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))}
     path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin"
     return {**kept, "ANSIBLE_CONFIG": str(clone / "ansible.cfg"), "PATH": path, "LC_ALL": "C.UTF-8", **more}

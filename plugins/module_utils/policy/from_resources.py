@@ -37,7 +37,7 @@ from .index.scoped_selectors import all_of, in_namespace, of_entity, of_namespac
 
 _ORCHESTRATOR_LABEL = "projectcalico.org/orchestrator"
 
-#: The prefix of the names of policies of staged kinds.
+#: The prefix of the names of policies of staged kinds. It follows the namespace, if there is one.
 STAGED_PREFIX = "staged:"
 _STAGED = (StagedGlobalNetworkPolicy, StagedNetworkPolicy)
 
@@ -45,11 +45,11 @@ AnyPolicy = t.Union[GlobalNetworkPolicy, NetworkPolicy]
 
 
 def policy_set(resources: t.Iterable[Resource], staged: t.Collection[str] = ()) -> model.PolicySet:
-    """Return the PolicySet of all tiers, policies, profiles and network sets in `resources`; others are ignored.
+    """Return the PolicySet of the tiers, policies, profiles and network sets in `resources`, by `model.policy_set`.
 
-    Staged deletions are left out. Policies whose name (as of `policy_name`) is in `staged` become staged ones. Raise
-    ResourceError if a resource of any kind has a field that this collection does not support, or if a policy's tier
-    does not exist. Raise ValueError if two policies have the same name.
+    Resources of other kinds and staged deletions are left out. Policies whose name (as of `policy_name`) is in `staged`
+    become staged ones. Raise ResourceError if a resource of any kind has a field that this collection does not support,
+    or if a policy's tier does not exist. Raise ValueError if two policies have the same name.
     """
     resources = list(resources)
     tiers = {resource.name: resource for resource in resources if isinstance(resource, Tier)}
@@ -94,7 +94,7 @@ def is_deletion(resource: AnyPolicy) -> bool:
 def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
     """Return a policy resource of any kind as a value. It is staged if its kind is, or with `staged`.
 
-    Namespaces and service accounts are folded into its selectors. Unsupported fields are not checked here.
+    Namespaces and service accounts are folded into its selectors. Unsupported fields are dropped without an error.
     """
     namespace = resource.namespace if isinstance(resource, NetworkPolicy) else ""
     parts = [selectors.parse(resource.selector).root]
@@ -123,7 +123,7 @@ def policy(resource: AnyPolicy, staged: bool = False) -> model.Policy:
 
 
 def profile(resource: Profile) -> model.PolicyProfile:
-    """Return a Profile resource as a value. Unsupported fields are not checked here."""
+    """Return a Profile resource as a value. Unsupported fields of its rules are dropped without an error."""
     return model.PolicyProfile(
         name=resource.name,
         labels=tuple(sorted(resource.labelsToApply.items())),
@@ -135,7 +135,7 @@ def profile(resource: Profile) -> model.PolicyProfile:
 def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.PolicyNetworkSet:
     """Return a GlobalNetworkSet or NetworkSet resource as a value.
 
-    Its nets are canonical CIDRs, sorted and unique. A single address gets a prefix length of 32 or 128.
+    Its nets are canonical CIDRs, sorted as text and unique. A single address gets a prefix length of 32 or 128.
     """
     nets = tuple(sorted({_net(text) for text in resource.nets}))
     if not isinstance(resource, NetworkSet):
@@ -149,7 +149,7 @@ def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.Policy
 
 
 def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
-    """Return a HostEndpoint resource as a value. Its addresses are expectedIPs; ports without a name are left out."""
+    """Return a HostEndpoint resource as a value. Its addresses are expectedIPs in canonical form, each once."""
     return model.Endpoint(
         kind=model.HOST_ENDPOINT,
         name=resource.name,
@@ -163,7 +163,7 @@ def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
 
 
 def workload_endpoint(resource: WorkloadEndpoint) -> model.Endpoint:
-    """Return a WorkloadEndpoint resource as a value, with the labels of its namespace and service account.
+    """Return a WorkloadEndpoint resource as a value, with labels for its namespace, service account and orchestrator.
 
     Ports without a name are left out. Raise ResourceError if it has a field that this collection does not support.
     """

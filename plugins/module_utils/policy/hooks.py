@@ -11,9 +11,9 @@ from .model import HOST_ENDPOINT, INGRESS, WILDCARD, Endpoint, Policy
 NORMAL = "normal"
 #: Packets that are forwarded through a host endpoint.
 FORWARD = "forward"
-#: All packets that come in by a host endpoint, before DNAT.
+#: Packets that come in by a host endpoint, before DNAT.
 PRE_DNAT = "preDNAT"
-#: All packets that pass a host endpoint, before connection tracking.
+#: Packets that pass a host endpoint, before connection tracking.
 UNTRACKED = "untracked"
 
 HOOKS = (UNTRACKED, PRE_DNAT, FORWARD, NORMAL)
@@ -23,9 +23,9 @@ def applies_at(policy: Policy, direction: str, hook: str, endpoint: Endpoint) ->
     """Return whether `policy`, if it selects `endpoint`, applies at `hook` in `direction`, "Ingress" or "Egress".
 
     The result is False if `direction` is not among the policy's types. A policy with doNotTrack applies only at
-    UNTRACKED, one with preDNAT only at PRE_DNAT to ingress, and both only to host endpoints. applyOnForward adds the
-    hook FORWARD of host endpoints to NORMAL. doNotTrack does not apply to the HostEndpoint "*", because it would also
-    affect connections of workloads.
+    UNTRACKED, one with preDNAT only at PRE_DNAT to ingress, and both only to host endpoints. Any other policy applies
+    at NORMAL, and with applyOnForward also at FORWARD of host endpoints. doNotTrack does not apply to the HostEndpoint
+    "*", because it would also affect connections of workloads.
     """
     if direction not in policy.types:
         return False

@@ -100,10 +100,10 @@ class PolicyRule:
 class Policy:
     """A GlobalNetworkPolicy or NetworkPolicy.
 
-    `name` is unique among all policies: "web", or "<namespace>/web" for a NetworkPolicy. `types` are the directions in
-    force; rules of another direction have no effect. An `order` of None comes last in the tier. A `staged` policy
-    decides nothing: it is evaluated, and packets that it would deny are logged. For `do_not_track`, `pre_dnat` and
-    `apply_on_forward` see `hooks.applies_at`.
+    `name` is unique among all policies: "web", or "<namespace>/web" for a NetworkPolicy, with "staged:web" instead of
+    "web" for a staged kind. `types` are the directions in force; rules of another direction have no effect. An `order`
+    of None comes last in the tier. A `staged` policy decides nothing: it is evaluated, and packets that it would deny
+    are logged. For `do_not_track`, `pre_dnat` and `apply_on_forward` see `hooks.applies_at`.
     """
 
     name: str
@@ -166,7 +166,7 @@ class Endpoint:
 
     `kind` is "WorkloadEndpoint" or "HostEndpoint". `name` is unique within its kind: "default/web" for a workload, else
     the name of the HostEndpoint. `interface` is the host side of a workload's interface ("cali..."). For a HostEndpoint
-    it is the interfaceName, "*" for all, or "" for the interface that has one of `addresses`. `addresses` are single
+    it is the interfaceName, "*" for all, or "" for interfaces that have one of `addresses`. `addresses` are single
     addresses of both IP versions in canonical form, without a prefix length. `labels` are its own, sorted. `profiles`
     are names, in the order of evaluation. `namespace` is "" for a HostEndpoint.
     """
@@ -195,7 +195,7 @@ class PolicyNetworkSet:
 
 @dataclasses.dataclass(frozen=True)
 class PolicySet:
-    """All policy besides endpoints, in the order of evaluation, as `policy_set` makes it."""
+    """All policy besides endpoints. `policy_set` makes it, with tiers and policies in the order of evaluation."""
 
     tiers: tuple[PolicyTier, ...] = ()
     policies: tuple[Policy, ...] = ()

@@ -21,16 +21,17 @@ from .sets.needed_sets import named_port_key
 _ICMP_NUMBERS = {4: 1, 6: 58}
 #: The label that holds the namespace of an endpoint or network set.
 _NAMESPACE = "projectcalico.org/namespace"
-#: The canonical form of a selector of a NetworkPolicy, into which its namespace is folded. A selector that begins like
-#: this is one conjunction.
+#: The canonical form of a selector in a rule of a NetworkPolicy: the policy's namespace, and further conditions. A
+#: selector that begins like this is one conjunction.
 _IN_NAMESPACE = re.compile(rf'\({re.escape(_NAMESPACE)} == "([^"]*)" && (.*)\)', re.DOTALL)
 
 
 def mismatch(rule: PolicyRule, flow: Flow, index: AddressIndex) -> str:
     """Return the first reason why `rule` does not match `flow`, in words, or "" if it matches.
 
-    A flow between addresses of different IP versions matches no rule. `index` knows the owners of addresses. Raise
-    SelectorError for a selector of the rule that is not valid, or KeyError for an unknown name of a protocol.
+    A flow between addresses of different IP versions matches no rule. `index` knows the owners of addresses. Unless
+    an earlier reason is found, raise SelectorError for a selector of the rule that is not valid, or KeyError for an
+    unknown name of a protocol.
     """
     return (
         _version_mismatch(rule, flow)
@@ -148,7 +149,7 @@ def _meant(port: Port, address: str, protocol: t.Optional[Protocol], index: Addr
 
 
 def _owners(address: str, selector: str, index: AddressIndex) -> str:
-    """Return the address with its owners and their values of the labels in `selector`.
+    """Return the address with its owners and their values of the labels in `selector` other than the namespace.
 
     For example "10.65.0.1 (default/web: app=web, no tier)", or "10.65.0.1 (of no endpoint and no network set)".
     """
@@ -163,6 +164,9 @@ def _labelled(owner: AddressOwner, selector: str) -> str:
 
 
 def _selector_text(selector: str) -> str:
-    """Return a selector for people. A namespace that was folded in is written behind it: "... in namespace web"."""
+    """Return a selector for people: `(projectcalico.org/namespace == "web" && REST)` becomes "REST in namespace web".
+
+    Any other selector is returned unchanged.
+    """
     match = _IN_NAMESPACE.fullmatch(selector)
     return f"{match.group(2)} in namespace {match.group(1)}" if match else selector

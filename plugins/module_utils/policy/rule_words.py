@@ -14,7 +14,7 @@ from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, PolicyProfi
 def rule_text(rule: PolicyRule) -> str:
     """Return the rule as one line of text, annotations included.
 
-    Rules that differ in anything but annotations have different texts. Only an ICMP code without a type is not shown.
+    Control characters are escaped. An ICMP code without a type is not shown.
     """
     words = [rule.action, *_protocol(rule)]
     for preposition, entity in (("from", rule.source), ("to", rule.destination)):
@@ -22,7 +22,7 @@ def rule_text(rule: PolicyRule) -> str:
         if text:
             words += [preposition, text]
     words += [f"# {key}: {value}" for key, value in rule.annotations]
-    # An annotation's value may have several lines, unlike all other texts of a rule.
+    # An annotation's value may have several lines.
     return terminal_text.line(" ".join(words))
 
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Conversion of policy values back to Calico v3 resources, from which `from_resources` makes equal values.
+"""Conversion of policy values back to Calico v3 resources, from which `from_resources` makes equal values again.
 
-Namespaces that were folded into selectors are separated again: the policy's own namespace, which a resource implies,
-and namespaceSelectors. Service accounts remain in the selectors as labels.
+Only a policy that `from_resources.policy_set` was told to stage gets another name then. Namespaces that were folded
+into selectors are separated again: the policy's own namespace, which a resource implies, and namespaceSelectors.
+Service accounts remain in the selectors as labels.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def policy(value: model.Policy) -> Resource:
 
 
 def tier(value: model.PolicyTier) -> Resource:
-    """Return a tier as a Tier resource. Raise ResourceError if it is not valid as one."""
+    """Return a tier as a Tier resource; an order of None becomes 1,000,000. Raise ResourceError if it is not valid."""
     return _resource("Tier", value.name, {"order": value.order, "defaultAction": value.default_action})
 
 
@@ -150,9 +151,10 @@ def _rule(rule: model.PolicyRule, namespace: str) -> Data:
 
 
 def _protocol(protocol: t.Optional[model.Protocol], rule: model.PolicyRule) -> t.Union[str, int, None]:
-    """Return a protocol by its name in resources, or by its number if it has no name. None stays None.
+    """Return a named protocol by its name in resources. A number or None is returned unchanged.
 
-    The number is also used where the name implies another IP version than the rule's, which Calico would refuse.
+    Where the name implies another IP version than the rule's, which Calico would refuse, return its number. Raise
+    KeyError for an unknown name.
     """
     if not isinstance(protocol, str):
         return protocol

@@ -8,9 +8,10 @@
     for endpoint in world.local_workloads: flow = random_flow(rng, world, endpoint, "Ingress")
 
 `worlds()` returns a hypothesis strategy for such worlds. There are few values (three labels, four ports, overlapping
-ranges), so that flows match rules and sets often. Everything is valid as a resource: only protocols with ports have
-ports, and only ICMP has ICMP types. No flow has the protocol or the port of an encapsulation. ICMP messages have types
-that begin a flow.
+ranges), so that flows match rules and sets often. Only protocols with ports have ports, and only ICMP has ICMP types.
+Not all is valid as a resource: a rule may have networks that do not fit its IP version or each other, and a preDNAT
+policy may have egress rules. No flow has the protocol or the port of an encapsulation. ICMP messages have types that
+begin a flow.
 """
 
 from __future__ import annotations
@@ -334,8 +335,8 @@ def random_flow(
 ) -> t.Optional[Flow]:
     """Return a flow to ("Ingress") or from ("Egress") one of the endpoint's addresses; None if it has none.
 
-    Three of four flows are made to match a rule that applies at `hook`, if there is one. A third of all flows is then
-    changed in one property.
+    Three of four flows are made to match a rule of a policy that applies at `hook` or of a profile, if there is one.
+    The protocol, the port or the other address of a third of all flows is then changed.
     """
     if not endpoint.addresses:
         return None

@@ -129,10 +129,10 @@ def test_all_else_comes_back() -> None:
 
 
 def back_and_forth(value: Policy) -> Policy:
-    """Return a policy after conversion to a resource and back, or unchanged if no resource can express it.
+    """Return a policy after conversion to a resource and back, with its old name; unchanged if it cannot be converted.
 
-    Rules of one IP version with ranges of the other, and egress before DNAT, cannot be expressed. Raise AssertionError
-    if a resource is refused for another reason.
+    Rules with ranges of two IP versions or of another one than theirs, and egress before DNAT, cannot. Raise
+    AssertionError if a resource is refused for another reason.
     """
     try:
         resource = to_resources.policy(value)

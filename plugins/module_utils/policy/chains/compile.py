@@ -22,8 +22,9 @@ from .workload_groups import Group, Groups
 class Compiler:
     """A compiler for IP version 4 or 6 that reuses results of its last compilation.
 
-    Unchanged parts are the same objects as before. Workloads that join or leave a group that keeps other members change
-    only sets, and then no chain is compiled, unless workloads may send from any address.
+    Unchanged sets, and chains of policies, profiles and groups, are the same objects as before. Workloads that join or
+    leave a group that keeps other members change only sets, and then no chain is compiled, unless workloads may send
+    from any address.
     """
 
     def __init__(self, settings: ChainSettings, family: int) -> None:
@@ -40,8 +41,8 @@ class Compiler:
     def compile(self, node: NodePolicy) -> Tables:
         """Return the tables and sets for a node's policy in the compiler's IP version.
 
-        Of several workloads, or several host endpoints, on one interface, only the first counts. Raise KeyError if an
-        endpoint names a policy that `node` does not have, or a rule a protocol that model.PROTOCOL_NUMBERS lacks.
+        Of several workloads, or several host endpoints, on one interface, only the first counts. Raise KeyError if the
+        chains need a policy that `node` does not have, or a rule in them a protocol that model.PROTOCOL_NUMBERS lacks.
         """
         hosts, workloads = sorted_out(node.endpoints)
         # A workload without an address of this family is in no set, so it needs no group and no chains.
@@ -70,7 +71,6 @@ class Compiler:
 def compile_node(node: NodePolicy, settings: ChainSettings, family: int) -> Tables:
     """Return the tables and sets for a node's policy, compiled without a cache, for IP version 4 or 6.
 
-    Raise ValueError if the mark mask has fewer than five bits, and KeyError if an endpoint names a policy that `node`
-    does not have.
+    Raise ValueError if the mark mask has fewer than five bits. Errors of `Compiler.compile` are passed on.
     """
     return Compiler(settings, family).compile(node)

@@ -4,9 +4,9 @@
 """Chains of endpoints: the order of policies and profiles, and the default if none of them decides.
 
 Each chain clears the marks before it asks any policy. It jumps to the policies of a tier until one of them accepts or
-passes the packet. The calling chain tests whether the packet is marked as accepted. The chains of workloads, of packets
-of the host and of forwarded packets drop each packet that is not. Those before DNAT and before connection tracking
-leave undecided packets to them.
+passes the packet. The calling chain tests whether the packet is marked as accepted. The chains of workloads and of
+packets of the host deny undecided packets, those of forwarded packets accept them. Those before DNAT and before
+connection tracking leave undecided packets to these chains.
 """
 
 from __future__ import annotations
@@ -51,15 +51,18 @@ class EndpointChains:
     ) -> list[IptablesRule]:
         """Return the rules of the chain of a group of workloads with these tiers and profiles, in one direction.
 
-        The chains before it, `cali-from-workload` and `cali-to-workload`, handle established and invalid packets. Raise
-        KeyError if a tier names a policy that the node does not have.
+        Packets that neither a policy nor a profile accepts are denied. The chains before it, `cali-from-workload` and
+        `cali-to-workload`, handle established and invalid packets. Raise KeyError if a tier names a policy that the
+        node does not have.
         """
         return [IptablesRule((), clear_marks(self.marks.verdict)), *self._decide(tiers, direction, profiles, True)]
 
     def host(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """Return the rules for packets that the host itself receives ("Ingress") or sends ("Egress").
 
-        Raise KeyError if the endpoint names a policy that the node does not have.
+        Packets of established connections and of failsafe ports are accepted. Packets of invalid state are dropped, if
+        the settings want this. Packets that neither a policy nor a profile accepts are denied. Raise KeyError if the
+        endpoint names a policy that the node does not have.
         """
         return [
             *self._tracked(direction),
@@ -85,7 +88,8 @@ class EndpointChains:
     def pre_dnat(self, endpoint: LocalEndpoint) -> list[IptablesRule]:
         """Return the rules for incoming packets before DNAT. Undecided packets continue to the other chains.
 
-        Raise KeyError if the endpoint names a policy that the node does not have.
+        Packets of established connections and of failsafe ports are accepted. Packets of invalid state are dropped, if
+        the settings want this. Raise KeyError if the endpoint names a policy that the node does not have.
         """
         return [
             *self._tracked(model.INGRESS),
@@ -97,7 +101,8 @@ class EndpointChains:
     def untracked(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """Return the rules for packets before connection tracking. Undecided packets continue to the other chains.
 
-        Raise KeyError if the endpoint names a policy that the node does not have.
+        Packets of failsafe ports are accepted. Raise KeyError if the endpoint names a policy that the node does not
+        have.
         """
         return [
             *self._failsafes(direction),

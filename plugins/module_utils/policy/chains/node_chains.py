@@ -68,9 +68,9 @@ class NodeChains:
         return EndpointChains(RuleWriter(self.settings, self.marks, self.family, table), self.node)
 
     def table(self, write: EndpointChains, hooks: t.Sequence[HookRule], chains: Chains) -> Table:
-        """Return the table with those of `chains`, and of the chains of policies and profiles, that `hooks` lead to.
+        """Return the table with the chains to which `hooks` lead: those of `chains`, policies, profiles and marks.
 
-        Raise KeyError if a rule leads to a chain that does not exist.
+        Raise KeyError if a rule leads to another chain, or for an unknown name of a protocol.
         """
 
         def other(name: str) -> tuple[IptablesRule, ...]:

@@ -94,9 +94,10 @@ def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
 def _link_local(interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:
     """Yield the rules for packets with link-local sources; rpfilter accepts all of them.
 
-    Types that only routers send are dropped, and types that may create neighbour entries are limited. Interfaces share
-    a limit by the first hex digit after the prefix of their names, which are digests. An interface that exceeds it
-    takes from those with other digits only the common limit, which is also for interfaces without such a digit.
+    ICMPv6 types that only routers send are dropped. All packets that may create neighbour entries are limited: all but
+    a few ICMPv6 types. Interfaces share a limit by the first hex digit after the prefix of their names, which are
+    digests. An interface that exceeds it takes from those with other digits only the common limit, which is also for
+    interfaces without such a digit.
     """
     for kind in _OF_ROUTERS:
         yield IptablesRule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), DROP)

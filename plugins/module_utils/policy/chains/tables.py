@@ -38,8 +38,8 @@ class Table:
 class Tables:
     """The tables and sets for IP version `family`, 4 or 6.
 
-    A table without hooks is left out, because we have no rules in it. `sets` are all sets to which the rules refer,
-    sorted by name, except `all-hosts-net` and `local-blocks`.
+    A table without hooks is left out, because we have no rules in it. `sets` are sorted by name. They include all to
+    which the rules refer, except `all-hosts-net` and `local-blocks`.
     """
 
     family: int

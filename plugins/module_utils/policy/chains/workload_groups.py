@@ -10,8 +10,8 @@ than FAN_OUT groups, the sets form a tree by digits of the IDs, so that the numb
 
 So adding or removing a workload changes members of sets, and no chain unless it is the first or last of its group.
 Felix dispatches by interface name, and rewrites two chains for each workload. A set matches address and interface
-together. So a packet whose address does not belong to its interface is in no group and is dropped, like a packet from
-an unknown interface.
+together. So a packet whose address does not belong to its interface is in no group. Unless workloads may use any
+address, it is dropped, like a packet from an unknown interface.
 """
 
 from __future__ import annotations

@@ -33,14 +33,15 @@ ALLOWED, DENIED, UNDECIDED = "allow", "deny", "none"
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationStep:
-    """One step of an evaluation: a rule that was tried, a default action, or an owner of rules that has none.
+    """One step of an evaluation: a rule that was tried, an owner of rules that has none or does not exist, or an end.
 
-    `tier` and `policy`, or `profile`, name the owner. For a tier's default action only `tier` is set, and for the
-    default after all tiers and profiles none is. `rule` counts from 1, and is 0 if the step is not a rule. `action` is
-    the rule's or the default's ("Allow", "Deny", "Log" or "Pass"), whether it matched or not, and "" for an owner
-    without rules and for the end of a hook at which no policy decides. `matched` is true for defaults, for a profile
-    that does not exist, and for such an end. `reason` says why a rule did not match, or why a default applies. `staged`
-    is true if the owner is staged, so that the step decides nothing.
+    An end is a default action, a decision of the host (see `packet_path.py`), or that no policy decides at a hook.
+    `tier` and `policy`, or `profile`, name the owner. For a tier's default action only `tier` is set, and for other
+    ends none is. `rule` counts from 1, and is 0 if the step is not a rule. `action` is "Allow", "Deny", "Log" or
+    "Pass", also of a rule that did not match. It is "" for an owner without rules, and at a hook where no policy
+    decides. `matched` is false only for a rule that did not match and for an owner without rules. `reason` says why,
+    and is "" for a rule that matched. `staged` is true if the step decides nothing because its policy, or each one of
+    its tier that applies, is staged.
     """
 
     action: str = ""
@@ -93,7 +94,7 @@ class Evaluator:
         self._selected: dict[tuple[str, str], tuple[Policy, ...]] = {}
 
     def labels(self, endpoint: Endpoint) -> Labels:
-        """Return a mapping with the endpoint's own labels and those inherited from its profiles."""
+        """Return a mapping with the endpoint's own labels and those inherited from its profiles; own ones win."""
         return effective_labels(endpoint.labels, endpoint.profiles, self._given)
 
     def selecting(self, endpoint: Endpoint) -> tuple[Policy, ...]:
@@ -113,12 +114,12 @@ class Evaluator:
         """Return the verdict on `flow` at the endpoint in `direction`, "Ingress" or "Egress", at one of `hooks.HOOKS`.
 
         At UNTRACKED and PRE_DNAT, default actions and profiles do not count, and the action is "none" if no policy
-        decides. At FORWARD, profiles do not count, and a flow that no policy decides is allowed.
+        decides. At FORWARD, profiles do not count, and a flow is allowed if neither a policy nor a tier's default
+        action decides.
 
         Without `enforce_staged`, staged policies decide nothing. If only staged policies of a tier apply, its default
-        action decides nothing either, but the trace has it, as staged, if none of their rules but Log rules matches.
-        Raise SelectorError if the selector of a policy or rule is not valid, or KeyError for an unknown name of a
-        protocol in a rule.
+        action decides nothing either. At NORMAL and FORWARD the trace has it, as staged, if none of their rules but Log
+        rules matches. Raise SelectorError if the selector of a policy is not valid. Errors of `mismatch` are passed on.
         """
         trace: list[EvaluationStep] = []
         for tier in self.policy_set.tiers:
@@ -170,7 +171,7 @@ class Evaluator:
     def _first_match(
         self, rules: tuple[PolicyRule, ...], flow: Flow, where: EvaluationStep, trace: list[EvaluationStep]
     ) -> str:
-        """Return the action of the first matching rule that is not a Log rule, or "" if none matches.
+        """Return the action of the first matching rule that is not a Log rule, or "" if there is none.
 
         Append a copy of `where` to `trace` for each rule that was tried, or one copy if there are no rules.
         """
@@ -189,6 +190,6 @@ def verdict(
 ) -> Verdict:
     """Return the verdict on one flow at the hook NORMAL. For several flows, make one Evaluator: it caches.
 
-    Raise SelectorError if the selector of a policy or rule is not valid, or KeyError for an unknown name of a protocol.
+    Errors of `Evaluator.verdict` are passed on.
     """
     return Evaluator(policy_set, endpoints).verdict(endpoint, direction, flow)

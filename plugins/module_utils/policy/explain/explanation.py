@@ -36,7 +36,8 @@ def explain(
 
     `knowledge` maps names of endpoints to a text that says since when their data is known; only owners of the flow's
     two addresses are looked up. `way` is lines about the packet's route, which are inserted before the hints. Policies
-    that do not apply are only counted. With `all_policies`, each is listed with the reason.
+    that apply at no stage are only counted. With `all_policies`, each one that does not apply at a stage is listed for
+    it, with the reason. Errors of `rule_match.mismatch` are passed on: hints try rules that the path did not.
     """
     lines = [_headline(path)]
     rows = [row for stage in path.stages for row in _rows(stage, path)]
@@ -237,7 +238,7 @@ def _hints(stage: Stage, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
 
 
 def _later_allowing(stage: Stage, endpoint: Endpoint, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
-    """Yield a hint for each enforced policy that applies and allows the flow, but comes after the denial."""
+    """Yield a hint for each policy that applies and would allow the flow, but was not evaluated and is not staged."""
     decided_by = stage.verdict.decided_by
     reached = {step.policy for step in stage.verdict.trace}
     for policy in evaluator.selecting(endpoint):

@@ -8,11 +8,12 @@ endpoint by which the packet comes in. If the host is the destination, that endp
 host forwards the packet, these follow: the endpoint's applyOnForward policy, the egress policy of a source workload,
 the ingress policy of a destination workload, and applyOnForward policy of the host endpoint by which the packet leaves.
 A packet that untracked or preDNAT policy allows skips the other policies of that host endpoint, but not those of
-workloads and of the host endpoint by which it leaves.
+workloads and of the host endpoint by which it leaves. A workload's egress policy also applies if it sends to its own
+host. Packets of the host itself meet untracked and normal policy of the host endpoint by which they leave.
 
 The host also decides without policy: a host may always reach its own workloads, failsafe ports are open, other nodes
-may send encapsulated packets and workloads may not. A default action follows the policy of a workload that sends to its
-own host.
+may send encapsulated packets and workloads, by default, may not. A default action follows the policy of a workload that
+sends to its own host.
 """
 
 from __future__ import annotations
@@ -76,10 +77,10 @@ class PathHost:
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One decision on a path, made at the node `host`.
+    """One verdict on a path, at the node `host`.
 
-    `direction` is "Ingress" or "Egress", `hook` one of `hooks.HOOKS`. `endpoint` is the one whose policy or failsafe
-    decides, or None if the host decides by itself.
+    `direction` is "Ingress" or "Egress", `hook` one of `hooks.HOOKS`. `endpoint` is the one whose policy is evaluated
+    or whose failsafe decides, or None if the host decides by itself.
     """
 
     host: str
@@ -117,8 +118,8 @@ def path(
 
     A host that is not among `hosts` contributes no stages. `settings` are those of all hosts, None means the defaults.
     `nodes` are the addresses of nodes that may send and receive encapsulated packets. With `before_dnat`, the flow
-    arrives at the first host in that form, and DNAT there makes it `flow`. Raise SelectorError if the selector of a
-    policy or rule is not valid, or KeyError for an unknown name of a protocol in a rule.
+    arrives at the first host in that form, and DNAT there makes it `flow`. Errors of `Evaluator.verdict` are
+    passed on.
     """
     return Paths(evaluator, hosts, settings, nodes).of(flow, before_dnat)
 
@@ -163,9 +164,8 @@ class Paths:
         """Return the path of one flow from the host of its source to the host of its destination.
 
         A host that `Paths` was not given contributes no stages; without any stage the flow is allowed. With
-        `before_dnat`, the flow arrives at the first host in that form, and DNAT there makes it `flow`. Raise
-        SelectorError if the selector of a policy or rule is not valid, or KeyError for an unknown name of a protocol in
-        a rule.
+        `before_dnat`, the flow arrives at the first of its hosts in that form, and DNAT there makes it `flow`. Errors
+        of `Evaluator.verdict` are passed on.
         """
         nowhere = _Place("")
         source, destination = (self._places.get(one, nowhere) for one in (flow.source, flow.destination))
@@ -183,7 +183,7 @@ class Paths:
 class _Place(t.NamedTuple):
     """The place of an address: its host, "" if none of the known hosts, and the workload that has it.
 
-    `workload` is None if the address is the host's own.
+    `workload` is None if the address is the host's own, or of none of these hosts.
     """
 
     host: str
@@ -191,7 +191,7 @@ class _Place(t.NamedTuple):
 
 
 class _Asked:
-    """The stages of a path so far. Methods add stages, and raise _Denied when one denies the flow."""
+    """The stages of a path so far. A method that adds a stage raises _Denied if that ends the path."""
 
     def __init__(self, paths: Paths) -> None:
         self.evaluator = paths.evaluator
@@ -201,9 +201,10 @@ class _Asked:
         self._governed = paths.governed
 
     def at(self, host: PathHost, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
-        """Add the stages at `host`. `arriving` is the flow before DNAT, `flow` after it. Raise _Denied on a denial.
+        """Add the stages at `host`. `arriving` is the flow before DNAT, `flow` after it.
 
-        `source` and `destination` are the places of the two addresses of `flow`.
+        Raise _Denied on a denial, except one by policy in audit mode. `source` and `destination` are the places of the
+        two addresses of `flow`.
         """
         governed = self._governed[host.name]
         from_here, to_here = source.host == host.name, destination.host == host.name
@@ -240,8 +241,9 @@ class _Asked:
     ) -> bool:
         """Return whether untracked or preDNAT policy lets the flow pass: later policy of that endpoint is skipped then.
 
-        `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. False if neither decides; a flow
-        with a failsafe is not evaluated. Raise _Denied on a denial, except in audit mode: the result is True then.
+        `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. False if neither decides. A flow
+        with an inbound failsafe is not evaluated, and one whose reply has an outbound failsafe not by untracked policy.
+        Raise _Denied on a denial, except in audit mode: the result is True then.
         """
         failsafe = self._failsafe(INGRESS, flow)
         if untracked and not failsafe and not self._failsafe(EGRESS, _reply(flow)):
@@ -300,9 +302,9 @@ class _Asked:
             self._ask(host, endpoint, direction, NORMAL, flow)
 
     def _failsafe(self, direction: str, flow: Flow) -> t.Optional[Failsafe]:
-        """Return the failsafe for the flow's protocol, destination port and peer, or None.
+        """Return the first failsafe for the flow's protocol, destination port and peer, or None.
 
-        Policy for the host cannot deny a flow with a failsafe. `direction` is that of the flow at the host.
+        `direction` is that of the flow at the host: the peer is the source of an "Ingress" flow, else the destination.
         """
         inbound = direction == INGRESS
         other = flow.source if inbound else flow.destination
@@ -321,9 +323,9 @@ class _Asked:
         )
 
     def _ask(self, host: PathHost, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
-        """Return whether policy at this hook decides and the flow passes; False if no policy decides.
+        """Return whether policy, or a default at this hook, decides and the flow passes; False if nothing decides.
 
-        Add a stage, unless no policy decides and no rule was tried. Raise _Denied on a denial, except in audit mode: a
+        Add a stage, unless nothing decides and no policy applies. Raise _Denied on a denial, except in audit mode: a
         denied flow passes then.
         """
         verdict = self.evaluator.verdict(endpoint, direction, flow, hook)

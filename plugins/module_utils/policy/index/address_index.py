@@ -68,8 +68,8 @@ class AddressIndex:
     def have_port(self, key: NamedPortKey, address: str, port: t.Optional[int]) -> bool:
         """Return whether an endpoint that has `address` and matches the key's selector gives `port` the key's name.
 
-        The protocol of the named port must be the key's. The result is False if `port` is None. Raise SelectorError if
-        the key's selector is not valid.
+        The protocol of the named port must be the key's. The result is False if `port` is None. Otherwise raise
+        SelectorError if the key's selector is not valid.
         """
         if port is None:
             return False

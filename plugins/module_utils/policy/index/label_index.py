@@ -77,12 +77,12 @@ class LabelIndex(t.Generic[Item]):
     # --- questions
 
     def items(self, selector: str) -> t.Iterator[Item]:
-        """Yield all items that `selector` matches, each once. Raise KeyError if the selector was not added."""
+        """Yield all items that `selector` matches, each once. Raise KeyError for an unknown selector."""
         for group in self._selectors[selector].groups.values():
             yield from group.items
 
     def selectors(self, item: Item) -> frozenset[str]:
-        """Return the texts of all selectors that match `item`. Raise KeyError if the item was not added."""
+        """Return the texts of all selectors that match `item`. Raise KeyError for an unknown item."""
         return frozenset(self._groups[self._group_of[item]].matching)
 
     # --- changes

@@ -38,9 +38,10 @@ V = t.TypeVar("V", PolicyNetworkSet, PolicyProfile)
 class Changes:
     """The parts of a node's policy that changed and have to be programmed again.
 
-    `sets_added` and `sets_removed` are keys of whole sets, `members` the changes in all other sets. `interfaces`, maybe
-    with "*", are those whose endpoint was added, removed or replaced, or has other policies. `policies` and `profiles`
-    are the names of those that came into use, changed, or went out of use. An undefined profile is never in use.
+    `sets_added` and `sets_removed` are keys of whole sets, `members` the changes in other sets. `interfaces`, maybe
+    with "*", are those whose endpoint was added, removed or changed, or has other policies, another order of them or
+    another default action of a tier. `policies` and `profiles` are the names of those that came into use, changed, or
+    went out of use. An undefined profile is never in use.
     """
 
     sets_added: frozenset[SetKey] = frozenset()
@@ -63,7 +64,8 @@ class PolicyIndex:
     """The policy that `node` has to program, derived from the endpoints of all nodes and the policy set.
 
     Call the update methods and `remove_endpoint` in any order. Then `commit` makes one new state and returns what
-    changed, and `node_policy` returns the whole state. `interfaces` are the host's own, without those of workloads.
+    changed, and `node_policy` returns the whole state. `interfaces` are the host's own, without those of workloads;
+    None means none.
     """
 
     def __init__(self, node: str, interfaces: t.Optional[Interfaces] = None) -> None:
@@ -84,7 +86,7 @@ class PolicyIndex:
         self._profiles: RulesInUse[PolicyProfile] = RulesInUse()
 
     def update_endpoint(self, endpoint: Endpoint) -> None:
-        """Add an endpoint of any node, or replace the one of its kind and name. `commit` makes it effective."""
+        """Add an endpoint of any node, or replace the one of its kind and name. `commit` returns what that changes."""
         key = (endpoint.kind, endpoint.name)
         self._sets.update_owner(key, endpoint)
         if endpoint.node != self.node:
@@ -95,7 +97,7 @@ class PolicyIndex:
             self._unsettled.add(key)
 
     def remove_endpoint(self, kind: str, name: str) -> None:
-        """Remove the endpoint of this kind and name, with effect from `commit`. An unknown one changes nothing."""
+        """Remove the endpoint of this kind and name; `commit` returns what that changes. An unknown one is ignored."""
         self._sets.remove_owner((kind, name))
         self._remove_local((kind, name))
 
@@ -112,7 +114,7 @@ class PolicyIndex:
         self._unsettled |= {key for key in self._local if key[0] == HOST_ENDPOINT}
 
     def update_policy_set(self, policy_set: PolicySet) -> None:
-        """Replace all policies, tiers, profiles and network sets. `commit` makes it effective.
+        """Replace all policies, tiers, profiles and network sets. `commit` returns what that changes.
 
         Raise SelectorError if the selector of a policy is not valid. The index must not be used after that.
         """
@@ -233,7 +235,10 @@ class PolicyIndex:
         )
 
     def node_policy(self) -> NodePolicy:
-        """Return the policy that the node has to program, as of the last commit."""
+        """Return the policy that the node has to program, as of the last commit.
+
+        The members of sets already contain later updates.
+        """
         endpoints = sorted(self._endpoints.values(), key=lambda local: (local.endpoint.kind, local.interface))
         return NodePolicy(
             endpoints=tuple(endpoints),
@@ -249,8 +254,8 @@ def node_policy(
 ) -> NodePolicy:
     """Return the policy that `node` has to program, computed from these values alone.
 
-    `endpoints` are those of all nodes, `interfaces` the host's own, without those of workloads. Raise SelectorError if
-    the selector of a policy, or a selector in a rule in use, is not valid.
+    `endpoints` are those of all nodes, `interfaces` the host's own, without those of workloads; None means none. Raise
+    SelectorError if the selector of a policy, or a selector in a rule in use, is not valid.
     """
     index = PolicyIndex(node, interfaces)
     index.update_policy_set(policy_set)

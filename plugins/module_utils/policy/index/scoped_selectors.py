@@ -48,7 +48,7 @@ class _OfOthers(Exception):
 def namespaces_of(node: selectors.Expression) -> str:
     """Return the canonical namespaceSelector from which `of_namespaces` makes the expression `node`.
 
-    The result is "" if there is none, because `node` also tests other labels.
+    The result is "" if there is none, for example because `node` also tests other labels.
     """
 
     def replacement(leaf: selectors.Leaf) -> selectors.Expression:
@@ -81,10 +81,10 @@ def of_service_accounts(text: str) -> selectors.Expression:
 def of_entity(entity: EntityRule, namespace: str) -> str:
     """Return the canonical selector of a rule's source or destination, with namespaces and service accounts folded in.
 
-    `namespace` is that of the policy, "" for none. The result is "" if the entity selects nothing, so that any address
-    matches. In a policy with a namespace, an entity with a selector, notSelector or service accounts, but without a
-    namespaceSelector, matches only endpoints and sets of that namespace. The notSelector itself is not in the result.
-    Raise SelectorError if a selector is not valid.
+    `namespace` is that of the policy, "" for none. In a policy with a namespace, an entity with a selector, notSelector
+    or service accounts, but without a namespaceSelector, matches only endpoints and sets of that namespace. The
+    notSelector itself is not in the result, which is "" if nothing else selects. Raise SelectorError if one of the
+    other selectors is not valid.
     """
     parts = []
     if entity.namespaceSelector:
@@ -101,7 +101,7 @@ def of_entity(entity: EntityRule, namespace: str) -> str:
 
 
 def all_of(parts: t.Sequence[selectors.Expression]) -> str:
-    """Return the canonical text of the conjunction of `parts`, without needless all(). It is "all()" without parts."""
+    """Return the canonical text of the conjunction of `parts`, without needless all(); "all()" if none is left."""
     needed = [part for part in parts if part != _ALL]
     if not needed:
         return selectors.Selector(_ALL).canonical

@@ -27,7 +27,7 @@ LOCAL_BLOCKS = "local-blocks"
 
 
 class PolicyIpSet(t.NamedTuple):
-    """An IP set: `family` is "inet" or "inet6", `members` are as `ipset save` prints them, sorted.
+    """An IP set: `family` is "inet" or "inet6", `members` are texts as `ipset` reads them, sorted.
 
     `type` is ADDRESSES, ADDRESS_AND_PORT or ADDRESS_AND_INTERFACE.
     """

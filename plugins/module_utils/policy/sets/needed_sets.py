@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The keys of the sets that rules refer to, and of those that the rules in use on a node need."""
+"""The keys of the sets of selectors and named ports that rules refer to, and that those in use on a node need."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def named_port_key(port: NamedPort, protocol: t.Optional[Protocol], entity: Enti
 
 
 def of_rule(rule: PolicyRule) -> t.Iterator[SetKey]:
-    """Yield the keys of all sets that a rule refers to. A key may repeat."""
+    """Yield the keys of all sets of selectors and named ports that a rule refers to. A key may repeat."""
     for entity in (rule.source, rule.destination):
         if entity.selector:
             yield entity.selector
@@ -44,7 +44,10 @@ def of_rule(rule: PolicyRule) -> t.Iterator[SetKey]:
 
 
 def of_rules(owner: t.Union[Policy, PolicyProfile]) -> frozenset[SetKey]:
-    """Return the keys of all sets that the rules of a policy or profile refer to, in the directions in force."""
+    """Return the keys of the sets of selectors and named ports that the rules of a policy or profile refer to.
+
+    Rules of a policy's direction that is not among its types do not count.
+    """
     directions = owner.types if isinstance(owner, Policy) else (INGRESS, EGRESS)
     return frozenset(key for direction in directions for rule in owner.rules(direction) for key in of_rule(rule))
 

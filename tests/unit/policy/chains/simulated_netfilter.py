@@ -57,8 +57,8 @@ class Rule(t.NamedTuple):
 class Netfilter:
     """A simulated network namespace with these tables and sets. `run` sends a packet through built-in chains.
 
-    Its constructor raises AssertionError, KeyError or ValueError for tables and sets that the kernel would refuse or
-    that are not supported.
+    Its constructor raises AssertionError, KeyError or ValueError for tables and sets that are not supported, and for
+    some that the kernel would refuse.
     """
 
     def __init__(self, tables: Tables, other_sets: t.Iterable[PolicyIpSet] = ()) -> None:
@@ -249,8 +249,8 @@ def _state(states: list[str], packet: Packet) -> bool:
 class Members:
     """The members of an IP set, for the match `-m set`.
 
-    The constructor raises AssertionError or ValueError for a set that the kernel would refuse, and AssertionError if
-    the members are not sorted.
+    The constructor raises AssertionError or ValueError for a name, an IP version or a prefix length that the kernel
+    would refuse, and AssertionError if the members are not sorted.
     """
 
     def __init__(self, ipset: PolicyIpSet) -> None:

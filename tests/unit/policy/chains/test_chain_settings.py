@@ -32,7 +32,7 @@ CLOSED = Policy("closed", types=BOTH, ingress=(PolicyRule("Deny"),), egress=(Pol
 
 
 def rendered(settings: ChainSettings, family: int = 4) -> dict[str, list[str]]:
-    """Return {table: its rules} of a node with a closed workload and a closed host endpoint."""
+    """Return {table: the rules of its chains} of a node with a closed workload and a closed host endpoint."""
     before = Policy("before", ingress=(PolicyRule("Deny"),), pre_dnat=True, apply_on_forward=True)
     raw = Policy("raw", ingress=(PolicyRule("Deny"),), do_not_track=True)
     closed = host("eth0", untracked=(tier("raw"),), pre_dnat=(tier("before"),))
@@ -173,7 +173,7 @@ def test_link_local_packets_have_a_limit_for_each_first_digit_of_an_interface() 
 
 
 def test_the_chain_of_a_workload_as_iptables_shows_it() -> None:
-    """A tier's first policy is reached without a condition, and nothing follows a profile that does not exist."""
+    """Only policies behind an enforced one of their tier have a condition; a missing profile is the last one."""
     policies = [
         Policy("watched", staged=True, ingress=(PolicyRule("Deny"),)),
         Policy("one", ingress=(PolicyRule("Pass"),)),

@@ -52,7 +52,7 @@ ADDRESSES = {
 }  # fmt: skip
 SETS = [f"s:set{number}" for number in range(10)]
 NAMED_PORTS = [f"n:set{number}" for number in range(10)]
-#: The long options in Felix's rules, and the short ones that simulated_netfilter knows.
+#: Words in Felix's rules, and those that simulated_netfilter knows for them.
 WORDS = (
     ("-A test ", ""),
     ("--jump", "-j"),

@@ -27,7 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 
 
 class Paths:
-    """The paths of flows through one node. `workloads` and `hosts` map an interface to its endpoint."""
+    """The paths of flows through one node. The attributes `workloads` and `hosts` map an interface to its endpoint."""
 
     def __init__(
         self,

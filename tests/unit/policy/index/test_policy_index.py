@@ -156,7 +156,7 @@ def reference(policies: PolicySet, endpoints: t.Iterable[Endpoint], interfaces: 
 
 
 class History(RuleBasedStateMachine):
-    """Random single changes of a world. A node that only applies the reported changes is compared as well."""
+    """Random changes of a world. A node that only applies the reported changes is compared as well."""
 
     @initialize(rng=RANDOMS)
     def begin(self, rng: random.Random) -> None:
@@ -330,7 +330,7 @@ def test_other_rules_of_a_policy_touch_no_endpoint() -> None:
 
 
 def test_only_what_is_in_use_is_programmed() -> None:
-    """Unused profiles and policies that select no local endpoint are left out; inactive directions need no sets."""
+    """Unused profiles and policies that apply to no local endpoint are left out; inactive directions need no sets."""
     rules = (PolicyRule("Allow", source=Entity(selector="has(x)")),)
     policies = policy_set(
         policies=[

@@ -4,7 +4,8 @@
 """A policy's rule as conditions of iptables.
 
 All conditions of an iptables rule must hold, and one condition has at most 15 ports. So a list of ports, where one must
-match, may become several alternatives. A list of CIDRs becomes a set. Everything else is one condition.
+match, may become several alternatives. A list of CIDRs becomes a set. Everything else becomes conditions that must all
+hold.
 """
 
 from __future__ import annotations
