@@ -82,7 +82,7 @@ def _compiled(
 ) -> tuple[t.Union[Targets, _Refusal], t.Any]:
     """Return (the targets or the error, what only new hosts need).
 
-    The latter is (lockfile's plan, origins of pools) or None.
+    The latter is (lockfile's plan, origins of pools), or None with an error.
     """
     try:
         compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, pool=pool, mode=mode)
