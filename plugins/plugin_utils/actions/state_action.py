@@ -40,7 +40,10 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def without_absent(state: NodeState, task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """Return the state as plain data, without policy and what needs a host that left the play or is not in it."""
+        """Return the state as plain data, without what needs a host that is not in the play or failed in it.
+
+        Its policy is left out, too.
+        """
         return convergence.without(state, convergence.absent(state, task_vars.get("ansible_play_hosts", ()))).to_dict()
 
     @staticmethod
