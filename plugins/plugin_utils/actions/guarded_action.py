@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The base of all actions of this collection, the border of what nodes answer.
 
-A node's answer sets neither variables nor Ansible's own keys, and no text that leaves an action controls a terminal.
+A node's answer sets no variables and keeps only some keys, and no text that leaves an action controls a terminal.
 """
 
 from __future__ import annotations

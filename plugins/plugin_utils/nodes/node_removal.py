@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
 
-#: Lists of the fleet whose entries name a node.
+#: Lists of the fleet whose entries may have the name of a node in their field `node`.
 _NAMING = ("calico_workloads", "calico_bgp_peers", "calico_policies")
 
 

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The packed passwords for a module's parameter, from the host's calico_bgp_secrets.
 
-Passwords leave the inventory here only, and only those that the host's sessions need.
+Passwords leave the inventory here only. The module node gets those that the host's sessions need, and node_info all
+that the host has, to compare them.
 """
 
 from __future__ import annotations
