@@ -29,7 +29,7 @@ class ActionModule(GuardedAction):
 
     The result has `ok`, `line`, `problems` and `settled`; a problem does not fail the task. With the phase `return` it
     always fails, without these keys, and says why the change was not made. After `retire`, and after `return` if all
-    hosts could be put back, it records the modes of `fleet` in the lockfile, if `fleet` has any, except in check mode.
+    hosts could be put back, it records the modes of `fleet` in its lockfile, if it has one, except in check mode.
     """
 
     _requires_connection = False

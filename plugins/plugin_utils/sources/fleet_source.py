@@ -101,8 +101,9 @@ def compile_targets(
     leaves one node out. `refused` are the nodes whose answers could not be read; they take no part, and a notice names
     each.
 
-    Raise FleetError, with file and line if these are known, if the inventory or the lockfile is invalid, or if the
-    fleet cannot be planned. Also raise it if there is no lockfile and a node is `refused`.
+    Raise FleetError, with file and line if these are known, if the inventory or the lockfile is invalid, if the fleet
+    cannot be planned or cannot lose the node `without`, or if new nodes cannot join in the modes that they would get.
+    Also raise it if there is no lockfile and a node is `refused`.
     """
     hosts: t.Sequence[Host] = inventory_source.hosts(task_vars)
     if without is not None:

@@ -23,7 +23,7 @@ SINCE = "as the inventory has it"
 
 
 class NodeStates(Mapping[str, NodeState]):
-    """The nodes' states by name, each compiled at its first use: a question is about two nodes of many."""
+    """The nodes' states by name, each compiled at its first use: a question is about one or two nodes of many."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet

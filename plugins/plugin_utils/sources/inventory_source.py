@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ansible's inventory, converted to the plain hosts that the engine reads.
 
-A variable of a group is one object in the variables of all its hosts. It is read once, unless it has a template. A list
-such as calico_workloads has entries for each host, so the cost of reading it for every host would grow quadratically
-with the hosts.
+A variable of a group is one object in the variables of all its hosts. It is read once, unless Ansible evaluates it. A
+list such as calico_workloads has entries for each host, so the cost of reading it for every host would grow
+quadratically with the hosts.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class _Value(t.NamedTuple):
 
 
 class _Values:
-    """The variables of hosts. An object that several hosts share is converted once, unless it has a template."""
+    """The variables of hosts. An object that several hosts share is converted once, unless Ansible evaluates it."""
 
     def __init__(self, hostvars: t.Any) -> None:
         self._hostvars = hostvars

@@ -102,7 +102,10 @@ def _key(task_vars: t.Mapping[str, t.Any], task: str, pool: t.Optional[str], mod
 
 @contextlib.contextmanager
 def _locked(path: str) -> t.Iterator[None]:
-    """Hold an exclusive lock on the file; wait until it is free. It is released with the process, however that ends."""
+    """Hold an exclusive lock on the file during the block; wait until it is free.
+
+    It is released with the process at the latest, however that ends.
+    """
     with open(path, "w", encoding="utf-8") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
