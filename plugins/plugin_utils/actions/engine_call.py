@@ -130,8 +130,8 @@ def scrubbed(answer: Data, secrets: t.AbstractSet[str]) -> Data:
 class Output(t.NamedTuple):
     """What a command printed.
 
-    `started` says whether the module ran. `text` is its answer. Without one it is "", and `rest` is what was printed
-    after the start of the module.
+    `started` says whether the module was started. `text` is its answer. Without one it is "", and `rest` is what was
+    printed after that start; otherwise `rest` is "".
     """
 
     started: bool
