@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fixtures of all scenarios: the converged hosts, each read once over SSH by testinfra.
+"""Fixtures of all scenarios: the converged hosts, each read once over SSH by testinfra, and pings between them.
 
-A command over SSH costs more than all assertions together, so one script gathers everything
+A command over SSH costs more than all assertions together, so one script gathers what most tests need of a host
 (tests/lab/measure/observed_here.py).
 """
 
@@ -21,7 +21,7 @@ from tests.lab.handle import BaseLab
 from tests.lab.measure.checks import Fleet, outgoing, pings
 from tests.lab.measure.observed import Observed, Pong, Runner, observe, send
 
-# The scenarios import their tests from this module, whose asserts pytest does not rewrite by itself.
+# The scenarios import tests or parameters from this module, whose asserts pytest does not rewrite by itself.
 pytest.register_assert_rewrite("tests.lab.suite_converged")
 
 REFLECTORS = ("node5", "node6")
@@ -31,7 +31,7 @@ REFLECTORS = ("node5", "node6")
 def lab() -> BaseLab:
     """The lab that molecule's create step started, by HOST_ROUTING_LAB and HOST_ROUTING_LAB_MACHINE.
 
-    Tests need it for the router, which is not a host of the inventory.
+    Tests need it for what is not observed, such as the router, which is not a host of the inventory.
     """
     return Lab(os.environ["HOST_ROUTING_LAB"], machine=os.environ["HOST_ROUTING_LAB_MACHINE"])
 

@@ -25,7 +25,8 @@ class ActionModule(GuardedAction):
     """The action endpoint_sync, which determines on the controller which workloads of others each node lacks.
 
     It writes what each node is to receive into a private folder. The result has the folder's `path`, the hosts that
-    `answered`, and sentences about what was `left_out`. The task fails if the lockfile is missing or cannot be read.
+    `answered`, and sentences about what was `left_out`. The task fails if the lockfile is missing or cannot be
+    read, or if calico_lockfile or a template of the inventory is invalid.
     """
 
     _requires_connection = False

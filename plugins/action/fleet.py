@@ -41,10 +41,11 @@ _CNI_OPTIONS = ("calico_node_agent", "calico_node_cni")
 class ActionModule(GuardedAction):
     """The action fleet, which compiles the fleet once per run, on the controller.
 
-    It stores the nodes' targets in a private folder, whose `path` the result has, and writes the lockfile, except in
-    check mode. The task fails, with the text of the FleetError, if the inventory or the lockfile is invalid, if the
-    fleet cannot be planned, if nodes cannot take part in a change that needs all, or if the run exceeds its limits
-    without approval. In check mode, an excess is only a warning.
+    It stores the nodes' targets in a private folder, whose `path` the result has. It writes the lockfile if that
+    changes, except in check mode and with `restore`. The task fails, with the text of the FleetError, if the inventory
+    or the lockfile is invalid, if the fleet cannot be planned, if nodes cannot take part in a change that needs all, if
+    a generation to restore is missing or unreadable, or if the run exceeds its limits without approval. In check mode,
+    an excess is only a warning.
     """
 
     TRANSFERS_FILES = False
@@ -159,7 +160,7 @@ class ActionModule(GuardedAction):
         """Return whether a host has findings or lacks packages, which later tasks handle before it gets its state.
 
         Lacking packages count only if the run installs packages. The result is also True if the run is a change in
-        phases, or if a host is refused or its answer cannot be judged.
+        phases, or if a host is refused, has no target, or gave an answer that cannot be judged.
         """
         with_cni = _with_cni(task_vars, answers.states, args["cni"])
         if compiled.change or answers.refused:
@@ -261,8 +262,9 @@ class ActionModule(GuardedAction):
 
         These are the few nodes that alone say that their sessions are interrupted. The result is {} if there are no
         phases or every node takes part; pure reflectors have to only if backup routes are used. Raise FleetError if
-        phases are needed for another reason. A node that does not take part would go on to send in a mode that the
-        others no longer accept, or lose sessions without routes to replace them.
+        phases are needed for another reason, or if more than half of the nodes with a state say so. A node that does
+        not take part would go on to send in a mode that the others no longer accept, or lose sessions without routes to
+        replace them.
         """
         if not compiled.change:
             return {}
@@ -304,7 +306,8 @@ class ActionModule(GuardedAction):
 
         The result has the targets' path, the plan, what needs phases, and warnings. Nodes are not changed. node_info
         read the generation into `variable`. Blocks that were granted later, and from which addresses are in use, stay.
-        Raise FleetError if a node does not have the generation, or its state cannot be read or is another node's.
+        Raise FleetError if a node that was read does not have the generation, or has there a state that cannot be read
+        or is another node's. Also raise it if a variable of a host cannot be evaluated.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
@@ -367,8 +370,8 @@ class ActionModule(GuardedAction):
     def _restored(task_vars: dict[str, t.Any], states: t.Mapping[str, NodeState]) -> targets.Targets:
         """Return the targets for these states.
 
-        They include the modes to record, unless a node of the inventory is left out or calico_lockfile is invalid.
-        Raise FleetError if a variable of a host cannot be evaluated.
+        They include the modes to record, unless a host of calico_nodes is left out or the lockfile's path cannot be
+        told. Raise FleetError if a variable of a host cannot be evaluated or is too large.
         """
         restored = targets.Targets(states=states)
         groups = task_vars.get("groups", {})

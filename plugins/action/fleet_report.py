@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 
 
 class ActionModule(GuardedAction):
-    """The action fleet_report, which prints in a few lines what a run has changed, or in check mode would change.
+    """The action fleet_report, which prints whether the fleet has converged, or in check mode what a run would change.
 
     The result has the `lines`. A host that failed has a line, and does not fail this task.
     """

@@ -41,8 +41,9 @@ bird_config.prepare()
 class ActionModule(StateAction):
     """The controller's part of the module node: it compiles the node's state and sends it and its bird.cfg in one call.
 
-    If the change is to be confirmed, the action then does so by a new connection. The task fails if the state cannot
-    be compiled or rendered, if the module fails, or if the change is not confirmed.
+    With the option `state` it compiles and renders nothing. If the change is to be confirmed, the action then does so
+    by a new connection. The task fails if the state cannot be compiled or rendered, if calico_bgp_secrets is invalid,
+    if the module fails, or if the change is not confirmed.
     """
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -136,7 +137,7 @@ class ActionModule(StateAction):
         This also happens after the module has failed: a failure may leave changes, which stay as long as the node can
         be reached. `seconds` is the node's time to confirm. Attempts that cannot connect are repeated until 45 seconds
         after it. Set `confirmed` in `result`, and `generation` if the node returns one. If the change is not confirmed,
-        also set `failed`, and add the reason to `msg`.
+        also set `failed`, and `msg` to the reason, after the message of a module that failed.
         """
         kept = {name: args[name] for name in ("generations_kept", "lock_timeout") if name in args}
         # A connection without a `reset` of its own keeps nothing open from one task to the next. `local` may itself run
@@ -208,9 +209,9 @@ class ActionModule(StateAction):
     def _add_engine(self, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> None:
         """Add to `args` the digest of this controller's engine, and the engine unless the node already has it.
 
-        In check mode only the digest is added. The engine is an archive, built once per run in a temporary folder here
-        and copied to one on the node; `args` gets its path there. Raise AnsibleError if it cannot be copied, OSError if
-        it cannot be built.
+        In check mode only the digest is added. The engine is an archive, which is kept for the run in a temporary
+        folder here and copied to one on the node; `args` gets its path there. Raise AnsibleError if it cannot be
+        copied, OSError if it cannot be built.
         """
         digest = engine_call.engine_digest()
         args["engine_digest"] = digest

@@ -16,8 +16,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action node_removal, which checks whether a fleet can do without a node, and lists what to delete.
 
-    The result has the `places` where the inventory has the node. The task fails if the fleet needs the node, or if the
-    node is not in it.
+    The result has the known `places` where the inventory has the node. The task fails if the fleet needs the node, or
+    if the node is not in it.
     """
 
     TRANSFERS_FILES = False

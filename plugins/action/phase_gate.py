@@ -28,8 +28,8 @@ class ActionModule(GuardedAction):
     """The action phase_gate, which checks the results of all hosts in a phase and prints a line about them.
 
     The result has `ok`, `line`, `problems` and `settled`; a problem does not fail the task. With the phase `return` it
-    always fails, and says why the change was not made. After `retire`, and after `return` if all hosts could be put
-    back, it records the pools' modes in the lockfile, except in check mode.
+    always fails, without these keys, and says why the change was not made. After `retire`, and after `return` if all
+    hosts could be put back, it records the modes of `fleet` in its lockfile, if it has one, except in check mode.
     """
 
     _requires_connection = False

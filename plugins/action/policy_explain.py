@@ -23,7 +23,7 @@ _OPTIONS = ("from", "to", "port")
 
 
 class ActionModule(GuardedAction):
-    """The action policy_explain, which prints how policy judges a flow, from the inventory only.
+    """The action policy_explain, which prints how policy judges a flow, by the inventory and the lockfile alone.
 
     The result has `verdict`, `lines` and `answer`. The task fails if the inventory or the question is invalid, or if
     the verdict is not the one in `expect`.
@@ -54,7 +54,7 @@ class ActionModule(GuardedAction):
         answer.give(args, document, lines)
         verdict = document["verdict"]
         if args["expect"] not in (None, verdict):
-            # The failure does not repeat the lines that are printed above it.
+            # The failure repeats only the first of the lines, which are printed above it if the output is "text".
             result.update(failed=True, msg=f"expected {args['expect']}: {lines[0]}", verdict=verdict)
             return result
         result.update(changed=False, verdict=verdict, lines=lines, answer=document)

@@ -14,9 +14,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 class ActionModule(GuardedAction):
     """The action pool_mode_in_inventory, which prints how to write a switched mode into the inventory, or writes it.
 
-    With `write`, the result has `changed` and `diff`, and the file is replaced, except in check mode. An entry that
-    cannot be edited line by line, or whose file cannot be read or written, stays; the printed `lines` say so. The task
-    does not fail, and without `write` nothing changes.
+    With `write`, the file is replaced, except in check mode, and the result has `changed` and `diff`. An entry stays,
+    without these keys, if its file is not known, cannot be read or written, or cannot be edited line by line; the
+    printed `lines` say how to write it. Without `write` nothing changes. The task fails only if a variable of a host
+    cannot be evaluated or is too large.
     """
 
     _requires_connection = False

@@ -27,7 +27,7 @@ _MARGIN, _BATCH_MARGIN = 60, 20
 def watch_limit(waits: int, task_vars: t.Mapping[str, t.Any]) -> int:
     """Return the seconds after which a watch ends by itself, in a run whose waits add up to `waits` seconds.
 
-    They are `waits` and the margins for the other tasks and for each batch of `ansible_forks` hosts.
+    They are `waits`, 60 for the other tasks, and 20 for each batch of `ansible_forks` hosts (by default of 1).
     """
     hosts = len(task_vars.get("ansible_play_hosts_all", ()))
     batches = -(-hosts // max(1, int(task_vars.get("ansible_forks", 1))))
@@ -35,10 +35,10 @@ def watch_limit(waits: int, task_vars: t.Mapping[str, t.Any]) -> int:
 
 
 class ActionModule(StateAction):
-    """The controller's part of the module probe: it determines from the fleet what to probe.
+    """The controller's part of the module probe: with the option `fleet` it determines from the fleet what to probe.
 
-    If there is nothing to probe, the module does not run, and the result has empty `targets`. The task fails if the
-    host's state cannot be determined or the module fails. Lost probes do not fail it.
+    If the fleet has nothing to probe, the module does not run, and the result has empty `targets`. The task fails if
+    the host's state cannot be determined or the module fails. Lost probes do not fail it.
     """
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:

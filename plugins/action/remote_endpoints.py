@@ -12,7 +12,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 class ActionModule(GuardedAction):
     """The controller's part of the module remote_endpoints: it sends a node the endpoints of other nodes.
 
-    The task is skipped for a host that told nothing of itself in this run.
+    With the option `exchange` and without `told`, the task is skipped for a host that told nothing in this run.
     """
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -20,10 +20,10 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 
 
 def give(args: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any], lines: t.Sequence[str]) -> None:
-    """Write the answer to the answer file, if one is given, and print it.
+    """Write `answer` and `lines` as JSON to the answer file, if one is given, and print one of them.
 
     `args` are the values of OPTIONS. `lines` say the answer for people: they are printed for the output "text",
-    `answer` for "json", nothing for "none". Raise OSError if the file cannot be written.
+    `answer` as JSON for "json", nothing for "none". Raise OSError if the file cannot be written.
     """
     _write(args["answer_file"], {"lines": lines, "answer": answer})
     printed = {"text": lines, "json": json.dumps(answer, indent=2).splitlines(), "none": []}

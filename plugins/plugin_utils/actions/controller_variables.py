@@ -38,7 +38,7 @@ _REMEDY = (
 
 @functools.cache
 def is_of_fleet(name: str) -> bool:
-    """Return whether the compiler reads the variable `name`, or reports it as misspelt or renamed."""
+    """Return whether `name` is a variable of a fleet or a group list, a likely misspelling of one, or in RENAMED."""
     if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
         return True
     return name in variables.RENAMED or (name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name])))
@@ -47,8 +47,8 @@ def is_of_fleet(name: str) -> bool:
 def prepare() -> None:
     """Fill the cache of `is_of_fleet` with the variables of this collection's roles, before Ansible forks.
 
-    Every action asks about all of these names, and the search for a misspelling takes long for each. Raise OSError if a
-    file of the roles cannot be read.
+    An action may ask about each of these names, and the search for a misspelling takes long for each. Raise OSError if
+    a file of the roles cannot be read.
     """
     for name in _of_roles():
         is_of_fleet(name)
@@ -56,7 +56,7 @@ def prepare() -> None:
 
 @functools.cache
 def _of_roles() -> frozenset[str]:
-    """Return the names that the files of defaults and variables of the roles define."""
+    """Return the names with calico_ that defaults/main.yml and vars/main.yml of the roles define."""
     names: set[str] = set()
     for path in sorted(_ROLES.glob("*/defaults/main.yml")) + sorted(_ROLES.glob("*/vars/main.yml")):
         names.update(_DEFINED.findall(path.read_text("utf-8")))
@@ -105,9 +105,9 @@ class PlayVariables:
 def of_hosts(task_vars: t.Mapping[str, t.Any], task: t.Any) -> t.Any:
     """Return a mapping from host to its variables, for use within without_facts(): `hostvars`, or PlayVariables.
 
-    PlayVariables takes longer for each host. It is returned if the play, role or task gives variables of the fleet that
-    begin with calico_ other values for this host than `hostvars` has. Without `inventory_hostname` in `task_vars`,
-    `hostvars` is returned. The result is None if `task_vars` has no hostvars.
+    PlayVariables takes longer for each host. It is returned if a variable of the fleet that begins with calico_ has
+    another value in `task_vars` than `hostvars` has for this host: the play, a role, the task or a fact gives it.
+    Without `inventory_hostname` in `task_vars`, `hostvars` is returned. The result is None if there are no hostvars.
     """
     hostvars = task_vars.get("hostvars")
     if not hasattr(hostvars, "raw_get") or "inventory_hostname" not in task_vars:
@@ -133,11 +133,12 @@ def facts_of_fleet(own: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def check_host(task_vars: t.Mapping[str, t.Any]) -> None:
-    """Raise FleetError if facts of the host give it another identity, or set variables of this collection's roles.
+    """Raise FleetError if facts of the host may give it another identity, or change variables of roles.
 
-    A fact gives another identity if its name is in IDENTITY. Nothing is checked if Ansible makes no variables of facts.
-    Ansible has already evaluated the templates in a task's options with facts, so these names cannot be left out.
-    Variables of the fleet can: no option is made of them.
+    Any fact with a name in IDENTITY may give another identity. A variable of roles begins with calico_ and is none of
+    the fleet's. Nothing is checked if Ansible makes no variables of facts, or without Ansible's hostvars. Ansible has
+    already evaluated the templates in a task's options with facts, so these names cannot be left out. Variables of the
+    fleet can: no option is made of them.
     """
     hostvars = task_vars.get("hostvars")
     if not constants.INJECT_FACTS_AS_VARS or not hasattr(hostvars, "raw_get"):

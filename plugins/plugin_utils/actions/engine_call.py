@@ -100,9 +100,9 @@ class ValidArguments(t.NamedTuple):
 
 
 def validated(spec: ModuleSpec, module: str, args: t.Mapping[str, t.Any]) -> ValidArguments:
-    """Return the arguments as AnsibleModule of `module` (a name for messages) would have them.
+    """Return the arguments as AnsibleModule of `module` (a name for messages) would have them, with paths as given.
 
-    Wrong arguments raise nothing: the result has their `error`.
+    Wrong arguments raise nothing: the result has the first `error`.
     """
     encoder = get_module_encoder(PROFILE, Direction.CONTROLLER_TO_MODULE)
     plain = json.loads(json.dumps(dict(args), cls=encoder))
@@ -130,8 +130,8 @@ def scrubbed(answer: Data, secrets: t.AbstractSet[str]) -> Data:
 class Output(t.NamedTuple):
     """What a command printed.
 
-    `started` says whether the module ran. `text` is its answer. Without one it is "", and `rest` is what was printed
-    after the start of the module.
+    `started` says whether the module was started. `text` is its answer. Without one it is "", and `rest` is what was
+    printed after that start; otherwise `rest` is "".
     """
 
     started: bool
@@ -273,8 +273,8 @@ def by_engine(
 ) -> t.Optional[Data]:
     """Return the answer of `module`, run by the node's engine; None if it has not run and the archive has to be used.
 
-    `args` are the module's arguments; they are not changed. Raise AnsibleConnectionFailure if the host cannot be
-    reached.
+    For wrong arguments the answer is a failure. `args` are the module's arguments; they are not changed. Raise
+    AnsibleConnectionFailure if the host cannot be reached.
     """
     why = why_archive(action, module, in_background)
     if why:

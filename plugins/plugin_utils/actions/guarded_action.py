@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The base of all actions of this collection, the border of what nodes answer.
 
-A node's answer sets neither variables nor Ansible's own keys, and no text that leaves an action controls a terminal.
+A node's answer sets no variables and keeps only some keys, and no text that leaves an action controls a terminal.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class GuardedAction(ActionBase):
 
     @abc.abstractmethod
     def act(self, result: Data, task_vars: Data) -> Data:
-        """Return `result`, with the keys of the task's answer added.
+        """Return the task's result: the keys of `result`, which may be changed, and those of the answer.
 
-        `task_vars` are the task's variables, in which `hostvars` has no facts. An exception fails the task; its message
-        is escaped.
+        `task_vars` are the task's variables, in which `hostvars` has facts in `ansible_facts` only. An exception fails
+        the task; its message is escaped.
         """
 
     def _execute_module(self, module_name: t.Optional[str] = None, **options: t.Any) -> Data:

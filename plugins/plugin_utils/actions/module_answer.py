@@ -90,9 +90,10 @@ def passed_on(
 ) -> dict[str, t.Any]:
     """Return the part of `answer` that an action of `module` (a name without the collection's) passes on.
 
-    It has the keys in OF_ANSIBLE and those in DOCUMENTED, with unchanged values; GuardedAction.run escapes their texts.
+    It keeps the keys in OF_ANSIBLE and in DOCUMENTED, with unchanged values; GuardedAction.run escapes their texts.
     `discovered` is the name of the fact by which Ansible remembers the `interpreter` that it discovered on the node for
-    this very answer, None if it discovered none. Raise KeyError for a module that DOCUMENTED does not have.
+    this very answer, None if it discovered none. With a name, `ansible_facts` has that fact alone; with None it is
+    missing. Raise KeyError for a module that DOCUMENTED does not have.
     """
     wanted = OF_ANSIBLE | DOCUMENTED[module]
     kept = {key: value for key, value in answer.items() if key in wanted}

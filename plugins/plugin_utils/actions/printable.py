@@ -23,8 +23,8 @@ _IN_JSON = re.compile(r"[^\t\n\x20-\x7e]")
 def shown(value: t.Any) -> t.Any:
     """Return `value` with every text in it escaped by terminal_text.text, also in keys and in Ansible's summaries.
 
-    Control characters are replaced by visible text there. Tuples become lists, except in fields of summaries. Values of
-    other types are returned as they are.
+    Control characters but line feeds and tabs are replaced by visible text there. Mappings become dicts, and tuples
+    lists, except tuples that are fields of summaries. Values of other types are returned as they are.
     """
     if isinstance(value, str):
         text = terminal_text.text(value)

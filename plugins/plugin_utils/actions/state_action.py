@@ -40,7 +40,10 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def without_absent(state: NodeState, task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """Return as plain data the state without what needs a host that is not in the play or failed in it."""
+        """Return the state as plain data, without what needs a host that is not in the play or failed in it.
+
+        Its policy is left out, too.
+        """
         return convergence.without(state, convergence.absent(state, task_vars.get("ansible_play_hosts", ()))).to_dict()
 
     @staticmethod
@@ -90,10 +93,11 @@ class StateAction(GuardedAction):
 
         `fleet` is the folder that the fleet action made, None in an ad-hoc run: then the first host of the task
         compiles the fleet for all of them, with `mode` as the encapsulation of `pool` if they are given. `observed` is
-        the variable with this host's node_info result, None to ask the host. The targets are kept in `targets`. Raise
-        FleetError if the host is refused, is not in the fleet, or has a state that cannot be read. Also raise it if
-        asking the host or compiling fails. Raise AnsibleConnectionFailure if the host has to be asked and cannot be
-        reached, OSError if the folder cannot be read.
+        the variable with this host's node_info result, None to ask the host; without such a variable the host counts
+        as one without a state. The targets are kept in `targets`. Raise FleetError if the host is refused, is not in
+        the fleet, or has a state that cannot be read. Also raise it if asking the host or compiling fails. Raise
+        AnsibleConnectionFailure if the host has to be asked and cannot be reached, OSError if the folder cannot be
+        read.
         """
         host = task_vars["inventory_hostname"]
         answer = task_vars.get(observed) if observed else self.ask_node(task_vars)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lines that a change of mode prints, one per phase."""
+"""The texts about a change in phases: a line for each phase, and why it was not made."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The probable mistakes in an inventory's policy, each with the file and line where it is written."""
+"""Probable mistakes in an inventory's policy, with the file and line where each is written, as far as known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from
 
 
 def notices(fleet: Fleet, hosts: t.Sequence[Host]) -> tuple[str, ...]:
-    """Return a sentence about each probable mistake, for readers of a plan; () if the fleet has no policy."""
+    """Return texts about probable mistakes in policy, for readers of a plan; () if the fleet has no policy.
+
+    A resource with another mistake has no text about the probes that it denies.
+    """
     parts = fleet.policy
     if parts is None:
         return ()

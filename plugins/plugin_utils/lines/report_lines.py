@@ -34,7 +34,10 @@ def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
 
 
 def touched(plans: Results) -> list[str]:
-    """Return one line that says what changes on which nodes, if nodes or sessions are added; else an empty list."""
+    """Return one line that says what changes on which nodes, if nodes or sessions are added; else an empty list.
+
+    Of more than six nodes with the same change, only their number is given.
+    """
     if not any(answer.get("new") or answer.get("sessions_begun") for answer in plans.values()):
         return []
     groups: dict[str, list[str]] = {}
@@ -48,7 +51,7 @@ def touched(plans: Results) -> list[str]:
 def _change_of(answer: t.Mapping[str, t.Any]) -> str:
     """Return in a few words what changes on a node, by its plan: "new", "unchanged", or "2 more sessions, rules".
 
-    It is "files" if nothing but files changes.
+    It is "files" if the plan has no other change that the node makes by itself.
     """
     if answer.get("new"):
         return "new"
@@ -74,7 +77,8 @@ _WORDS = {"fdb": "FDB", "neighbor": "neighbours", "ipset": "sets", "iptables": "
 def phases(plans: Results) -> list[str]:
     """Return one line for each phase of a change, with the number of changes and the nodes.
 
-    Changes of sessions are not counted. The proofs between phases change nothing, so they have no line.
+    Of more than six nodes only the number is given. Changes of sessions are not counted. The proofs between phases
+    change nothing, so they have no line.
     """
     counts: dict[str, dict[int, list[str]]] = {}
     for host, answer in sorted(plans.items()):
@@ -107,10 +111,11 @@ def converged(
     reachability: Results,
     elapsed: t.Optional[float],
 ) -> list[str]:
-    """Return one line for each host without usable results, one about confirmations, if any, and one for the fleet.
+    """Return one line for each host that failed, one about confirmations, if any, and one for the fleet.
 
-    `plans`, `convergence` and `reachability` are the results of the modules `node`, `convergence_info` and `probe`, by
-    host. The last two may be what `node` found on settled hosts. `elapsed` is in seconds, None if it was not measured.
+    A host has failed if its result in `plans` or in `convergence` is not usable. `plans`, `convergence` and
+    `reachability` are the results of the modules `node`, `convergence_info` and `probe`, by host. The last two may be
+    what `node` found on settled hosts. `elapsed` is in seconds, None if it was not measured.
     """
     lines = []
     good = 0

@@ -18,5 +18,5 @@ def show(lines: t.Iterable[str], color: t.Optional[str] = None) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a warning that belongs to no task's result, with control characters as visible text."""
+    """Print a warning that belongs to no task's result, with control characters but line feeds and tabs as text."""
     Display().warning(terminal_text.text(text))

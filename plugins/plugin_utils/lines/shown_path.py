@@ -9,7 +9,7 @@ import os
 
 
 def shown_path(path: str) -> str:
-    """Return `path` relative to the current folder if it lies below that, else unchanged.
+    """Return `path` relative to the current folder if it is that or lies below it, else unchanged.
 
     A line number may follow the path: hosts.yml:3. Raise ValueError for an empty path.
     """

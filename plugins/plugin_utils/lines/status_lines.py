@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The status of all nodes: one row for each, then sentences about what is wrong."""
+"""The status of all nodes: one row for each, then problems, warnings and a verdict."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
 def text(hosts: t.Sequence[str], results: Results) -> list[str]:
     """Return the table, a line for each problem, one for each warning, and one for the fleet.
 
-    `results` are those of node_status_info by host; a host without one is shown as unreachable, and one whose task
-    failed or was skipped as not read.
+    `results` are those of node_status_info by host. A host without one, or that was not reached, is shown as
+    unreachable, and one whose other result is unusable or has no `agent` as not read.
     """
     nodes = {host: known(results.get(host)) for host in hosts}
     wrong = problems(hosts, results)

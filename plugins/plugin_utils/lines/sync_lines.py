@@ -48,7 +48,7 @@ def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool) -
     """
     wrong = problems(hosts, asked, taken)
     workloads = sum(len(answer["endpoints"]) for host, answer in asked.items() if answered(host, answer))
-    # Each node reports each change, so equal ones are counted once.
+    # Several nodes report the same change, so equal ones are counted once.
     changes = {
         (change["action"], change["subject"])
         for answer in taken.values()

@@ -26,8 +26,8 @@ class HostCheck(t.NamedTuple):
 def check(answer: t.Mapping[str, t.Any], state: NodeState, cni: bool) -> HostCheck:
     """Return the judgement whether a host can take `state`, by its answer to node_info.
 
-    With `cni`, packages that the CNI plugin recommends count as missing, too. Raise NotJudged for an answer that no
-    module gives.
+    With `cni`, packages that the CNI plugin recommends are looked for, too. Raise NotJudged if the part `preflight` of
+    the answer is missing, or is not as the module gives it.
     """
     try:
         facts = shapes.plain(answer.get("preflight"))

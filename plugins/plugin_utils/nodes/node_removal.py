@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
 
-#: Lists of the fleet whose entries name a node.
+#: Lists of the fleet whose entries may have the name of a node in their field `node`.
 _NAMING = ("calico_workloads", "calico_bgp_peers", "calico_policies")
 
 
@@ -22,7 +22,8 @@ _NAMING = ("calico_workloads", "calico_bgp_peers", "calico_policies")
 class Removal:
     """The result of `of`.
 
-    `others` are the hosts that stay. `places` are the files, some with a line, in which the inventory has the node.
+    `others` are the hosts that stay. `places` are the files, some with a line, in which the inventory is known to have
+    the node; none may be known.
     """
 
     others: tuple[Host, ...]
@@ -30,7 +31,7 @@ class Removal:
 
 
 def of(hosts: t.Sequence[Host], name: str) -> Removal:
-    """Return what the removal of the node `name` leaves, and where the inventory has it.
+    """Return what the removal of the node `name` leaves, and where the inventory has it, as far as known.
 
     Raise FleetError if the node is not in the fleet, or is the last host of group calico_nodes or of calico_rr. Also
     raise it if an entry of the fleet's lists of workloads, BGP peers or policies has the node in its field `node`.
@@ -78,7 +79,10 @@ def _nothing_is_placed_on(hosts: t.Sequence[Host], name: str) -> None:
 
 
 def _places(leaving: Host) -> t.Iterator[str]:
-    """Yield the file and line of the node's address unless it is in host_vars, and the files of host_vars about it."""
+    """Yield the file and line of the node's address unless it is in host_vars, and the files of host_vars about it.
+
+    Places that are not known are missing, and a file may come several times.
+    """
     own = re.compile(rf"(.*/host_vars/{re.escape(leaving.name)}(?:/.*|\.\w+)?)(?::\d+)")
     address = node_address.origin(leaving)
     if address and not own.fullmatch(address):

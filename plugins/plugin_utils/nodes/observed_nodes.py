@@ -23,8 +23,8 @@ class ObservedNodes:
     """The answers of nodes, by host.
 
     `states` has their stored states (None: the host has none yet), `journals` what they assigned by themselves, and
-    `passwords` the names of the secrets whose value changes. `refused` are hosts whose answer cannot be read, with the
-    error; the others do not contain these. `left_out` are the parts of answers that are not used.
+    `passwords` the names of the secrets whose value changes. `refused` are hosts that are left out, with the reason;
+    the three before do not contain these. `left_out` are the parts of answers that are not used.
     """
 
     states: dict[str, t.Optional[NodeState]] = dataclasses.field(default_factory=dict)
@@ -34,7 +34,7 @@ class ObservedNodes:
     left_out: list[LeftOut] = dataclasses.field(default_factory=list)
 
     def refuse(self, host: str, error: FleetError) -> None:
-        """Record the error of a host, and remove what it answered."""
+        """Record the error of a host, and remove its state, journal and passwords; `left_out` stays."""
         self.refused[host] = error
         for part in (self.states, self.journals, self.passwords):
             t.cast("dict[str, t.Any]", part).pop(host, None)

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The packed passwords for a module's parameter, from the host's calico_bgp_secrets.
 
-Passwords leave the inventory here only, and only those that the host's sessions need.
+Passwords leave the inventory here only. The module node gets those that the host's sessions need, and node_info all
+that the host has, to compare them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def packed(task_vars: t.Mapping[str, t.Any], names: t.Optional[t.Collection[str]
     """Return the packed passwords of this task's host, or None if there are none. See bgp/passwords.py.
 
     `names` limits them to these secrets; None means all. A name that calico_bgp_secrets lacks is ignored. Raise
-    FleetError if calico_bgp_secrets is invalid.
+    FleetError if calico_bgp_secrets is invalid; without any names it is not read.
     """
     value = task_vars["hostvars"][task_vars["inventory_hostname"]].get(bgp_secrets.VARIABLE)
     if not value or (names is not None and not names):

@@ -58,15 +58,15 @@ class Compiled:
     targets: Targets
     fleet: Fleet
     lockfile: str  # path
-    before: str  # text of the present lockfile, "" if there is none
+    before: str  # the present lockfile as this release would write it, "" if there is none
     after: str  # text of the lockfile after this run
     notices: tuple[str, ...]  # sentences for the operator
     change: bool  # the run has to take all nodes through the phases of a change
     modes: t.Mapping[str, str]  # pool name -> mode that this run gives it
-    origins: t.Mapping[str, str]  # pool name -> file:line of its entry in calico_ip_pools
+    origins: t.Mapping[str, str]  # pool name -> file:line of its entry in calico_ip_pools, "" if unknown
     remembered: t.Optional[AllocationPlan]  # the plan in the present lockfile, None if there is none
     impact: Impact
-    told_alone: t.Mapping[str, Impact]  # the part of the impact that only one node's state tells of, by node
+    told_alone: t.Mapping[str, Impact]  # resets and withdrawn routes that only one node's state tells of, by node
     fresh: tuple[str, ...]  # hosts without a stored state
     alone: tuple[str, ...] = ()  # hosts that alone say that they are in a change: they get their target without phases
     fleet_change: bool = False  # modes, MTU or phases require the change, whatever sessions do
@@ -93,16 +93,17 @@ def compile_targets(
 
     `observed` has the stored states of the nodes that were read; None for a node without one. `given` has what these
     nodes assigned themselves. `copies_complete` is False if no node was asked (ad hoc). Then the lockfile must exist,
-    unless the fleet `may_be_new`. `pool` and `mode` choose the mode of one pool. `as_observed` compiles with the modes
-    and BGP sessions that the nodes have instead of the inventory's.
+    unless the fleet `may_be_new`. `pool` and `mode` choose the mode of one pool; they are ignored with `as_observed` or
+    a `topology`. `as_observed` compiles with the modes and BGP sessions that the nodes have instead of the inventory's.
 
     `passwords` has the names of the secrets that change, by node. `hold` uses backup routes in the phases, even if
     nothing requires them. A `topology` other than "" determines BGP, and pools keep their present modes. `without`
     leaves one node out. `refused` are the nodes whose answers could not be read; they take no part, and a notice names
     each.
 
-    Raise FleetError, with file and line if these are known, if the inventory or the lockfile is invalid, or if the
-    fleet cannot be planned. Also raise it if there is no lockfile and a node is `refused`.
+    Raise FleetError, with file and line if these are known, if the inventory or the lockfile is invalid, if the fleet
+    cannot be planned or cannot lose the node `without`, or if new nodes cannot join in the modes that they would get.
+    Also raise it if there is no lockfile and a node is `refused`.
     """
     hosts: t.Sequence[Host] = inventory_source.hosts(task_vars)
     if without is not None:
@@ -238,7 +239,7 @@ def _compile(
 
 
 def _routes(state: t.Optional[NodeState]) -> t.Iterator[tuple[str, str]]:
-    """Yield the blocks of other nodes that a node with this state knows, as (CIDR, name of the node)."""
+    """Yield the blocks of other nodes that a node with this state has from BGP, as (CIDR, name of the node)."""
     yield from ((route.destination, route.node) for route in (state.bird_routes if state is not None else ()))
 
 
@@ -327,7 +328,10 @@ class _Told:
         return Fleet.build(self._inventory, self.previous_without(without), self.allocated_without(without))
 
     def _suspects(self) -> list[str]:
-        """Return the nodes whose answers make the plan differ from the lockfile's own; [] if there is no lockfile."""
+        """Return the sorted nodes that assigned addresses, or whose part differs from the one in the lockfile's plan.
+
+        The result is [] if there is no lockfile, or no plan corrected by copies.
+        """
         if self._remembered is None or self._previous is None:
             return []
         before, now = self._remembered.nodes, self._previous.nodes
@@ -341,7 +345,7 @@ class _Told:
         """Return the plan to start from: `previous`, in which these nodes have what the lockfile's plan grants them.
 
         A node that the lockfile lacks has nothing then. The result is `previous` itself if there is no lockfile, or if
-        `nodes` is empty.
+        `nodes` is empty. It is the lockfile's plan if `nodes` has all suspects.
         """
         if not nodes or self._previous is None or self._remembered is None:
             return self._previous
@@ -383,9 +387,10 @@ def _with_impact(
     as_observed: bool,
     hold: bool,
 ) -> Compiled:
-    """Return the result with the sessions that the run interrupts, and with a change in phases if these require it.
+    """Return the result with its impact, and with a change in phases if interrupted sessions require it.
 
-    With `as_observed` no session changes, because the nodes keep the sessions that they have.
+    `hold` uses backup routes even if nothing requires them. With `as_observed` the impact is empty, because the nodes
+    keep the sessions that they have.
     """
     targets = dataclasses.replace(compiled.targets, sessions_of=observed if as_observed else {})
     found = Impact()
@@ -430,9 +435,9 @@ def _joined_first(
 ) -> Inventory:
     """Return the inventory with the modes and the MTU that the running nodes have, so that new nodes can join first.
 
-    A node without sessions and routes cannot take part in a change in phases. Raise FleetError if the command line asks
-    for a mode (`mode`), or if a running node would need phases even so: it is in the middle of a change, or the running
-    nodes have different modes or MTUs.
+    Those nodes count that `_agreeing` returns. A node without sessions and routes cannot take part in a change in
+    phases. Raise FleetError if the command line asks for a mode (`mode`), or if a node that counts would need phases
+    even so: it is in the middle of a change, or the nodes that count have different modes or MTUs.
     """
     states = [state for state in observed.values() if state is not None]
     agreeing = _agreeing(states)
@@ -477,7 +482,7 @@ def _agreeing(states: t.Sequence[NodeState]) -> t.Sequence[NodeState]:
 def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> str:
     """Return words for the change that a stopped run began: BGP sessions, or mode or MTU.
 
-    A change of sessions is recognized by backup routes in otherwise equal states.
+    A change of sessions is recognized by backup routes in states with the inventory's modes and MTU.
     """
     modes = live_modes(states)
     same_modes = all(modes.get(item.name, item.encapsulation) == item.encapsulation for item in inventory.pools)
@@ -500,7 +505,8 @@ def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.
     """Return the inventory with the modes that the nodes run, and the underlay's MTU that most of those at rest have.
 
     Most are more than half; without such an MTU the inventory's stays. A pool on whose mode the nodes disagree has the
-    mode that the lockfile remembers, or else the inventory's. A pool that no node has keeps the inventory's mode.
+    mode that the lockfile remembers, or else the inventory's. A pool that no node has keeps the inventory's mode, and
+    so does an IPv6 pool if its other mode were IPIP.
     """
     mtus = collections.Counter(state.underlay_mtu for state in states if state.phase in AT_REST)
     mtu, count = next(iter(mtus.most_common(1)), (0, 0))

@@ -23,7 +23,7 @@ SINCE = "as the inventory has it"
 
 
 class NodeStates(Mapping[str, NodeState]):
-    """The nodes' states by name, each compiled at its first use: a question is about two nodes of many."""
+    """The nodes' states by name, each compiled at its first use: a question is about one or two nodes of many."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -47,10 +47,10 @@ class NodeStates(Mapping[str, NodeState]):
 
 
 def known_network(fleet: Fleet) -> KnownNetwork:
-    """Return the network of all nodes, with all that the inventory says about them.
+    """Return the network of all nodes of the fleet, without what agents attached.
 
     Nodes without an address of an IP version are missing in its `members` or `members6`. Its `place` gives an empty
-    name for an address that is no node's, and raises ValueError for a text that is no address.
+    name for an address that is no node's and in no node's block, and raises ValueError for a text that is no address.
     """
     states = NodeStates(fleet)
     members = {name: node.address for name, node in fleet.nodes.items() if node.address}

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ansible's inventory, converted to the plain hosts that the engine reads.
 
-A variable of a group is one object in the variables of all its hosts. It is read once. A list such as calico_workloads
-has entries for each host, so the cost of reading it for every host would grow quadratically with the hosts.
+A variable of a group is one object in the variables of all its hosts. It is read once, unless Ansible evaluates it. A
+list such as calico_workloads has entries for each host, so the cost of reading it for every host would grow
+quadratically with the hosts.
 """
 
 from __future__ import annotations
@@ -79,14 +80,14 @@ def _groups(task_vars: t.Mapping[str, t.Any]) -> dict[str, set[t.Any]]:
 
 
 class _Value(t.NamedTuple):
-    """A variable's plain value, and file:line of all values in it, by path (`calico_ip_pools[0].cidr`)."""
+    """A variable's plain value, and the known file:line of it and values in it, by path (`calico_ip_pools[0].cidr`)."""
 
     plain: t.Any
     origins: dict[str, str]
 
 
 class _Values:
-    """The variables of hosts. An object that several hosts share is converted once."""
+    """The variables of hosts. An object that several hosts share is converted once, unless Ansible evaluates it."""
 
     def __init__(self, hostvars: t.Any) -> None:
         self._hostvars = hostvars
@@ -158,7 +159,10 @@ def _check_bounds(name: str, value: t.Any) -> None:
 
 
 def _is_constant(value: t.Any) -> bool:
-    """Return whether Ansible uses the value as it is written: it contains no template and nothing encrypted."""
+    """Return whether Ansible surely uses the value as it is written.
+
+    It has only types that JSON knows, no template and nothing encrypted. A date, for example, gives False.
+    """
     if isinstance(value, t.Mapping):
         return all(_is_constant(key) and _is_constant(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
@@ -189,7 +193,7 @@ def _host(
 
 
 def _port(values: t.Iterable[t.Any]) -> t.Optional[int]:
-    """Return the port by which Ansible reaches a host, None for the default port or an invalid one."""
+    """Return the first of `values` that is a port, from 1 to 65535; None if none is."""
     texts = map(str, values)
     return next((int(text) for text in texts if text.isdecimal() and 1 <= int(text) <= 65535), None)
 
@@ -204,7 +208,7 @@ def plain(value: t.Any) -> t.Any:
 
 
 def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
-    """Add the origins (file:line) of the value and all values in it to `found`, by path (`calico_ip_pools[0].cidr`)."""
+    """Add the known origins (file:line) of `value` and values in it to `found`, by path (`calico_ip_pools[0].cidr`)."""
     origin = Origin.get_tag(value) if Origin is not None else None
     if origin is not None and origin.path:
         found[path] = f"{origin.path}:{origin.line_num}" if origin.line_num else str(origin.path)

@@ -27,7 +27,7 @@ def path_for(chosen: t.Optional[str], task_vars: t.Mapping[str, t.Any]) -> str:
     """
     folder = task_vars.get("inventory_dir")
     if chosen:
-        # A relative path begins at the inventory's folder, like other paths in an inventory, not at the current folder.
+        # Like other paths in an inventory, a relative one begins at its folder, not at the current one, if it has one.
         return os.path.abspath(os.path.join(str(folder or ""), os.path.expanduser(chosen)))
     if not folder:
         raise FleetError(

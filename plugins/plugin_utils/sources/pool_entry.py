@@ -83,9 +83,9 @@ def _changed(entry: dict[str, t.Any], pool: str, mode: str) -> dict[str, t.Any]:
 
 
 def _entry_lines(lines: t.Sequence[str], pool: str) -> tuple[int, int, str]:
-    """Return (index of the first line, index after the last, indentation of the fields) of the pool's list entry.
+    """Return (index of the first line, index after the last, indentation of the fields) of a list entry.
 
-    Raise CannotEdit if the entry is not found.
+    It is the first entry of any list that has a line with the pool's name as `name`. Raise CannotEdit if there is none.
     """
     name = re.compile(r"(\s*)(-\s+)?name:\s*[\"']?" + re.escape(pool) + r"[\"']?\s*(#.*)?$")
     for index, line in enumerate(lines):

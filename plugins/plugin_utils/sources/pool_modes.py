@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The mode in which the fleet runs each of its pools: by the nodes that were read, and by the lockfile.
 
-A run that is limited to new hosts learns nothing from nodes. Only then is the lockfile used: the answer of any running
-node takes precedence. So a lockfile that is old, or has no modes, changes no running fleet.
+A run that is limited to new hosts learns nothing from nodes: it is checked against the modes in the lockfile. What
+running nodes agree on takes precedence over these. So a lockfile that is old, or has no modes, changes no running
+fleet.
 """
 
 from __future__ import annotations

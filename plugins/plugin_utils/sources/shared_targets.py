@@ -82,7 +82,7 @@ def _compiled(
 ) -> tuple[t.Union[Targets, _Refusal], t.Any]:
     """Return (the targets or the error, what only new hosts need).
 
-    The latter is (lockfile's plan, origins of pools) or None.
+    The latter is (lockfile's plan, origins of pools), or None with an error.
     """
     try:
         compiled = fleet_source.compile_targets(task_vars, {}, copies_complete=False, pool=pool, mode=mode)
@@ -102,7 +102,10 @@ def _key(task_vars: t.Mapping[str, t.Any], task: str, pool: t.Optional[str], mod
 
 @contextlib.contextmanager
 def _locked(path: str) -> t.Iterator[None]:
-    """Hold an exclusive lock on the file; wait until it is free. It is released with the process, however that ends."""
+    """Hold an exclusive lock on the file during the block; wait until it is free.
+
+    It is released with the process at the latest, however that ends.
+    """
     with open(path, "w", encoding="utf-8") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The target state of each node, kept during a run in a private folder on the controller.
 
-Action plugins fork per host and share no memory. So the fleet is compiled once, and the process of every host reads its
-own part here.
+Action plugins fork per host and share no memory. So the fleet is planned once, and the process of every host reads it
+here and compiles its own state.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ BIRD = Bird(
 
 
 def test_what_the_actions_import_read_no_host_reads_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The actions' imports read the template once, since Ansible forks for each host after the import."""
+    """The import of the action node reads the templates, so that no host's process, forked afterwards, reads them."""
     read: list[str] = []
     compiled = jinja2.Environment.compile
 

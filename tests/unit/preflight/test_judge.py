@@ -67,7 +67,10 @@ GOOD = {
 
 
 def facts(**changes):
-    """Return a copy of GOOD with facts["a"]["b"] set to the value of `a__b`. Raise KeyError if GOOD has no "a"."""
+    """Return a copy of GOOD with facts["a"] set to the value of `a`, and facts["a"]["b"] to that of `a__b`.
+
+    Raise KeyError for `a__b` if GOOD has no "a".
+    """
     result = copy.deepcopy(GOOD)
     for path, value in changes.items():
         *folders, last = path.split("__")

@@ -18,7 +18,7 @@ UNREACHABLE = AnsibleConnectionFailure("no route to host")
 
 
 class Node:
-    """A node whose job is asked for `polls` one after the other, and whose files are removed by `cleanup`."""
+    """A node that answers polls with `polls`, one after the other, and the removal of files with `cleanup`."""
 
     def __init__(self, polls: t.Sequence[Poll], cleanup: Poll) -> None:
         self.polls = list(polls)

@@ -78,7 +78,7 @@ def by_engine(asked: t.Any, module: str = ROUTE, in_background: bool = False, **
 
 
 def test_the_registry_has_the_modules_that_run_on_nodes() -> None:
-    """The registry names exactly the modules whose files make an AnsibleModule, each in its folder."""
+    """The registry names exactly the modules whose files import code from module_utils/modules, with its folder."""
     found = {}
     for path in (ROOT / "plugins" / "modules").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

@@ -247,9 +247,9 @@ def test_a_run_that_goes_too_far_is_asked_for(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_steady_fleet_is_known_by_its_plan(tmp_path: pathlib.Path) -> None:
-    """The fleet is steady if all hosts have this plan's states, and needs preparation if one has to be talked about.
+    """The fleet is steady if all hosts have this plan's states, and needs preparation if one lacks packages.
 
-    It needs preparation, too, if no answer about a host can be judged.
+    It needs preparation, too, if the answer of a host cannot be judged.
     """
     folder = folder_with(tmp_path, "steady")
     good = {**GOOD, "missing_packages": [], "addresses": {"eth0": list(NODES.values())}}
@@ -258,7 +258,7 @@ def test_a_steady_fleet_is_known_by_its_plan(tmp_path: pathlib.Path) -> None:
         return controller.Run("fleet", {"observed": "seen", **args}, str(folder / "hosts.yml"), seen)
 
     (first,) = controller.run([run(answers(node1=NOTHING, node2=NOTHING))])
-    assert (first["steady"], first["prepare"]) == (False, True)  # no answer about the host can be judged
+    assert (first["steady"], first["prepare"]) == (False, True)  # the hosts' answers cannot be judged
     before = states(build(pool("ipip", "default"), nodes=NODES, workloads=[]))
 
     def stored_as(plan: str) -> dict[str, t.Any]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The same bad inventories, read by Ansible and refused by the fleet action: with file and line, without any host."""
+"""The same bad inventories, read by Ansible and refused by the fleet action: with known places, without any host."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_a_lost_lockfile_is_rebuilt_with_the_blocks_that_agents_opened(controlle
     assert opened in rebuilt.fleet.allocation.nodes["node1"].blocks
 
 
-# --- nodes that lie ---------------------------------------------------------------------------------------------
+# --- answers that do not fit, that nodes contradict, or that cannot be read -------------------------------------------
 
 
 def test_a_node_whose_answer_does_not_fit_is_left_out_of_the_plan_alone(controller: Controller) -> None:
@@ -338,7 +338,7 @@ def test_live_modes_of_nodes_that_disagree_are_nobodys(controller: Controller) -
     assert fleet_source.live_modes([]) == {}
 
 
-# --- new nodes while a mode changes ---------------------------------------------------------------------------------
+# --- new nodes during a change, and changes that only some nodes report -----------------------------------------------
 
 FIVE = {**LAB, "node5": "10.10.2.15/24"}
 
@@ -387,7 +387,7 @@ ALONE = "{} in a change of mode, MTU or sessions, and the other nodes are not: b
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_a_change_of_all_takes_more_than_the_word_of_half_of_the_nodes(controller: Controller, count: int) -> None:
-    """If at most half of the nodes report another mode, they change alone, without phases for all.
+    """If at most half of the nodes report another mode, MTU or phase, they change alone, without phases for all.
 
     If more do, all go through phases.
     """
@@ -465,7 +465,7 @@ def test_new_nodes_wait_for_a_change_of_topology_that_was_stopped(controller: Co
     assert (ended.change, ended.fresh) == (False, ("node5",))
 
 
-# --- new nodes alone, while a change is pending: only the lockfile knows the others -----------------------------------
+# --- new nodes while a change is pending, and the modes that the lockfile remembers -----------------------------------
 
 PENDING = (
     "calico_ip_pools[0] asks for mode direct of pool default, and {others} it in mode ipip; node5 would not reach "

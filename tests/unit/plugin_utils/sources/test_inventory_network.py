@@ -306,7 +306,7 @@ def test_the_page_shows_what_a_node_says(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_it_says_what_both_nodes_say() -> None:
-    """The inventory allows a flow exactly if both its nodes do, in a shop of three tiers with policy for a host."""
+    """The inventory allows a flow exactly if all its nodes do, in a shop of three tiers with policy for a host."""
     made = shop(SSH, own={"node2": {"calico_node_policies": [{**HEP, "expectedIPs": ["10.10.1.12"]}]}})
     whole = known_network(made)
     nodes = {name: as_node_knows(whole.states[name]) for name in whole.members}
