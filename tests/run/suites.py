@@ -113,7 +113,8 @@ SUITES: tuple[Suite, ...] = (
     Suite(
         "integration",
         "drivers, modules and BIRD on this machine's kernel, in network namespaces",
-        (*PYTEST, "tests/integration"),
+        # Most of these tests wait: for BIRD, for the agent, for playbooks.
+        (*PYTEST, "-n", "3", "--dist", "loadfile", "tests/integration"),
         limit=4200,
         covers=("tests/integration",),
         part="integration",

@@ -4,7 +4,7 @@
 """The main promise: a pool changes its mode without a lost packet, from before the first phase until after the last.
 
 Streams of 600 packets per second, small and full-size, run over each whole transition, between workloads of all pairs
-of nodes and from hosts to workloads. So do TCP transfers. The emulated machine has fewer streams, of 400 at most.
+of nodes and from hosts to workloads. So do TCP transfers. The emulated machine has fewer streams, of 280 at most.
 Only packets that an overloaded machine dropped by a counter of its kernel are excused; no switch is repeated.
 """
 
@@ -22,16 +22,19 @@ from tests.lab.measure.streams import Report, Streams
 from .conftest import MACHINE, Fleet, Run
 
 #: {kind of machine: modes that the pool is switched to, one after another}. Each tour begins in the mode FIRST_MODE.
-#: LONG adds, among others, the changes between direct and IPIP, from IPIP to its own CrossSubnet and VXLAN's, and
-#: natively between VXLAN and its own CrossSubnet.
+#: LONG adds, among others, the changes between IPIP and VXLAN, from IPIP to its own CrossSubnet and VXLAN's, and natively
+#: between VXLAN and its own CrossSubnet.
 TOURS = {
     "native": ["direct", "vxlan-crosssubnet", "direct", "vxlan"],
-    "qemu": ["vxlan", "ipip-crosssubnet", "direct"],
+    "qemu": ["direct", "ipip-crosssubnet"],
 }
 #: {kind of machine: modes that follow those of TOURS if HOST_ROUTING_TOUR=long, as in `make soak`}.
 LONG = {
     "native": ["vxlan-crosssubnet", "vxlan"],
-    "qemu": ["ipip", "direct", "ipip-crosssubnet", "vxlan-crosssubnet", "vxlan", "ipip", "ipip-crosssubnet", "vxlan"],
+    "qemu": [
+        *("vxlan-crosssubnet", "vxlan", "ipip", "vxlan", "ipip-crosssubnet"),
+        *("direct", "ipip", "ipip-crosssubnet", "vxlan"),
+    ],
 }
 TOUR = TOURS[MACHINE] + (LONG[MACHINE] if os.environ.get("HOST_ROUTING_TOUR") == "long" else [])
 
@@ -68,7 +71,7 @@ def test_a_switch_loses_nothing(
 
 def switched(lab: BaseLab, fleet: Fleet, mode: str) -> tuple[Run, Report]:
     """Switch the mode under traffic; return the run, which may have failed, and the report on the packets."""
-    pps = 600 if MACHINE == "native" else 400  # more than asserted, because a busy machine sends fewer
+    pps = 600 if MACHINE == "native" else 280  # more than asserted, because a busy machine sends fewer
     no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, workloads(lab), pps)) as streams:
         run = fleet.switch(mode)
