@@ -22,8 +22,8 @@ from tests.lab.measure.streams import Report, Streams
 from .conftest import MACHINE, Fleet, Run
 
 #: {kind of machine: modes that the pool is switched to, one after another}. Each tour begins in the mode FIRST_MODE.
-#: LONG adds, among others, the changes between IPIP and VXLAN, from IPIP to its own CrossSubnet and VXLAN's, and natively
-#: between VXLAN and its own CrossSubnet.
+#: LONG adds, among others, the changes between IPIP and VXLAN, from IPIP to its own CrossSubnet and VXLAN's, and
+#: natively between VXLAN and its own CrossSubnet.
 TOURS = {
     "native": ["direct", "vxlan-crosssubnet", "direct", "vxlan"],
     "qemu": ["direct", "ipip-crosssubnet"],
