@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The tests that every converged fleet passes, whatever its pools and peerings.
 
-A scenario of molecule imports all of them, defines its POOLS and WORKLOADS, and adds its own tests. The fixtures are
-those of molecule/conftest.py.
+A scenario of molecule imports them (dual_stack only the names), defines its POOLS and WORKLOADS, and adds its own
+tests. The fixtures are those of molecule/conftest.py.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import pytest
@@ -17,7 +18,10 @@ from .measure import checks
 from .measure.checks import Fleet
 from .measure.observed import Pong
 
-NAMES = ("node1", "node2", "node3", "node4")  # the nodes with workloads
+#: The nodes with workloads: all hosts of the scenario but the reflectors.
+NAMES = tuple(
+    sorted({"node1", "node2", "node3", "node4"}.intersection(os.environ["HOST_ROUTING_LAB_HOSTS"].split(",")))
+)
 
 every_node = pytest.mark.parametrize("name", NAMES)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A mesh of four nodes in two subnets; one pool over IPIP always, one across subnets alone.
+"""A mesh of three nodes in two subnets; one pool over IPIP always, one across subnets alone.
 
 The router receives no route from the nodes, and forwards packets of the pools only inside IPIP.
 """
@@ -24,7 +24,7 @@ WORKLOADS = {
     "web-3": ("node3", "always"),
     "db-1": ("node1", "crosssubnet"),
     "db-2": ("node2", "crosssubnet"),
-    "db-4": ("node4", "crosssubnet"),
+    "db-3": ("node3", "crosssubnet"),
 }
 
 _PORT = 9753

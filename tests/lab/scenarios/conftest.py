@@ -30,6 +30,16 @@ ENCAPSULATION = {"vxlan": "VXLAN", "ipip": "IPIP"}[FIRST_MODE]
 #: The hosts, None for the lab's usual four. The emulated machine has two in one subnet and one in the other, since it
 #: takes a minute of processor time for each host and phase.
 HOSTS = {"native": None, "qemu": ("node1", "node2", "node3")}[MACHINE]
+#: Whether the tests with the mark `soak` are selected as well, and all modes of test_switching.py, as in `make soak`.
+LONG = os.environ.get("HOST_ROUTING_TOUR") == "long"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests with the mark `soak` unless LONG."""
+    left_out = [item for item in items if not LONG and item.get_closest_marker("soak")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 class Run:

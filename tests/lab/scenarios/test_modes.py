@@ -85,7 +85,7 @@ def check_wire(lab: BaseLab, fleet: checks.Fleet, source: str, target: str, expe
         assert "VXLAN" not in "".join(seen.lines), seen.lines
 
 
-@pytest.mark.parametrize("mode", ["vxlan", "vxlan-crosssubnet"])
+@pytest.mark.parametrize("mode", ["vxlan", pytest.param("vxlan-crosssubnet", marks=pytest.mark.soak)])
 def test_vxlan_without_bgp(fresh: BaseLab, tmp_path: Path, mode: str) -> None:
     pool = Pool("default-ipv4-ippool", "10.244.0.0/16", mode, nat_outgoing=True)
     path = inventory.write(tmp_path, [inventory.pool(pool)], WORKLOADS, bgp_enabled=False)

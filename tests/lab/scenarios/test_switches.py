@@ -208,6 +208,7 @@ def test_from_reflectors_to_an_as_per_rack(lab: BaseLab, run: Site) -> None:
         without_tunnel(lab, name)
 
 
+@pytest.mark.soak  # test_topology.py has the same with sessions between nodes
 def test_switches_that_take_no_session_are_returned_from(lab: BaseLab, run: Site) -> None:
     """When one switch of each rack takes no session, the change from a mesh to sessions with switches is undone.
 

@@ -42,14 +42,14 @@ async def _identify(on: WorkloadContext) -> None:
 
     Namespaces that the agent itself made are left out. A namespace is a workload's if the workload's link is in it with
     one of its addresses. If it is not, the workload has ended: the table gets the identity "unknown" for it, which no
-    namespace has. A workload without addresses, or whose namespace cannot be read, gets "unknown" too; a read error is
-    logged. An identity that was found is also written to the record; errors of that write are ignored.
+    namespace has. A workload whose namespace cannot be read gets "unknown" too, and the error is logged. An identity
+    that was found is also written to the record; errors of that write are ignored.
     """
     for workload in on.table:
         if workload.netns_identity or workload.netns_owned:
             continue
         try:
-            found = await on.wiring.adopted(on.table.endpoint(workload)) if workload.addresses else ""
+            found = await on.wiring.adopted(on.table.endpoint(workload))
         except AgentError as error:
             _log.warning("The network namespace of workload %s cannot be looked into: %s", workload.id, error)
             found = ""

@@ -204,6 +204,8 @@ def _read(folder: str) -> tuple[list[AttachedWorkload], list[str]]:
                 workload = AttachedWorkload.from_dict(json.load(stream))
             if file_name(workload.id) != name:
                 raise ValueError(f"it is the record of {workload.id}")
+            if not workload.addresses:
+                raise ValueError("the workload has no address")
             workloads.append(workload)
         except FileNotFoundError:
             continue  # The record was removed since the folder was listed.

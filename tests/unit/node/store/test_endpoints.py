@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 WEB = AttachedWorkload("default/web", "web", addresses=("10.0.0.2",), labels={"app": "é"}, since="2026-11-21T07:00:00Z")
-CONTAINER = AttachedWorkload("net.0123456789abcdef.eth0", "c", network="net", container="0123456789abcdef", mtu=1400)
+CONTAINER = AttachedWorkload(
+    *("net.0123456789abcdef.eth0", "c"),
+    network="net",
+    container="0123456789abcdef",
+    addresses=("10.0.0.3", "fd00::3"),
+    mtu=1400,
+)
 
 
 @pytest.fixture
@@ -107,7 +113,7 @@ def test_killed_while_it_writes_the_old_record_stands(endpoints, folder, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(os, failing, die)
-        for workload in (CONTAINER, AttachedWorkload(WEB.id, "other")):
+        for workload in (CONTAINER, AttachedWorkload(WEB.id, "other", addresses=("10.0.0.4",))):
             with pytest.raises(KeyboardInterrupt):
                 getattr(endpoints, step)(workload)
     again = Endpoints(str(folder))
@@ -125,6 +131,7 @@ def test_killed_while_it_writes_the_old_record_stands(endpoints, folder, monkeyp
         (b"[]", "a workload's record is not a JSON object"),
         (b'{"id": "default/web"}', "a workload's name is missing"),
         (b'{"id": "default/other", "name": "other"}', "it is the record of default/other"),
+        (b'{"id": "default/web", "name": "web"}', "the workload has no address"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_reported_and_left(endpoints, folder, content, why):
@@ -159,7 +166,7 @@ def test_what_is_no_record_is_passed_over(endpoints, folder):
 
 @pytest.mark.parametrize("identity", ["/", "..", ".hidden", "a/../../b", "\0", "\ud800", "é" * 300, "x" * 5000, "%2F"])
 def test_any_id_has_a_file_of_its_own(endpoints, folder, identity):
-    workload = AttachedWorkload(identity, "x")
+    workload = AttachedWorkload(identity, "x", addresses=("10.0.0.2",))
     endpoints.save(workload)
     endpoints.save(WEB)
     assert sorted(endpoints.load()[0], key=lambda found: found.id) == sorted(
