@@ -480,9 +480,10 @@ def _agreeing(states: t.Sequence[NodeState]) -> t.Sequence[NodeState]:
 
 
 def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> str:
-    """Return words for the change that a stopped run began: BGP sessions, or mode or MTU.
+    """Return "BGP sessions" or "mode or MTU", the change that a stopped run began.
 
-    A change of sessions is recognized by backup routes in states with the inventory's modes and MTU.
+    It is the former if one of the states has backup routes, all have the inventory's MTU, and each pool on whose live
+    mode they agree has the inventory's.
     """
     modes = live_modes(states)
     same_modes = all(modes.get(item.name, item.encapsulation) == item.encapsulation for item in inventory.pools)

@@ -119,6 +119,11 @@ class TestRoute:
                 "fd00:10:10:1::12.",
             ),
             (
+                {"destination": "fd00:19::/64", "gateway": "fe80::1%eth0"},
+                "gateway fe80::1%eth0 is not an IPv6 address, as destination fd00:19::/64 needs one. Write it as "
+                "fd00:10:10:1::12.",
+            ),
+            (
                 {"destination": "172.19.2.1/24", "device": "eth0"},
                 "destination 172.19.2.1/24 is not an IPv4 network: 172.19.2.1/24 has host bits set. Write it as "
                 "10.244.3.0/26.",
@@ -214,6 +219,10 @@ class TestTunnelDevice:
         )
         assert host.run(tunnel_device, kind="vxlan6", local="10.10.1.11")["msg"] == (
             "local: 10.10.1.11 is not an IPv6 address, and kind vxlan6 needs one. Write it as fd00:10:10:1::11."
+        )
+        remotes = [{"address": "fd00:10:10:1::12", "node": "n2", "gateway": "fe80::1%eth0"}]
+        assert host.run(tunnel_device, kind="vxlan6", local="fd00:10:10:1::11", remotes=remotes)["msg"] == (
+            "remotes: fe80::1%eth0 is not an IPv6 address, and kind vxlan6 needs one. Write it as fd00:10:10:1::11."
         )
 
 

@@ -211,11 +211,13 @@ def written(change: Change) -> Write:
 
 
 def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Make all of these changes with one iptables-restore per table, repeated without the chains that were refused.
+    """Make all of these changes, those of one table in one transaction, which is repeated if single chains are refused.
 
-    Raise ApplyError with those that failed; a table that failed as a whole is named by its first change. The error is
-    SetAside if only single chains were refused, and everything else was written. Raise KernelError if the kernel's
-    namespace cannot be entered.
+    An existing chain that is refused then keeps its former rules. A new one gets the rules before the refused one and,
+    except in table nat, drops packets that reach its end; one with an invalid name is left out. Raise ApplyError with
+    the changes that failed; a table of which nothing was written is named by its first change. The error is SetAside if
+    only single chains were refused, and everything else was written. Raise KernelError if the kernel's namespace cannot
+    be entered.
     """
     apply_each_table(kernel, changes)
 

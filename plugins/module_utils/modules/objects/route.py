@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ...base.addresses import family_of
+from ...base.addresses import family_of, kernel_text
 from ...dataplane import underlay
 from ...dataplane.drivers import route
 from ...dataplane.kernel.port import Kernel
@@ -60,15 +60,15 @@ def _cidr(text: str) -> str:
 
 
 def _gateway(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:
-    """Return the gateway in the kernel's spelling, or None without one.
+    """Return the gateway as the kernel writes it, or None without one.
 
-    Raise ValueError if it is not an address of the destination's IP version.
+    Raise ValueError if it is not an address of the destination's IP version, or has a zone.
     """
     text, version = entry["gateway"], family_of(entry["destination"])
     if text is None:
         return None
     try:
-        return str(ipaddress.IPv6Address(text) if version == 6 else ipaddress.IPv4Address(text))
+        return kernel_text(text, version)
     except ValueError:
         raise ValueError(
             f"gateway {text} is not an IPv{version} address, as destination {entry['destination']} needs one. "

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import typing as t
 
 from ...base import naming
-from ...base.addresses import family_of
+from ...base.addresses import family_of, kernel_text
 from ...dataplane.drivers import neighbor, tunnel
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.plan import Part
@@ -49,12 +48,15 @@ def device_of(params: t.Mapping[str, t.Any], kernel: Kernel) -> TunnelDevice:
 
 
 def _address(kind: str, option: str, text: t.Optional[str]) -> t.Optional[str]:
-    """Return the address as the kernel writes it, None for None; raise ValueError for one not of the kind's version."""
+    """Return the address as the kernel writes it, None for None.
+
+    Raise ValueError if it is not an address of the IP version that `kind` needs, or has a zone.
+    """
     if text is None:
         return None
     version = 6 if kind == "vxlan6" else 4
     try:
-        return str(ipaddress.IPv6Address(text) if version == 6 else ipaddress.IPv4Address(text))
+        return kernel_text(text, version)
     except ValueError:
         example = "fd00:10:10:1::11" if version == 6 else "10.10.1.11"
         raise ValueError(

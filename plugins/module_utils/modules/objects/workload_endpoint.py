@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import socket
 import typing as t
 
 from ...base import naming
-from ...base.addresses import ip_address
+from ...base.addresses import kernel_text
 from ...dataplane.drivers import route, sysctl, workload
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.plan import Part
@@ -46,11 +45,10 @@ def _address(params: t.Mapping[str, t.Any], option: str, family: int, example: s
     if not params[option]:
         return ""
     try:
-        address = ip_address(params[option], family)
+        return kernel_text(params[option], family)
     except ValueError:
         text = f"{option}: {params[option]} is not an IPv{family} address. Write it as {example}."
         raise ValueError(text) from None
-    return socket.inet_ntop(socket.AF_INET if family == 4 else socket.AF_INET6, address.packed)
 
 
 def steps(params: t.Mapping[str, t.Any], kernel: Kernel) -> list[Part]:

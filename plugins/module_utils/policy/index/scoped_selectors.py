@@ -101,7 +101,7 @@ def of_entity(entity: EntityRule, namespace: str) -> str:
 
 
 def all_of(parts: t.Sequence[selectors.Expression]) -> str:
-    """Return the canonical text of the conjunction of `parts`, without needless all(); "all()" if none is left."""
+    """Return the canonical text of the conjunction of `parts` without those that are all(); "all()" if none is left."""
     needed = [part for part in parts if part != _ALL]
     if not needed:
         return selectors.Selector(_ALL).canonical

@@ -45,7 +45,7 @@ COMMUNITY_REMEDY = "Write 65000:100, two numbers of 16 bits, or 65000:1:100, thr
 def is_community(text: str) -> bool:
     """Return whether `text` is a community: two numbers of 16 bits, or three of 32 bits, with colons.
 
-    Raises Refused if it has this form and a number that is too large.
+    Raises Refused if it has this form and a number that is too large. A number of more than 20 digits is no such form.
     """
     for form, bits in ((_STANDARD, 16), (_LARGE, 32)):
         found = form.fullmatch(text)
