@@ -30,7 +30,7 @@ from tests.lab.measure.streams import Streams
 from tests.lab.shell import wait_until
 from tests.lab.topology import Node
 
-from .conftest import LAB, ROOT, Fleet, Run
+from .conftest import LAB, LEAST_PPS, PPS, ROOT, Fleet, Run
 
 NAME = f"{LAB}-switches"
 FLEET_AS = 64512
@@ -90,14 +90,14 @@ def nothing_lost(lab: BaseLab) -> Iterator[None]:
     """
     wait_until("all sessions are Established", lambda: all(established(lab, name) for name in NODES), 60, 1)
     no_way_around(lab)
-    with Streams(lab, mesh_of_streams(lab, workloads(lab), 600)) as streams:
+    with Streams(lab, mesh_of_streams(lab, workloads(lab), PPS)) as streams:
         yield
         report = streams.stop()
     print(report.summary())
     if report.lost:
         print(*(f"{tor}:\n{lab.exec(tor, ['cat', '/run/frr/frr.log'], check=False).stdout}" for tor in topology.TORS))
     assert report.sent > 0 and not report.silent_hosts
-    assert min(result.rate for result in report.streams) >= 500, report.summary()
+    assert min(result.rate for result in report.streams) >= LEAST_PPS, report.summary()
     assert report.lost_by_us == 0 and report.resets == 0 and report.bytes_missing == 0, report.summary()
 
 

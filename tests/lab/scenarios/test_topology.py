@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Changes of the BGP topology, and BIRDs and controllers that die: no packet is lost meanwhile.
 
-Streams of 600 packets per second between workloads of all pairs of nodes, in both subnets, run over each test that
+Streams of packets (see PPS) between workloads of all pairs of nodes, in both subnets, run over each test that
 changes something.
 """
 
@@ -26,7 +26,7 @@ from tests.lab.measure.checks import Pool
 from tests.lab.measure.streams import Streams
 
 from . import inventory
-from .conftest import LAB, ROOT, Fleet, Run
+from .conftest import LAB, LEAST_PPS, PPS, ROOT, Fleet, Run
 from .killed_controller import ANNOUNCING, kill_run, output_until, run_to_kill
 
 NAME = f"{LAB}-topology"
@@ -73,12 +73,12 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wanted]:
 @contextlib.contextmanager
 def nothing_lost(lab: BaseLab) -> Iterator[Streams]:
     no_way_around(lab)
-    with Streams(lab, mesh_of_streams(lab, workloads(lab), 600)) as streams:
+    with Streams(lab, mesh_of_streams(lab, workloads(lab), PPS)) as streams:
         yield streams
         report = streams.stop()
     print(report.summary())
     assert report.sent > 0 and not report.silent_hosts
-    assert min(result.rate for result in report.streams) >= 500, report.summary()
+    assert min(result.rate for result in report.streams) >= LEAST_PPS, report.summary()
     assert report.lost_by_us == 0, report.summary()
     assert report.resets == 0 and report.corrupt == 0 and report.bytes_missing == 0, report.summary()
 
