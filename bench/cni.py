@@ -469,9 +469,11 @@ def fdatasync(folder: pathlib.Path, count: int) -> list[float]:
 def policed(bench: Bench, ours: Ours, count: int) -> dict[str, t.Any]:
     """Return the times of ADD and DEL under policy, and the number of iptables rules; remove the policy at the end.
 
-    The shape is {"few chains", "sets", "chains": as `Bench.sequential` returns for `count`, "rules": number}. Both
-    hosts need exactly 10 workloads before, and have APPS more afterwards. Raise AssertionError if the agent reports
-    problems, AgentError if it does not answer, and ExecutionFailed if an execution fails; the policy stays then.
+    The shape is {"few chains", "sets", "chains": as `Bench.sequential` returns for `count`, "rules": number}. Each
+    workload has a policy of its own: without other policies in "few chains", beside POLICIES others in "chains". In
+    "sets" it has the policies of an existing workload instead. Both hosts need exactly 10 workloads before, and have
+    APPS more afterwards. Raise AssertionError if the agent reports problems, AgentError if it does not answer, and
+    ExecutionFailed if an execution fails; the policy may still be in force then.
     """
     warm = 3
     own = [f"own{number:03}" for number in range(count + warm)]

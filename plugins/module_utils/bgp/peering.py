@@ -232,7 +232,7 @@ class Peering:
 
         The ends are swapped: there is one session for each other node that the BGPPeer is for, in each family of
         `definition.families()` in which both have an address. The other node's is the BGPPeer's source address, if it
-        gives one of that family.
+        gives one of that family. The key has the other node's address and port, 0 for BGP_PORT.
         """
         peer, extensions = definition.given.peer, definition.given.extensions
         back: dict[str, t.Any] = {"source_address": "" if peer.sourceAddress == "None" else None}

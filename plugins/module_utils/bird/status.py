@@ -154,7 +154,7 @@ def _session(head: t.Mapping[str, str], details: t.Sequence[str]) -> Session:
 
 
 def _refused(columns: str) -> int:
-    """Return the third of the columns `received rejected filtered ...`, 0 if it is no number."""
+    """Return the third of the columns `received rejected filtered ...`, 0 if there is none or it is no number."""
     found = columns.split()
     return _number(found[2]) or 0 if len(found) > 2 else 0
 

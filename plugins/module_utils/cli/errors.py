@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-#: The exit statuses of calicoctl: success; problems found, or a failure; a wrong command line, or no verdict.
+#: The exit statuses of calicoctl: success, or the verdict "yes"; problems found, the verdict "no", or a failure; a
+#: wrong command line, or no verdict.
 DONE, PROBLEMS, MISUNDERSTOOD = 0, 1, 2
 
 

@@ -34,7 +34,7 @@ HOSTS = {"native": None, "qemu": ("node1", "node2", "node3")}[MACHINE]
 #: Whether the tests with the mark `soak` are selected as well, and all modes of test_switching.py, as in `make soak`.
 LONG = os.environ.get("HOST_ROUTING_TOUR") == "long"
 #: Packets per second of each stream in the suites with the most streams, and the least that must have been sent: a busy
-#: machine sends fewer. Sixteen streams of 600 take most of a processor: in `make test` test_switching.py alone has them.
+#: machine sends fewer. Sixteen of 600 take most of a processor: in `make test` test_switching.py alone has them.
 PPS = 600 if LONG else SPARING
 LEAST_PPS = PPS * 5 / 6
 
