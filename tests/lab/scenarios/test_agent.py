@@ -26,7 +26,7 @@ from tests.lab.fleet import workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Stream, Streams
 
-from .conftest import LEAST_PPS, PPS, Fleet
+from .conftest import LAB, LEAST_PPS, PPS, Fleet
 
 NODES = ("node1", "node2", "node3", "node4")
 CHAOS_SECONDS = 60
@@ -35,7 +35,7 @@ _VERBS = {"restart": "restart", "kill -9": "kill -s KILL"}
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab("scenarios-agent")
+    lab = Lab(f"{LAB}-agent")
     lab.down()
     lab.up(podman=True)
     yield lab
