@@ -180,10 +180,19 @@ def queries() -> list[tuple[str, str]]:
 
 
 def test_every_query_of_the_dashboard_has_data(watched: Watched) -> None:
+    """All queries have data at once, at the latest after 120 seconds.
+
+    After a scrape that a busy machine delayed too long, they have none until the next one.
+    """
     asked = queries()
     assert len(asked) > 30
-    answers = watched.query(*(expression for dummy, expression in asked))
-    without = [name for (name, dummy), (status, result) in zip(asked, answers) if status != 200 or not result]
+    end = time.monotonic() + 120
+    while True:
+        answers = watched.query(*(expression for dummy, expression in asked))
+        without = [name for (name, dummy), (status, result) in zip(asked, answers) if status != 200 or not result]
+        if not without or time.monotonic() > end:
+            break
+        time.sleep(0.5)
     assert without == []
 
 
