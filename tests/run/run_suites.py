@@ -167,7 +167,7 @@ class Run:
 
 
 def shortened(text: str) -> str:
-    """Return the lines that are not empty, of more than 16 the first and last eight, with "..." between them.
+    """Return the lines that are not blank, of more than 16 the first and last eight, with "..." between them.
 
     A playbook's last lines say what went wrong.
     """

@@ -188,7 +188,8 @@ CHAIN = [
     node(0),
     *(node(number, cluster_id=cluster) for number, cluster in enumerate(["1.1.1.1", "2.2.2.2", "1.1.1.1"], 1)),
 ]
-#: The owner and the reflector of the other AS are equally far by eBGP. The lower router id decides between them.
+#: n3 hears of a block of n0 or n2 by eBGP from its owner and from reflector n1, both by an AS path of one number. The
+#: lower router id decides between them: n0 comes before n1, and n2 after it.
 TIED = [node(0), reflector(1), node(2), reflector(3, as_number=64513)]
 
 

@@ -44,7 +44,7 @@ ROUTED = ("10.244.9.0/26", RouteAttributes(device="eth0", gateway="10.10.1.1", p
 
 
 def protocols(**states):
-    """Return BIRD's answer to `show protocols all`, with the BGP state of each session.
+    """Return BIRD's answer to `show protocols all` in bytes, with the sessions `states`: {name: BGP state}.
 
     A session is named Mesh_10_10_1_12 after its neighbour, here 10.10.1.12.
     """

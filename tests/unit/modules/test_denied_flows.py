@@ -50,7 +50,10 @@ def connected(host):
 
 
 def cut(host):
-    """Return a list of the connections that are marked as cut, each with its mark reset to 0."""
+    """Return a list of the tracked connections that have a mark, which means cut, as copies (Connection) with mark 0.
+
+    The kernel's own keep their mark.
+    """
     return [one._replace(mark=0) for one in host.kernel.machine.tracked if one.mark]
 
 

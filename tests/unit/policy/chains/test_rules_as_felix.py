@@ -84,11 +84,11 @@ class FelixRule(t.NamedTuple):
 
 
 def is_wrong(case: t.Mapping[str, t.Any], family: int) -> bool:
-    """Return whether Felix's result is known to be wrong, or iptables-restore refuses it.
+    """Return whether Felix's result is known to be wrong, or is refused by iptables-restore.
 
     For a negated list of networks that are all of the other IP version, Felix leaves out the whole rule. So it allows
-    packets that a Deny rule should deny. For the ICMP protocol of the other IP version, Felix writes types in a form
-    that iptables-restore refuses.
+    packets that a Deny rule should deny. If a rule with the ICMP protocol of the other IP version also has a type,
+    negated or not, Felix writes the type in a form that iptables-restore refuses. Without a type it is not refused.
     """
     rule = case["rule"]
     lists = [rule.get(f"not_{side}_net", []) for side in ("src", "dst")]
