@@ -17,7 +17,7 @@ import itertools
 import typing as t
 
 from ..hooks import FORWARD, NORMAL, applies_at
-from ..model import ALLOW, DENY, LOG, Endpoint, Flow, Policy
+from ..model import ALLOW, DENY, LOG, PASS, Endpoint, Flow, Policy
 from ..rule_match import mismatch
 from .evaluator import ALLOWED, DENIED, EvaluationStep, Evaluator, Verdict
 from .packet_path import Path, Stage
@@ -241,6 +241,8 @@ def _later_allowing(stage: Stage, endpoint: Endpoint, flow: Flow, evaluator: Eva
     """Yield a hint for each policy that applies and would allow the flow, but was not evaluated and is not staged."""
     decided_by = stage.verdict.decided_by
     reached = {step.policy for step in stage.verdict.trace}
+    passing = (step for step in stage.verdict.trace if step.action == PASS and step.matched and not step.staged)
+    passed = {step.tier: step.policy for step in passing}
     for policy in evaluator.selecting(endpoint):
         if policy.name in reached or policy.staged:
             continue
@@ -249,5 +251,9 @@ def _later_allowing(stage: Stage, endpoint: Endpoint, flow: Flow, evaluator: Eva
         matching = (rule for rule in policy.rules(stage.direction) if not mismatch(rule, flow, evaluator.addresses))
         action = next((rule.action for rule in matching if rule.action != LOG), "")
         if action == ALLOW and decided_by.action == DENY:
-            same_tier = policy.tier == decided_by.tier
-            yield f"{policy.name} allows this, but {'it' if same_tier else 'its tier'} comes later"
+            if policy.tier == decided_by.tier:
+                yield f"{policy.name} allows this, but it comes later"
+            elif policy.tier in passed:
+                yield f"{policy.name} allows this, but {passed[policy.tier]} passes it to the next tier before"
+            else:
+                yield f"{policy.name} allows this, but its tier comes later"

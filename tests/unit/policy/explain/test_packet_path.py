@@ -539,6 +539,18 @@ def test_only_policies_that_would_allow_the_denied_flow_are_hinted_at() -> None:
     assert hints == ["hint   e allows this, but it comes later"]
 
 
+def test_a_policy_behind_a_pass_of_its_own_tier_is_not_said_to_be_in_a_later_tier() -> None:
+    policies = (
+        Policy("first.pass", tier="first", order=1.0, ingress=(PolicyRule("Pass"),)),
+        Policy("first.allow", tier="first", order=2.0, ingress=(PolicyRule("Allow"),)),
+        Policy("deny", ingress=(PolicyRule("Deny"),)),
+    )
+    fleet = Fleet()
+    fleet.evaluator = Evaluator(policy_set([PolicyTier("first", 1.0)], list(policies), [OPEN]), (A, B, C))
+    hints = [line for line in explained(fleet, tcp(OUTSIDE, A)).splitlines() if line.startswith("hint")]
+    assert hints == ["hint   first.allow allows this, but first.pass passes it to the next tier before"]
+
+
 @pytest.mark.parametrize(
     ("kind", "action"),
     [*((kind, "allow") for kind in (130, 131, 132, 133, 135, 136)), *((kind, "deny") for kind in (128, 129, 134, 137))],
