@@ -267,11 +267,15 @@ def test_a_packet_filter_loses_by_us(lab: BaseLab) -> None:
 
 
 def test_a_loss_that_no_counter_claims_is_by_us(lab: BaseLab) -> None:
-    """A loss has the cause "unknown", and is by us, if the rule that dropped the packets is gone with its counter."""
+    """A loss is by us if the rule that dropped the packets is gone with its counter.
+
+    Its cause is "unknown", or "neighbour" if a resolution failed meanwhile in another lab: the kernel counts those of
+    all namespaces together.
+    """
     rule = "INPUT -p udp --dport 7400 -j DROP"
     command = f"iptables -I {rule}; sleep 0.5; iptables -D {rule}"
     report = _one_way(lab, ("node3", command), "true")
-    assert report.lost > 50 and report.drops == {"unknown": report.lost}, report.summary()
+    assert report.lost > 50 and report.drops in ({"unknown": report.lost}, {"neighbour": report.lost}), report.summary()
     assert report.lost_by_us == report.lost, report.summary()
 
 
