@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
-import socket
 import typing as t
 
 BITS = {4: 32, 6: 128}
@@ -113,14 +112,6 @@ def ip_address(text: str, version: int) -> t.Union[ipaddress.IPv4Address, ipaddr
     if found != version:
         raise ValueError(f"{text!r} is not an IPv{version} address")
     return ipaddress.IPv4Address(value) if version == 4 else ipaddress.IPv6Address(value)
-
-
-def kernel_text(text: str, version: int) -> str:
-    """Return the address of IP `version` (4 or 6) that `text` spells, as inet_ntop(3) writes it.
-
-    Netlink's decoder and iproute2 write addresses so. Raise the error of `ip_address`.
-    """
-    return socket.inet_ntop(socket.AF_INET if version == 4 else socket.AF_INET6, ip_address(text, version).packed)
 
 
 def parse_address(text: str) -> t.Optional[Address]:

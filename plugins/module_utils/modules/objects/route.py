@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
-from ...base.addresses import family_of, kernel_text
+from ...base.addresses import family_of
 from ...dataplane import underlay
 from ...dataplane.drivers import route
 from ...dataplane.kernel.port import Kernel
@@ -17,6 +17,7 @@ from ...node import machine
 from ...state.node_state import Route
 from .. import standalone_module
 from ..module_call import ModuleCall, ModuleSpec
+from .address_option import kernel_text
 
 FIELDS: dict[str, t.Any] = {
     "destination": {"type": "str", "required": True},

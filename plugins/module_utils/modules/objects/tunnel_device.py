@@ -9,7 +9,7 @@ import socket
 import typing as t
 
 from ...base import naming
-from ...base.addresses import family_of, kernel_text
+from ...base.addresses import family_of
 from ...dataplane.drivers import neighbor, tunnel
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.plan import Part
@@ -23,6 +23,7 @@ from ...state.node_state import (
 )
 from .. import standalone_module
 from ..module_call import ModuleCall, ModuleSpec
+from .address_option import kernel_text
 
 NAMES = {"ipip": "tunl0", "vxlan": "vxlan.calico", "vxlan6": "vxlan-v6.calico"}
 #: The bytes that each kind adds to a packet: RFC 2003; RFC 7348 with an IPv4 and an IPv6 underlay.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import typing as t
 
 from ...base import naming
-from ...base.addresses import kernel_text
 from ...dataplane.drivers import route, sysctl, workload
 from ...dataplane.kernel.port import Kernel
 from ...dataplane.plan import Part
@@ -20,6 +19,7 @@ from ...state.attachment import (
 from ...state.node_state import VethEndpoint
 from .. import standalone_module
 from ..module_call import ModuleCall, ModuleSpec
+from .address_option import kernel_text
 
 
 def endpoint_of(params: t.Mapping[str, t.Any]) -> VethEndpoint:
