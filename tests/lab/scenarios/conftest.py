@@ -40,7 +40,7 @@ LEAST_PPS = PPS * 5 / 6
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests with the mark `soak` unless LONG."""
+    """Leave out the tests with the mark `soak` unless LONG."""
     left_out = [item for item in items if not LONG and item.get_closest_marker("soak")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

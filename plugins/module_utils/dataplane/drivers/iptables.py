@@ -215,7 +215,7 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 
     An existing chain that is refused then keeps its former rules. A new one gets the rules before the refused one and,
     except in table nat, drops packets that reach its end; one with an invalid name is left out. Raise ApplyError with
-    the changes that failed; a table of which nothing was written is named by its first change. The error is SetAside if
+    the changes that failed; a table in which nothing was written is named by its first change. The error is SetAside if
     only single chains were refused, and everything else was written. Raise KernelError if the kernel's namespace cannot
     be entered.
     """
