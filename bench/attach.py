@@ -83,7 +83,7 @@ def state(endpoints: t.Sequence[VethEndpoint]) -> NodeState:
     )
 
 
-# ---- These functions attach a workload directly. The benchmark compares their times with those of dataplane.attach.
+# ---- These functions attach a workload without dataplane.attach. The benchmark compares the times of both.
 
 
 def attribute(kind: int, data: bytes) -> bytes:

@@ -265,7 +265,7 @@ def test_the_order_of_the_workloads_makes_no_difference(numbers: list[int], orde
 BEFORE = state(pool("ipip"))
 
 
-# --- These tests are about going back to an earlier state, and addresses of two workloads ---------------------------
+# --- These tests go back to an earlier state, or have two workloads with one address --------------------------------
 
 
 def test_going_back_keeps_the_blocks_that_were_granted_since_and_are_in_use() -> None:

@@ -41,7 +41,7 @@ def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) 
 
 
 def data(kind: str, member: str) -> tuple[int, bytes]:
-    """Return (IP version, packed attributes) of a member. Raise ValueError if it has not the form of type `kind`.
+    """Return (IP version, packed attributes) of a member. Raise ValueError if a set of type `kind` cannot have it.
 
     A prefix length is only checked to be from 0 to 255.
     """

@@ -400,7 +400,7 @@ class LinuxKernel:
                 continue
         return owners
 
-    # ---- observe; change tracked connections and members of sets
+    # ---- These methods observe, and they change tracked connections and members of sets
 
     def _names(self) -> rt.DeviceNames:
         return rt.DeviceNames(self._channel)

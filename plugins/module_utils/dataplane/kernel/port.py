@@ -279,7 +279,7 @@ class Kernel(t.Protocol):
         It is 0 while no socket for changes is open.
         """
 
-    # ---- observe; mark and delete tracked connections
+    # ---- These methods observe, and they mark and delete tracked connections
 
     def links(self, kind: t.Optional[str] = None) -> list[Link]:
         """Return all devices, or those of one kind (such as `vxlan`), which the kernel selects.

@@ -246,7 +246,7 @@ def test_what_is_without_ipv4_knows_nothing_of_it(hosts: list[Host]) -> None:
                 assert state.bird.router_id == router_id(state.node)
 
 
-# --- These tests are about the name of a plan, and the digest of a state --------------------------------------------
+# --- These tests check the name of a plan and the digest of a state -------------------------------------------------
 
 
 def digest(**changes: t.Any) -> str:

@@ -206,7 +206,7 @@ def test_a_lost_lockfile_is_rebuilt_with_the_blocks_that_agents_opened(controlle
     assert opened in rebuilt.fleet.allocation.nodes["node1"].blocks
 
 
-# --- answers that do not fit, that nodes contradict, or that cannot be read -------------------------------------------
+# --- In these tests an answer does not fit, another node contradicts it, or it cannot be read -------------------------
 
 
 def test_a_node_whose_answer_does_not_fit_is_left_out_of_the_plan_alone(controller: Controller) -> None:
@@ -338,7 +338,7 @@ def test_live_modes_of_nodes_that_disagree_are_nobodys(controller: Controller) -
     assert fleet_source.live_modes([]) == {}
 
 
-# --- new nodes during a change, and changes that only some nodes report -----------------------------------------------
+# --- In these tests nodes are new during a change, or only some nodes report the change -------------------------------
 
 FIVE = {**LAB, "node5": "10.10.2.15/24"}
 
@@ -465,7 +465,7 @@ def test_new_nodes_wait_for_a_change_of_topology_that_was_stopped(controller: Co
     assert (ended.change, ended.fresh) == (False, ("node5",))
 
 
-# --- new nodes while a change is pending, and the modes that the lockfile remembers -----------------------------------
+# --- In these tests a change is pending for new nodes, or the lockfile remembers modes --------------------------------
 
 PENDING = (
     "calico_ip_pools[0] asks for mode direct of pool default, and {others} it in mode ipip; node5 would not reach "
