@@ -248,7 +248,7 @@ def said(done: Completed) -> str:
 
 def _about_the_input(done: Completed) -> bool:
     """Return whether a failure may be due to the input, and not to a missing program, the lock or the time limit."""
-    return done.code not in (124, 127) and "xtables lock" not in done.errors
+    return done.code not in (124, 126, 127) and "xtables lock" not in done.errors
 
 
 def _search(kernel: Kernel, place: TablePlace, writes: t.Mapping[int, Write]) -> list[_Line]:

@@ -35,15 +35,15 @@ def saved(kernel: FakeKernel) -> list[str]:
     return [line.partition(" -m comment")[0] for line in lines if line.startswith("-A ")]
 
 
-def refusing(kernel: FakeKernel, errors: str, times: int = 1000) -> list[str]:
-    """Let the next `times` restores fail with status 1 and `errors`. Return a list that gets every restore's input."""
+def refusing(kernel: FakeKernel, errors: str, times: int = 1000, code: int = 1) -> list[str]:
+    """Let the next `times` restores fail with the exit status `code` and `errors`. Return a list that gets every restore's input."""
     run, inputs = kernel.run, []
 
     def refused(argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:
         if not argv[0].endswith("-restore"):
             return run(argv, stdin, timeout)
         inputs.append(stdin)
-        return Completed(1, "", errors) if len(inputs) <= times else run(argv, stdin, timeout)
+        return Completed(code, "", errors) if len(inputs) <= times else run(argv, stdin, timeout)
 
     kernel.run = refused  # type: ignore[method-assign]
     return inputs
@@ -110,6 +110,14 @@ def test_a_refused_rule_is_found_within_four_hundred_trials(
     assert sorted(outcome.refused) == [0, 1] * written
     assert saved(kernel) == ["-A cali-a -j DROP", "-A cali-b -j DROP"] * written
     assert "cali-trial" not in kernel.run(["iptables-save"]).output
+
+
+@pytest.mark.parametrize("code", [124, 126, 127], ids=["time ran out", "not startable", "not installed"])
+def test_no_rule_is_searched_if_the_program_has_judged_none(kernel: FakeKernel, code: int) -> None:
+    kernel.netfilter.default = "legacy"
+    inputs = refusing(kernel, "", code=code)
+    outcome = restore(kernel, FILTER, [chain("cali-a", "-j ACCEPT", "-j DROP")])
+    assert (len(inputs), outcome.refused, outcome.failure != "") == (1, {}, True)
 
 
 def test_a_chain_that_is_still_used_stays_and_other_writes_are_made(kernel: FakeKernel) -> None:
