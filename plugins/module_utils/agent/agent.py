@@ -181,8 +181,8 @@ class Agent:
     async def start(self) -> None:
         """Read the disk, and remove workloads whose add or delete was under way when the last agent ended.
 
-        One attempt is awaited; `run` retries what failed. No error of the disk or the kernel is raised: files that
-        cannot be read are in `problems`.
+        One attempt at each removal is awaited; `run` retries those that failed. No error of the disk or the kernel is
+        raised: files that cannot be read are in `problems`.
         """
         await recover(self._context, *self.persisted.load())
         await self._interfaces.look(self.state)
