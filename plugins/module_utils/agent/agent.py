@@ -81,7 +81,7 @@ class Agent:
 
     `clock` returns seconds and never goes back. `on_tick` is called whenever the reconciler has finished a pass of its
     own, not one on request, and at least every ten seconds while it has nothing to do. `since`, when the agent was
-    made, and `last_resync`, when `resync` last repaired the node ("" before), are UTC times as text. `ticked` is in
+    made, and `last_resync`, when `resync` last went over the node ("" before), are UTC times as text. `ticked` is in
     seconds of `clock`.
     """
 
@@ -101,17 +101,17 @@ class Agent:
         self.settings = settings
         self.since = now()
         self.last_resync = ""
-        self.ticked = clock()  # when the reconciler last gave a sign of life
+        self.ticked = clock()  # the reconciler's last sign of life, or the agent's making
         self._clock = clock
         self._on_tick = on_tick
         self._applying = asyncio.Lock()
 
-        # Observation: counts, events, the log of policy.
+        # Observation: counts, events, metrics.
         self.drift = Drift(clock)
         self.events = Events()
         self.instruments = instruments or Instruments(Registry())
 
-        # What the node must have.
+        # What the node must have, and the log of its policy.
         ipam = ipam or LocalIpam(machine.ipam, cooldown=settings.cooldown)
         self.persisted = PersistedState(machine, ipam)
         self.workloads = WorkloadTable(self.persisted)
@@ -158,7 +158,7 @@ class Agent:
             self.reconciler,
         )
 
-        # Changes of workloads.
+        # Changes of workloads and of the host's addresses.
         self._policy = PolicyUpdates(self.desired_state, self.reconciler)
         self._context = WorkloadContext(
             self.persisted,
@@ -176,13 +176,13 @@ class Agent:
         )
         self._unused_addresses = UnusedAddresses(self._context, settings.leak_grace, clock)
 
-    # ---- start
+    # ---- start, and what runs until the end
 
     async def start(self) -> None:
-        """Read the disk, and complete or undo what was under way when the last agent ended.
+        """Read the disk, and remove workloads whose add or delete was under way when the last agent ended.
 
-        No error of the disk or the kernel is raised: what cannot be used is in `problems`, and methods that need it
-        refuse.
+        One attempt at each removal is awaited; `run` retries those that failed. No error of the disk or the kernel is
+        raised: files that cannot be read are in `problems`.
         """
         await recover(self._context, *self.persisted.load())
         await self._interfaces.look(self.state)
@@ -190,9 +190,9 @@ class Agent:
         self.reconciler.mark()
 
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
-        """Return the coroutines to run for as long as the agent lives, by name. The agent ends when the first one ends.
+        """Return the coroutines, by name, that have to run for as long as the agent lives.
 
-        Ending them leaves the data plane as it is.
+        Cancelling them leaves the data plane as it is.
         """
         return {
             "reconciler": self.reconciler.run(),
@@ -203,7 +203,7 @@ class Agent:
         }
 
     async def _end_of_grace(self) -> None:
-        """Mark everything for a look when the grace period is over, because removals are allowed then. Never return."""
+        """Mark everything for a look after the grace period, because removals may be allowed then. Never return."""
         await asyncio.sleep(self.settings.cleanup_grace)
         self.reconciler.mark()
         await asyncio.Event().wait()
@@ -212,8 +212,8 @@ class Agent:
         """Read the desired state and the other nodes' workloads from the disk again.
 
         The allocations are read again if they could not be read before; the records of workloads are not. Files that
-        cannot be read are noted in `problems`; no error is raised. If there is no state file, the last state stays. The
-        reconciler brings the node to the new state later; this does not wait.
+        cannot be read are noted in `problems`; no error is raised. Without a readable state file the last state stays.
+        The reconciler brings the node to the new state later; this does not wait.
         """
         self.persisted.reload()
         self._context.addresses.adopt(self.workloads)
@@ -223,7 +223,7 @@ class Agent:
         self.addresses_changed()
 
     def addresses_changed(self) -> None:
-        """Schedule a read of the host's addresses, because some changed. HostEndpoints may be identified by them."""
+        """Schedule a read of the host's addresses, because some changed, if policy depends on them. Do not wait."""
         self._interfaces.changed()
 
     def _ticked(self) -> None:
@@ -239,9 +239,10 @@ class Agent:
     async def add(self, request: AddRequest) -> AttachedWorkload:
         """Attach a workload and return it with the MAC address of its link, and the link's MTU in bytes.
 
-        If a workload of the same id is attached already and meets the request, repair it and return it. Raise
-        AgentError if the request is invalid or conflicts, if no address is free, if the node, the kernel or the disk
-        refuses, or if a deleted workload with the same device or address is not removed within 10 seconds.
+        If a workload of the same id is attached already and meets the request, repair it and return it; a request of
+        CNI also updates its labels, except those that `relabel` changed. Raise AgentError if the request is invalid or
+        conflicts, if no address is free, if the node, the kernel or the disk refuses, or if the removal of a deleted
+        workload with the same device or address takes too long.
         """
         relabellings = self.workloads.relabellings
         try:
@@ -279,7 +280,7 @@ class Agent:
     async def _labels_in_force(self) -> None:
         """Bring policy to the present labels, and cut connections that it now denies if the settings want that.
 
-        Errors become `problems`. Do nothing on a node without policy.
+        Errors of the kernel become `problems`. Do nothing on a node without policy.
         """
         if self.desired_state.has_policy:
             await self.reconciler.resync(REGISTRY.guards)
@@ -299,9 +300,9 @@ class Agent:
     async def check(self, id: str) -> t.List[str]:
         """Return texts that say how a workload differs from its desired state; [] if it does not differ.
 
-        Its link, sysctls, routes and addresses are compared, not policy. Something superfluous is no difference. Change
-        nothing. Raise AgentError with code `not_found` if no such workload is attached, `unavailable` if the node has
-        no desired state, or `kernel` if the kernel cannot be read.
+        Its link, sysctls, routes and the allocation of its addresses are compared, not policy. Something superfluous is
+        no difference. Change nothing. Raise AgentError with code `not_found` if no such workload is attached,
+        `unavailable` if the node has no desired state, or `kernel` if the kernel cannot be read.
         """
         return await check.check(self._context, id, self.desired_state.need)
 
@@ -383,8 +384,9 @@ class Agent:
     async def reload_remote_endpoints(self) -> PassOutcome:
         """Read from the disk again what is known of other nodes' workloads, update policy, and return the outcome.
 
-        The outcome is that of `resync`. A file that cannot be read becomes a problem, and what was known before stays.
-        Without a file nothing is known. Raise AgentError with code `unavailable` if the node has no state yet.
+        The outcome is that of `resync`. A file that cannot be read is noted in `problems`, not in the outcome, and what
+        was known before stays. Without a file nothing is known. Raise AgentError with code `unavailable` if the node
+        has no state yet.
         """
         async with self._applying:
             remote = self.persisted.read_remote()
@@ -396,8 +398,8 @@ class Agent:
     async def resync(self) -> PassOutcome:
         """Compare the whole node with its desired state, repair it, and return the outcome, which has what failed.
 
-        Then cut connections that policy denies, if the settings want that. Raise AgentError with code `unavailable` if
-        the desired state is not known.
+        Superfluous objects stay while removals are not allowed. Connections that policy denies are cut last, if the
+        settings want that. Raise AgentError with code `unavailable` if the desired state is not known.
         """
         await self._interfaces.look(self.state)
         self.desired_state.need()
@@ -432,8 +434,8 @@ class Agent:
     async def release_address(self, address: str) -> None:
         """Free an address that no workload uses, and all other addresses of the same owner.
 
-        Raise AgentError with code `not_found` if it is not allocated, `conflict` if a workload uses it, `not_written`
-        if the disk refuses, or `unavailable` if the allocations cannot be read.
+        Raise AgentError with code `not_found` if it is not allocated, `conflict` if its workload is attached, or is
+        being added or removed, `not_written` if the disk refuses, or `unavailable` if the allocations cannot be read.
         """
         await delete.release_address(self._context, address)
 
@@ -449,16 +451,18 @@ class Agent:
 
     @property
     def in_sync(self) -> bool:
-        """Whether state, allocations and records could be read, nothing is known to differ, and denied flows are cut.
+        """Whether the files could be read, every kind of object was found as desired, and the last cut did not fail.
 
-        A missing file of allocations or records is no problem; without a state it is False. Objects that wait for their
-        device, members left out of sets, and removals that are not allowed yet do not count as differences.
+        The files are those of state, allocations and records; the cut is that of connections that policy denies. A
+        missing file of allocations or records is no problem; without a state it is False, and so it is while a kind is
+        still to be looked at. Objects that wait for their device, members left out of sets, and removals that are not
+        allowed yet do not count as differences.
         """
         return self.reconciler.in_sync and self.persisted.readable and not self._flow_cuts.problem
 
     @property
     def problems(self) -> t.List[str]:
-        """Everything that is wrong at the moment, a text for each problem; [] if nothing is."""
+        """Texts that say what the agent knows to be wrong at the moment; [] if nothing is."""
         found = [self.persisted.broken[part] for part in sorted(self.persisted.broken)]
         if self.state is None and "state" not in self.persisted.broken:
             found.append(self.persisted.no_state().message)
@@ -489,7 +493,10 @@ class Agent:
         }
 
     def health(self) -> t.List[str]:
-        """Return why no workload can be added at the moment, a list of one text; [] if they can."""
+        """Return why the node accepts no new workload, a list of one text; [] if it does.
+
+        Free addresses are not looked for: without any, adds fail although this is [].
+        """
         try:
             self.persisted.need_for_add()
         except AgentError as error:

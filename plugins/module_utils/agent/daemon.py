@@ -199,10 +199,10 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
 async def _metrics(
     agent: Agent, settings: AgentSettings, instruments: Instruments, share: FairShare
 ) -> t.Optional[MetricsServer]:
-    """Start the HTTP server for metrics and return it; None if the settings want none or the port cannot be used.
+    """Start the HTTP server for metrics and return it; None if the settings want none or it cannot listen.
 
-    The metrics of the process and the agent are registered in any case; OSError comes out if /proc cannot be read. A
-    port that cannot be used is logged and becomes a problem in `agent.persisted.broken`; no error is raised for it.
+    The metrics of the process and the agent are registered in any case; OSError comes out if /proc cannot be read. An
+    address or port that cannot be used raises nothing: it is logged and becomes a problem in `agent.persisted.broken`.
     """
     watch_process(instruments)
     watch_agent(instruments, agent)

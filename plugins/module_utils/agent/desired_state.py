@@ -42,7 +42,7 @@ class DesiredState:
         self._cached: t.Optional[NodeState] = None  # the desired state without policy; None: derive it again
 
     def changed(self) -> None:
-        """Forget what was derived from the former state, workloads or interfaces."""
+        """Forget the state that `without_policy` derived from former inputs, and call `on_change`."""
         self._cached = None
         self._on_change()
 
@@ -59,7 +59,7 @@ class DesiredState:
     def without_policy(self) -> t.Optional[NodeState]:
         """Return all that the node must have except policy's rules and sets; None while that is not known.
 
-        It is the same object until a change.
+        It is the same object until `changed` is called.
         """
         if self._cached is None and self._persisted.state is not None:
             self._cached = self._table.added_to(self._persisted.state)
@@ -83,9 +83,9 @@ class DesiredState:
     def with_policy(self, state: NodeState) -> Make:
         """Return a function, for any thread, that compiles policy and returns `state` with its rules and sets.
 
-        The function blocks and raises as `PolicyCompilers.whole` does. The workloads being added are read here, in one
-        step with the attached ones. If they were read in that thread, a workload attached meanwhile would be in neither
-        group and would be missing from the sets.
+        The function blocks and raises as `PolicyCompilers.whole` does. The workloads being added are read here and not
+        in that thread, because one that is attached meanwhile would be neither in `state` nor among them, and would be
+        missing from the sets.
         """
         coming, others = self._table.coming(), self._persisted.remote.endpoints
         return functools.partial(self._compilers.whole, state, coming, self.interfaces, others)

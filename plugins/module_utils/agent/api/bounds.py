@@ -26,8 +26,8 @@ class ApiLimits(t.NamedTuple):
     others: int = 128  # the most connections of all callers except root together
     each: int = 32  # the most connections of one uid except root
     refused: int = 64  # refused connections that stay open to receive the reason; any more are closed at once
-    waiting: int = 16 << 20  # the most bytes of incomplete requests on all connections of root
-    waiting_others: int = 4 << 20  # the most bytes of incomplete requests on all connections of callers except root
+    waiting: int = 16 << 20  # the most bytes read of requests that have not begun, on all connections of root
+    waiting_others: int = 4 << 20  # the same for all connections of callers except root
     unread: int = 16 << 20  # bytes of answers unread by callers except root; above it, their requests are refused
     unread_each: int = 4 << 20  # bytes of answers unread by one uid except root; above it, its requests are refused
     streams: int = 16  # the most streams that all callers except root watch together
@@ -55,7 +55,7 @@ class Bounds(t.Generic[_C]):
     """The connections of one server, held to `limits`.
 
     `root` is the uid that counts as root. `path` is the path of the server's socket, for messages. `waiting` is a
-    mapping from whether a request is root's (True or False) to the number of bytes of incomplete requests.
+    mapping from whether requests are root's (True or False) to the number of bytes read of those that have not begun.
     `connections` are the admitted connections; `refused` are connections that only receive a refusal.
     """
 
@@ -76,7 +76,7 @@ class Bounds(t.Generic[_C]):
         return self.limits.line if self.is_root(peer) else self.limits.line_others
 
     def admit(self, connection: _C) -> t.Optional[AgentError]:
-        """Register a connection. Return None, or the refusal that is its only answer if there are too many.
+        """Register a connection. Return None, or the refusal of its requests if there are too many connections.
 
         The refusal is an AgentError (try_again), which is returned and not raised. The connection is aborted as well if
         more than `limits.refused` connections are refused at the moment.
@@ -115,7 +115,7 @@ class Bounds(t.Generic[_C]):
         self.refused.discard(connection)
 
     def admit_bytes(self, peer: Peer, count: int) -> bool:
-        """Add `count` bytes to those of `peer`'s incomplete requests; return False and add nothing if there is no room.
+        """Count `count` bytes read of `peer`'s requests and return True; count none and return False without room.
 
         Root has one limit for all its connections; all other callers share another one.
         """

@@ -45,8 +45,8 @@ class AgentClient:
     """A connection to the agent, opened by the first call, and a context manager that closes it.
 
     `timeout` is in seconds and limits each request: opening a connection if there is none, sending, and the whole
-    answer. An error that the agent answers leaves the connection open, and so do `params` that JSON cannot express.
-    After any other error the next call opens a new one.
+    answer. An error that the agent answers to `call` leaves the connection open, and so do `params` that JSON cannot
+    express. After any other error the next call opens a new one.
     """
 
     def __init__(self, path: str = protocol.SOCKET, timeout: float = protocol.DEADLINE) -> None:
@@ -162,7 +162,7 @@ class AgentClient:
                 value: dict[str, t.Any] = answer[kind]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self._broken(f"it answers with {line[:60]!r}, which is not its protocol") from None
-        # The refusal of a request that the agent could not parse, or did not read, has no id.
+        # The refusal of a request whose id the agent could not read has none.
         if id != self._last and not (error is not None and id is None):
             raise self._broken(f"it answers request {id!r} instead of {self._last}")
         if error is not None:
@@ -186,7 +186,7 @@ class AgentClient:
         return NotRunning(self.path, reason)
 
     def _late(self) -> AgentError:
-        self.close()  # A late answer would be taken for the answer to the next request.
+        self.close()  # A late answer would come in place of the answer to the next request.
         return AgentError(
             protocol.TIMEOUT,
             f"the agent has not answered within {self.timeout:g} s. Its socket is {self.path}. What was asked for may "

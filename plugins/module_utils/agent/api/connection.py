@@ -128,7 +128,8 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._drop(len(self._buffer))
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
-        # A request from root is completed once it has begun, because half-done work is useless. Streams are cancelled.
+        # A request of root that has begun is completed, because half-done work is useless. Streams and the requests of
+        # others are cancelled.
         if self.task is not None and (self.streaming or not self._root):
             self.task.cancel()
         if not self.busy:
@@ -143,7 +144,7 @@ class ApiConnection(asyncio.BufferedProtocol):
     def stop(self) -> None:
         """Discard requests that have not begun, and close the connection once the answer under way is sent.
 
-        A stream is cancelled. The function does not wait for the end.
+        A stream is cancelled. A connection that is being turned away ends as it would without this. Do not wait.
         """
         self._ended = True
         if self.streaming and self.task is not None:
@@ -159,10 +160,10 @@ class ApiConnection(asyncio.BufferedProtocol):
     # --- requests
 
     def _serve(self) -> None:
-        """Start to answer the next request, if it is complete and no other request is being answered.
+        """Begin to answer the next complete request, unless one is being answered or answers are unread.
 
-        Do nothing while the client does not read its answers. If nothing is left to answer and the client sends no
-        more, close the connection instead.
+        After a request that is refused at once, go on with the next one. If nothing is left to answer and the client
+        sends no more, close the connection.
         """
         if not self._root:
             self._serve_in_turn()
@@ -189,7 +190,7 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _serve_in_turn(self) -> None:
-        """Do for a client other than root what `_serve` does, with each step in a turn of its own."""
+        """Do for a client other than root what `_serve` does; reading on and answering wait for turns."""
         if self.busy and not self._ended:
             # More is read while a request is answered, because that shows when the client disconnects. These bytes
             # belong to the next request, whose maximum size is `_limit`. Beyond it, reading stops until the answer is
@@ -211,7 +212,10 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._await_more()
 
     def _await_more(self) -> None:
-        """Read on if no request is complete; close the connection if the client sends no more and nothing is left."""
+        """Read on or, if the client sends no more, close the connection unless bytes are left in the buffer.
+
+        Do nothing on a connection that is being turned away.
+        """
         if self._deaf:
             return
         if not self._ended:
@@ -462,7 +466,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._write(cni_framing.refusal(error, bytes(self._buffer).partition(b"\n\n")[2]))
         self._turn_away()
 
-    # --- bytes and time
+    # --- refusals, bytes and time
 
     def _refuse(self, error: AgentError, beyond: bytes = b"") -> None:
         """Send a refusal after the answer under way, and take no more requests.

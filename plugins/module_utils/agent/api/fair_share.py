@@ -14,8 +14,8 @@ requests never wait for a turn:
 
 One turn is given at a time, to the waiting caller that has used the least time. A turn begins only while no urgent work
 is under way (`begin_urgent`), or when the last turn began `patience` seconds ago. After each turn the next one waits
-until turns have used no more than `share` of the time, but at most `pause` seconds. A turn uses processor time: it is
-not charged for the time in which other processes of a busy machine had the processor.
+until turns have used no more than `share` of the time, but at most `pause` seconds. By default a turn is charged for
+processor time, not for the time in which other processes of a busy machine had the processor.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ class Coalesced:
     async def __call__(
         self, key: Key, method: str, params: t.Mapping[str, t.Any], work: t.Callable[[], t.Awaitable[_T]]
     ) -> _T:
-        """Return the result of `work`, or of equal work of another caller that has not begun.
+        """Return the result of `work`, or of equal work that was asked for before and has not begun.
 
         Work is equal if `method` and `params`, which has to be JSON, are equal. It runs in a turn of the caller `key`
         that asked first; all get the same object or error. Raise what the work raises, or TypeError if `params` is not

@@ -150,8 +150,8 @@ class Server:
     async def stop(self, grace: float = 5.0) -> None:
         """Stop listening, remove the sockets, and end the connections after the answers under way.
 
-        Answers that are not finished after `grace` seconds are cancelled; wait until they have ended. A socket file
-        that another process has put in its place since is not removed.
+        Streams are cancelled at once, other answers that are not finished after `grace` seconds; wait until they have
+        ended. A socket file that another process has put in its place since is not removed.
         """
         if self._listening is not None:
             for path, inode in self._inodes.items():

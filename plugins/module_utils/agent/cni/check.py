@@ -20,10 +20,10 @@ from .port import CniBackend
 
 
 async def check(agent: CniBackend, attachment: Attachment, configuration: Configuration) -> None:
-    """Return None if an attachment is as ADD left it.
+    """Compare an attachment with the desired state and with `prevResult`; return None if nothing is wrong or missing.
 
-    Raise CniError if the network's name or `prevResult` is missing or malformed, or with everything that is wrong about
-    the attachment. Raise AgentError if the agent cannot compare.
+    Raise CniError if the network's name or `prevResult` is missing or malformed, or with what is wrong about the
+    attachment. Raise AgentError if the agent cannot compare.
     """
     network, previous = configuration.name, configuration.previous
     if previous is None:
@@ -45,10 +45,10 @@ async def check(agent: CniBackend, attachment: Attachment, configuration: Config
 def _differences(
     workload: AttachedWorkload, attachment: Attachment, previous: Document, version: str
 ) -> t.Iterator[str]:
-    """Yield in words each difference between the agent's workload and `previous`, the runtime's result of ADD.
+    """Yield in words what `previous`, the runtime's result of ADD, lacks of the workload's interfaces and addresses.
 
-    The workload's network namespace is compared with the attachment's. Results before version 0.3.0 have no interfaces:
-    only the network namespace is compared then.
+    Another network namespace than the attachment's is a difference too. Results before version 0.3.0 have no
+    interfaces: only the network namespace is compared then. Without the inner interface, addresses are not compared.
     """
     if workload.netns != attachment.netns:
         yield f"it was attached in {workload.netns}, and CNI_NETNS is {attachment.netns}"

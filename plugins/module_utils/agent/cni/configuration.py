@@ -160,10 +160,10 @@ class Configuration:
     def _families(ipam: Document) -> tuple[int, ...]:
         """Return the requested IP versions, 4 before 6, or () if none is requested.
 
-        The fields are `assign_ipv4` and `assign_ipv6`. If neither is set, none is requested, and the node's blocks
-        decide. If only `assign_ipv6` is set, `assign_ipv4` counts as true; if only `assign_ipv4` is set, `assign_ipv6`
-        counts as false. As in Calico, the values are booleans or their texts. Raise CniError for any other value, or if
-        both are false.
+        The fields are `assign_ipv4` and `assign_ipv6`. If neither is set, none is requested. If only `assign_ipv6` is
+        set, `assign_ipv4` counts as true; if only `assign_ipv4` is set, `assign_ipv6` counts as false. As in Calico,
+        the values are booleans or their texts; null and "" count as not set. Raise CniError for any other value, or if
+        both count as false.
         """
         said: dict[int, bool] = {}
         for version in (4, 6):
@@ -188,9 +188,9 @@ class Configuration:
     def _addresses(self, arguments: Arguments) -> dict[int, str]:
         """Return a mapping from IP version to the requested address, {} if none is requested.
 
-        The first of runtimeConfig.ips, args.cni.ips and IP in CNI_ARGS that is set counts. The first two are lists of
-        texts, the last one is a text with commas; prefix lengths are ignored. Raise CniError if it is not such a list
-        of IP addresses, or has several of one version.
+        The first of runtimeConfig.ips, args.cni.ips and IP in CNI_ARGS that is not empty counts. The first two are
+        lists of texts, the last one is a text with commas; prefix lengths are ignored. Raise CniError if it is not such
+        a list of IP addresses, or has several of one version.
         """
         conventional = self._conventional("ips")
         if self._capabilities.get("ips"):
@@ -360,7 +360,8 @@ def _address(asked: t.Any) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Addre
 def _checked_labels(where: str, value: t.Any) -> dict[str, str]:
     """Return the labels in an object of texts or in CNI's list of {"key": ..., "value": ...}; {} for None.
 
-    Raise CniError, which says `where` the value is, if it is anything else or a label is invalid.
+    A label's value of null is "". Raise CniError, which says `where` the value is, if it is anything else or a label is
+    invalid.
     """
     if value is None:
         return {}

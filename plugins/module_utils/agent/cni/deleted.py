@@ -5,8 +5,8 @@
 
 Each is a file in the shim's framing (agent/api/cni_framing.py) below /var/lib/calico/cni/deleted. The file exists
 before the runtime can send the next ADD of the same container, and the dispatcher tries to complete all files before
-each ADD. An ADD whose own DEL still fails then is refused. So an old DEL cannot delete a newer workload, even if clocks
-are wrong.
+each ADD. An ADD whose own DEL still fails then is refused. So an old DEL does not delete a newer workload, even if
+clocks are wrong, unless its file could not be read at first.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class DeletedWhileDown:
         """Complete the stored DELs, remove their files, and return the number of files removed.
 
         A DEL that is not valid is logged and dropped, which counts as completed. One that fails, or whose file cannot
-        be read, is logged and stays for the next call. A file that cannot be removed is logged: the next call retries
-        its removal, but not its DEL, which might delete a newer workload. A folder that is missing or cannot be read
-        counts as empty.
+        be read, is logged and stays for the next call. A file that cannot be removed is logged once: the next call
+        retries its removal, but not its DEL, which might delete a newer workload. A folder that is missing or cannot be
+        read counts as empty.
         """
         if not self._waiting():
             self._failed.clear()
@@ -58,7 +58,7 @@ class DeletedWhileDown:
             return done
 
     def check(self, network: str, attachment: environment.Attachment) -> None:
-        """Raise CniError (TRY_AGAIN) if the last call of `complete` has left a DEL of this attachment.
+        """Raise CniError (TRY_AGAIN) if a DEL of this attachment failed in the last call of `complete`.
 
         A file that cannot be read may be any container's. It holds up none, because runtimes seldom use an id again.
         """

@@ -27,7 +27,7 @@ class Attachment:
 
     container: str
     ifname: str
-    netns: str = ""  # absolute path; "" if not given
+    netns: str = ""  # absolute path, but not checked for DEL; "" if not given
 
 
 @dataclasses.dataclass(frozen=True)

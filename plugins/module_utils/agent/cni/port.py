@@ -43,14 +43,14 @@ class CniBackend(t.Protocol):
         """
 
     async def delete(self, id: str) -> bool:
-        """Delete a workload, which cannot be reached afterwards; return False if the id has no workload or address."""
+        """Delete a workload; return False if the id has neither a workload nor an address."""
 
     def get(self, id: str) -> t.Optional[AttachedWorkload]: ...
 
     def list(self, selector: t.Optional[str] = None) -> t.Sequence[AttachedWorkload]: ...
 
     async def check(self, id: str) -> t.Sequence[str]:
-        """Return in words what is wrong with a workload in the kernel and in IPAM; empty if nothing is."""
+        """Return in words what is wrong or missing of a workload in the kernel and in IPAM; empty if nothing is."""
 
     def health(self) -> t.Sequence[str]:
-        """Return in words why no workload can be added; empty if workloads can be added."""
+        """Return in words why the node accepts no workload, whether or not an address is free; empty if it does."""

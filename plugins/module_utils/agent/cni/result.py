@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Results of the CNI specification (section 5, "ADD Success"), each in the form of its own version.
 
-A result is the previous plugin's result with ours added. Nothing of it is lost, and its references to interfaces by
-index stay right.
+A result is the previous plugin's result with ours added. Nothing of it is lost but its version, and its
+references to interfaces by index stay right.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _LISTS = ("interfaces", "ips", "routes")
 def added(workload: AttachedWorkload, version: str, previous: t.Optional[Document], dns: Document) -> dict[str, t.Any]:
     """Return the CNI result of ADD, a JSON object: `previous` with the workload's interfaces, addresses and routes.
 
-    `dns` is added if `previous` has none. From version 0.3.0 on, raise CniError if `previous` is malformed; in older
-    versions, if it has an address of the same IP version already.
+    Without `previous` it has these alone; before version 0.3.0 it has no interfaces. `dns` is added if `previous` has
+    none. From version 0.3.0 on, raise CniError if `previous` is malformed; in older versions, if it has an address of
+    the same IP version already.
     """
     if not versions.with_interfaces(version):
         return _before_interfaces(workload, version, previous, dns)
@@ -170,7 +171,7 @@ def _routes(workload: AttachedWorkload, version: str) -> list[dict[str, t.Any]]:
 def _before_interfaces(
     workload: AttachedWorkload, version: str, previous: t.Optional[Document], dns: Document
 ) -> dict[str, t.Any]:
-    """Return the result of ADD in version 0.1.0 or 0.2.0, which has one address of each IP version.
+    """Return the result of ADD in version 0.1.0 or 0.2.0, which has at most one address of each IP version.
 
     Raise CniError if `previous` has an address of the same IP version. Nothing else of it is checked.
     """

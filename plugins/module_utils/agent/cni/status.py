@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CNI command STATUS: whether an ADD would succeed now."""
+"""The CNI command STATUS: whether an ADD can succeed now."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ...bird.errors import BirdError
 from .errors import LIMITED, UNAVAILABLE, CniError
 from .port import CniBackend
 
-_BIRD_PATIENCE = 2.0  # the most seconds to wait for BIRD's answer
+_BIRD_PATIENCE = 2.0  # the most seconds to wait for BIRD to accept, and again for its greeting
 
 
 async def status(agent: CniBackend) -> None:
-    """Return None if an ADD that asks for nothing special would succeed.
+    """Return None if nothing that is looked at prevents an ADD.
 
-    Then the agent takes workloads, a block of each IP version of the node has a free address, and BIRD answers, if the
-    node has it. Raise CniError: LIMITED (51) if BIRD does not answer, so that existing containers may suffer too, or
-    UNAVAILABLE (50) if only adding is impossible.
+    Then the agent takes workloads, the node has blocks, one of each of their IP versions has a free address, and BIRD
+    answers, if the node has it. Raise CniError: LIMITED (51) if BIRD does not answer, so that existing containers may
+    suffer too, or UNAVAILABLE (50) if only adding is impossible.
     """
     unable = list(agent.health()) or _without_addresses(agent)
     limited = await _without_routes(agent)
@@ -49,9 +49,9 @@ def _without_addresses(agent: CniBackend) -> list[str]:
 
 
 async def _without_routes(agent: CniBackend) -> list[str]:
-    """Return in words why other nodes may not be reachable: BIRD does not answer within 2 seconds; [] if it does.
+    """Return in words why other nodes may not be reachable: BIRD does not answer in time; [] if it does.
 
-    BIRD is not asked if the node has no state, or the fleet no BGP.
+    BIRD is not asked if the node has no state, or the fleet no BGP: the result is [] then.
     """
     if agent.state is None or agent.state.bird is None:
         return []

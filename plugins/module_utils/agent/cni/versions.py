@@ -44,7 +44,7 @@ def checked(version: t.Any, command: str = "") -> str:
 
 
 def with_interfaces(version: str) -> bool:
-    """Return whether results have interfaces (from 0.3.0); before, they have just one address of each IP version.
+    """Return whether results have interfaces (from 0.3.0); before, they have at most one address of each IP version.
 
     Raise ValueError for an unsupported version.
     """

@@ -21,7 +21,7 @@ async def watch(
     wanted: t.Callable[[], bool] = lambda: True,
     interval: float = INTERVAL,
 ) -> t.NoReturn:
-    """Refresh the metrics of BIRD's sessions now and every `interval` seconds until cancelled; never return.
+    """Refresh the metrics of BIRD's sessions now, and `interval` seconds after each reading. Never return.
 
     While `wanted()` is False, this node needs no BIRD: `bird_up` and the numbers of sessions then have no values, so
     that no alert fires.
@@ -48,7 +48,7 @@ class RefusedAnnouncements:
         self._last: dict[str, int] = {}
 
     def more(self, sessions: t.Iterable[status.Session]) -> int:
-        """Return the number of announcements refused since the last call.
+        """Return the number of announcements refused in these sessions since the last call.
 
         A session that is new, or whose count is lower than before, contributes all its refusals. The first call
         counts all sessions so.

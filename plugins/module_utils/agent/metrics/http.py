@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The HTTP server of metrics: GET /metrics, /liveness and /readiness (RFC 9110, RFC 9112), and nothing else.
+"""The HTTP server of metrics: GET and HEAD of /metrics, /liveness and /readiness, and nothing else (RFC 9110, 9112).
 
 It is small on purpose: no request bodies, one answer per connection, little memory per client. It listens on the
 configured address, loopback by default, and serves only these three pages.

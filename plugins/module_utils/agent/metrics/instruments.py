@@ -44,8 +44,8 @@ CNI_VERBS = frozenset({"ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION"})
 class Instruments:
     """The metrics of the agent, as attributes.
 
-    `felix` is a mapping from the names of metrics to the names of Felix's metrics with the same or nearly the same
-    meaning.
+    `felix` is a mapping from the names of metrics to the names of Calico's metrics, most of them Felix's, with the same
+    or nearly the same meaning. Metrics without such a counterpart are not in it.
     """
 
     def __init__(self, registry: Registry) -> None:

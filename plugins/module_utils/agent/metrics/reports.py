@@ -20,7 +20,7 @@ _log = logging.getLogger("calico.agent")
 
 
 class Reports:
-    """The receiver of what the reconciler reports."""
+    """The receiver of reports about the agent's work, most of them the reconciler's."""
 
     def __init__(self, instruments: Instruments, drift: Drift, events: Events, table: WorkloadTable) -> None:
         self._instruments = instruments
