@@ -163,8 +163,8 @@ def _configure(client: BirdClient, command: str, seconds: float) -> None:
 def _write_routes_again(text: str, path: str, socket: str, program: str, seconds: float) -> None:
     """Make a running BIRD 3 rewrite all its kernel routes with the MTUs of `text`, before it reads `text` itself.
 
-    `kernel_sync` says why. If the run is stopped here, BIRD forwards by `text` and the old file stays, so that the next
-    run repeats this. Does nothing if no BIRD or a BIRD 2 runs. Raises ConfigurationRefused, CommandRefused,
+    `kernel_sync` says why. If the run is stopped here, BIRD may forward by `text` and the old file stays, so that the
+    next run repeats this. Does nothing if no BIRD or a BIRD 2 runs. Raises ConfigurationRefused, CommandRefused,
     ReloadNotFinished if it takes more than `seconds`, NotAnswering, BirdError if `program` cannot be run or takes more
     than 60 seconds, ValueError for a greeting without a version number, or OSError.
     """
