@@ -109,7 +109,7 @@ def apply(
             secrets_file.install(path, known)
         if isinstance(error, ConfigurationRefused):
             raise
-        # BIRD refused the file when it was told to reload, although the parse check had passed.
+        # BIRD refused a command, such as the reload of a file that had passed the parse check.
         _restore(before, path)
         raise ConfigurationRefused(path, None, (error.answer.splitlines() or [f"code {error.code}"])[-1]) from error
     if passwords is not None:
