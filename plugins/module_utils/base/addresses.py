@@ -203,7 +203,8 @@ def format_address(version: int, value: int) -> str:
 def canonical_cidr(text: str) -> tuple[int, int, int]:
     """Return a CIDR as (IP version, first address as a number, prefix length).
 
-    Raise ValueError if `text` is not an address with a valid prefix length, or has bits set beyond the prefix.
+    Raise ValueError if `text` is not an address with a prefix length without leading zeros, or has bits set beyond the
+    prefix. An IPv4-mapped IPv6 range is IPv6.
     """
     address, slash, length = text.partition("/")
     version, value = canonical_address(address)

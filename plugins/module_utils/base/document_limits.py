@@ -87,7 +87,7 @@ def check_yaml(text: str, loader: t.Any, limits: DocumentLimits = RESOURCES) -> 
     BeyondLimits if a limit is exceeded, a number (unquoted, or tagged !!int or !!float) has more than 64 characters, or
     a collection contains an alias of itself. Raise yaml.YAMLError if the text is not YAML; PyYAML's own scanner may
     also raise OverflowError or ValueError, as for the escape UFFFFFFFF. Repeated keys, aliases without an anchor and
-    unknown tags are not noticed: the loader reports them.
+    unknown tags are not noticed.
     """
     import yaml
 

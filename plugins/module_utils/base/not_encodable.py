@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-_SHOWN = 60  # the most characters of the value in the text of a NotEncodable
+_SHOWN = 60  # characters at which a long value is cut in the text of a NotEncodable
 
 
 class NotEncodable(ValueError):

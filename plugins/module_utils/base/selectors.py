@@ -355,7 +355,7 @@ _Test = t.Callable[[Labels], bool]
 
 
 class _Place:
-    """The target of a jump in the list of tests: a verdict, or the first leaf of a node that is not laid out yet."""
+    """The target of a jump in the list of tests: a verdict, or the first leaf of a node."""
 
     __slots__ = ("step",)
 
@@ -421,12 +421,12 @@ _HALVES = {"=": '"=="', "&": '"&&"', "|": '"||"'}
 
 class _Token(t.NamedTuple):
     kind: str  # a sign such as "&&", the name of a group of _OPERATOR or _TERM, or "string", "end", "error"
-    value: str  # the text of a label, string or word, "" for a sign; of an "error", what was expected, "" for any term
+    value: str  # the text of a label, string or word, what an "error" expected ("": any term), "" for a sign or the end
     start: int  # the offset of the token in the text, from 0
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Return the tokens of `text`. The last one has kind "end", or "error" where no token begins."""
+    """Return the tokens of `text`. The last one has kind "end", or "error" at what is no token."""
     tokens: list[_Token] = []
     at = 0
     while True:

@@ -1,4 +1,4 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BGP sessions, filters and communities of a fleet, computed from Calico's resources. Pure."""
+"""BGP sessions and filters of a fleet, computed from Calico's resources, their cost, and their passwords. Pure."""

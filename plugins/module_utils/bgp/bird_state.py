@@ -50,10 +50,11 @@ class Bfd:
 class BirdPeer:
     """One BGP session of a node with the peer `address`. It carries the routes of the family of its addresses.
 
-    `as_number` is the peer's. `kind` is mesh, client (this node reflects routes for the peer), reflector (the peer
-    reflects routes for this node), node (any other session with a node of the fleet) or external (a session with a
-    router outside of the fleet). Times are in seconds. A None of a field that `Bird.with_defaults` fills means the
-    default for all sessions. Any other None means that BIRD's own default applies or the feature is off.
+    `as_number` is the peer's. `kind` is mesh, client (this node is a reflector of the peer), reflector (the peer is a
+    reflector of this node), node (any other session with a node of the fleet) or external (a session with a router
+    outside of the fleet). Between two ASes, or with a router outside, only `cluster_id` says whether this node
+    reflects. Times are in seconds. A None of a field that `Bird.with_defaults` fills means the default for all
+    sessions. Any other None means that BIRD's own default applies or the feature is off.
     """
 
     name: str  # the session's name in BIRD, such as Mesh_10_10_1_12
@@ -97,14 +98,14 @@ class BirdPool:
     cross_subnet: bool = False
     mtu: t.Optional[int] = None
     export: bool = True
-    block_size: t.Optional[int] = None  # the one prefix length of blocks that is accepted from peers; None: any
+    block_size: t.Optional[int] = None  # the prefix length that a peer's block must have without a BGPFilter; None: any
 
 
 @dataclasses.dataclass(frozen=True)
 class BackupRoute:
-    """A static route to a block of another node, with the lowest preference and never advertised.
+    """A static route to a block of another node by that node's address `next_hop`.
 
-    It keeps traffic flowing while sessions restart. The kernel filter treats it as a BGP route with `next_hop`.
+    It has the lowest preference and is never advertised. It keeps traffic flowing while sessions restart.
     """
 
     destination: str
@@ -115,7 +116,8 @@ class BackupRoute:
 class Communities:
     """The communities that this node adds to the routes inside `cidr` that it advertises (prefixAdvertisements).
 
-    `standard` communities have two numbers (RFC 1997), `large` ones three (RFC 8092).
+    Routes that a BGPFilter accepts do not get them. `standard` communities have two numbers (RFC 1997), `large` ones
+    three (RFC 8092).
     """
 
     cidr: str
@@ -166,7 +168,7 @@ class Bird:
     # means that `backups_lead` is for all destinations of `backups`, also of those that external peers announce.
     routers_alone: tuple[str, ...] = ()
     vteps6: tuple[Vtep6, ...] = ()  # the other nodes' ends of the IPv6 tunnel; (): no IPv6 pool uses a tunnel
-    filters: tuple[FilterFunction, ...] = ()  # functions of the BGPFilters that peers name, in order of their symbols
+    filters: tuple[FilterFunction, ...] = ()  # functions of the BGPFilters that peers name, in order of these names
     communities: tuple[Communities, ...] = ()
     ignored_interfaces: tuple[str, ...] = ()  # patterns of names of interfaces whose subnets resolve no next hop
     strict_bind: bool = False  # True: BIRD listens on the node's own addresses alone

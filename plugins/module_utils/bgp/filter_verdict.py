@@ -48,7 +48,7 @@ def verdict(function: FilterFunction, route: BgpRoute, same_as: bool) -> FilterV
 
     `same_as` is whether the session is with a router of the own AS. The verdict's route has the rule's operations
     applied, also if the rule rejects it. Raise ValueError if the `net` of a rule and of the route are compared and one
-    of them is not a CIDR without bits beyond its prefix.
+    of them is not an address or CIDR, or has bits beyond its prefix.
     """
     for index, rule in enumerate(function.rules):
         if matches(rule, route, same_as):
@@ -59,7 +59,8 @@ def verdict(function: FilterFunction, route: BgpRoute, same_as: bool) -> FilterV
 def matches(rule: FilterRule, route: BgpRoute, same_as: bool) -> bool:
     """Return whether `route` fulfils all conditions of `rule`. `same_as` is whether the session is iBGP.
 
-    Raise ValueError if the two `net` are compared and one of them is not a CIDR without bits beyond its prefix.
+    Raise ValueError if the two `net` are compared and one of them is not an address or CIDR, or has bits beyond its
+    prefix.
     """
     if rule.peer_type and (rule.peer_type == "iBGP") != same_as:
         return False
@@ -91,7 +92,7 @@ def _prefix_matches(rule: FilterRule, cidr: str) -> bool:
 def _pattern(text: str) -> re.Pattern[str]:
     """Return the pattern of a BIRD interface mask as a regular expression. `*` stands for any text.
 
-    BIRD's other wildcards do not occur in rules.
+    BIRD's other wildcards, which rules cannot have, stand for themselves.
     """
     return re.compile(".*".join(re.escape(part) for part in text.split("*")))
 

@@ -131,7 +131,7 @@ class PeerExtensions:
     """The extensions of one BGPPeer. Times are in seconds.
 
     A time of None means the default for all sessions, for `connectRetryTime` BIRD's own. `listenPort` None or 0 means
-    the node's own listening port, `bfd` None no BFD, and `sourceAddress` "" the node's address.
+    the node's own listening port, `bfd` None no BFD, and `sourceAddress` "" that of the BGPPeer itself.
     """
 
     holdTime: t.Optional[int] = field(Seconds(*HOLD_TIME))

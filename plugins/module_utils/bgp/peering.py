@@ -6,8 +6,8 @@
 The rules are Calico's (confd/pkg/backends/calico/client.go, updatePeersV1, and bgp_processor.go):
 
 - The mesh joins all nodes that have no cluster id. A session carries the routes of one family.
-- A BGPPeer is global, or for some nodes. A global one exists on every node, and takes precedence over one for some
-  nodes. If two have the same address and port, the first one is used.
+- A BGPPeer is global (for every node), or for some nodes. If two have the same address and port on a node, a global one
+  takes precedence over one for some nodes, and else the first one is used.
 - A BGPPeer whose peers are nodes of the fleet also applies on these nodes, with the ends swapped, unless reversePeering
   is Manual or such a node has a definition of its own.
 - In a session of a BGPPeer, a node with a cluster id reflects for a peer of its own AS that has none, or another one.
@@ -102,8 +102,7 @@ class Peering:
     def meant(self) -> t.Iterator[tuple[PeerDefinition, tuple[Speaker, ...], tuple[Speaker, ...]]]:
         """Return an iterator over (definition, its nodes, their peers in the fleet), in the order of definition.
 
-        The peers are () if there is none, as for a router outside of the fleet. With a selector of peers, a node may be
-        in both tuples.
+        The peers are () if there is none, as for a router outside of the fleet. A node may be in both tuples.
         """
         return ((one.given, one.local, one.remote) for one in self._definitions)
 

@@ -35,8 +35,8 @@ def by_routers_alone(bird: Bird, route: BirdRoute) -> bool:
 def within_fleet(bird: Bird, route: BirdRoute) -> bool:
     """Return whether a session of the fleet advertises the route, judged by the sessions of the route's family.
 
-    It is one with the block's node or with a route reflector. If this node reflects for a peer, it is any session with
-    a node of the fleet.
+    It is one with the block's node or one of kind reflector. If this node reflects for a peer, it is any session with a
+    node of the fleet.
     """
     family = family_of(route.destination)
     peers = [peer for peer in bird.peers if peer.family == family]

@@ -9,7 +9,8 @@ routes on. Blocks that reach these nodes in the same way take the same paths fro
 once. The mesh is not examined pair by pair. So 5,000 nodes take a second.
 
 Two things are unknown. Each router outside of the fleet is assumed to advertise all blocks that any node sends to any
-of them, but by eBGP none of a node's own AS. And BGPFilters may reject routes that are counted here.
+of them. By eBGP, those of a node's own AS are not counted, unless the session allows that number. And BGPFilters may
+reject routes that are counted here.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class _Told:
     """The blocks of other nodes that are sent over one direction of a session.
 
     `told` counts the blocks sent, `believed` those that the receiver accepts. `groups` are the indexes of the groups of
-    the accepted ones.
+    the accepted ones, and may include the receiver's own group.
     """
 
     told: int
@@ -98,7 +99,8 @@ class Simulation:
     """The BGP sessions and routes of a whole fleet in one family, 4 or 6.
 
     `blocks` maps a node's name to the number of blocks that it advertises; 0 for a node that is missing in it. Making a
-    Simulation raises selectors.SelectorError for an invalid selector, ValueError for an invalid address or subnet.
+    Simulation raises selectors.SelectorError for an invalid selector, ValueError for an invalid address, subnet or
+    router id.
     """
 
     def __init__(
@@ -348,7 +350,8 @@ class Simulation:
         index = self._group_of.get(peer.node)
         if shared or index is None or not self._blocks[peer.node]:
             return found
-        # The sums of `found` contain the peer's own blocks, which it never receives back. They are subtracted.
+        # The sums of `found` contain the peer's own blocks. It accepts none of them, and is sent none that `name` has
+        # from the peer itself.
         best = self._groups[index].best.get(name)
         sent = self._export(best, way) if best is not None else None
         own = self._blocks[peer.node]

@@ -18,7 +18,7 @@ _ROUTE = re.compile(r"^(\S+/\d+)\s+\w+ \[calico_backup[46] ", re.MULTILINE)
 
 
 def in_use(path: str = SOCKET, timeout: float = 10.0) -> frozenset[str]:
-    """Return the destinations (CIDR) whose best route is a backup because BGP has brought none.
+    """Return the destinations (CIDR) whose best route in BIRD is a backup route.
 
     `path` is BIRD's control socket, `timeout` the seconds for each answer. Raises NotAnswering if no BIRD answers in
     time, or CommandRefused if BIRD refuses the command.

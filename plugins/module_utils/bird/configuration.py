@@ -109,7 +109,7 @@ def apply(
             secrets_file.install(path, known)
         if isinstance(error, ConfigurationRefused):
             raise
-        # BIRD refused the file when it was told to reload, although the parse check had passed.
+        # BIRD refused a command, such as the reload of a file that had passed the parse check.
         _restore(before, path)
         raise ConfigurationRefused(path, None, (error.answer.splitlines() or [f"code {error.code}"])[-1]) from error
     if passwords is not None:
@@ -163,8 +163,8 @@ def _configure(client: BirdClient, command: str, seconds: float) -> None:
 def _write_routes_again(text: str, path: str, socket: str, program: str, seconds: float) -> None:
     """Make a running BIRD 3 rewrite all its kernel routes with the MTUs of `text`, before it reads `text` itself.
 
-    `kernel_sync` says why. If the run is stopped here, BIRD forwards by `text` and the old file stays, so that the next
-    run repeats this. Does nothing if no BIRD or a BIRD 2 runs. Raises ConfigurationRefused, CommandRefused,
+    `kernel_sync` says why. If the run is stopped here, BIRD may forward by `text` and the old file stays, so that the
+    next run repeats this. Does nothing if no BIRD or a BIRD 2 runs. Raises ConfigurationRefused, CommandRefused,
     ReloadNotFinished if it takes more than `seconds`, NotAnswering, BirdError if `program` cannot be run or takes more
     than 60 seconds, ValueError for a greeting without a version number, or OSError.
     """

@@ -41,7 +41,7 @@ Sleep = t.Callable[[float], None]  # a function like time.sleep
 
 
 def other_mtus(before: str, after: str) -> bool:
-    """Return whether the texts of two bird.cfgs set different MTUs (krt_mtu) for any range of routes."""
+    """Return whether the lines of two bird.cfgs that set `krt_mtu` differ in ranges, MTUs or number; not in order."""
     return sorted(_LIMIT.findall(before)) != sorted(_LIMIT.findall(after))
 
 

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Explanations, for the operator, of why a BGP session is not Established.
 
-BIRD reports a session's state and last error, the kernel the TCP segments that it dropped. A certain conclusion is
-worded as such, any other as a possible cause. The words of errors are BIRD's (proto/bgp/bgp.c, packets.c), for sockets
-the C library's. They are the same in 2.0.12, 2.17.5 and 3.4.0 (tests/integration/bird/sessions/test_refusals.py).
+BIRD reports a session's state and last error, the kernel the TCP segments that it dropped. A conclusion that is not
+certain is worded as likely or possible. The words of errors are BIRD's (proto/bgp/bgp.c, packets.c), for sockets the C
+library's. They are the same in 2.0.12, 2.17.5 and 3.4.0 (tests/integration/bird/sessions/test_refusals.py).
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 """IP address management without a datastore: which node owns which block, planned for the whole inventory at once.
 
     lockfile.load(text, name) -> AllocationPlan            the plan of the last run
-    rebuild.reconcile(that or None, nodes' copies, ...)    corrected by the nodes' copies; never new over live blocks
+    rebuild.reconcile(that or None, nodes' copies, ...)    corrected by the nodes' copies
         -> Reconciled(plan or None, notices)
-    plan.plan(pools, nodes, previous, workloads=, tunnels=, spare_blocks=, released=) -> AllocationPlan
+    plan.plan(pools, nodes, previous, workloads=, tunnels=, ...) -> AllocationPlan
     lockfile.dump(plan) -> str                             written before any host changes; people commit it
 
 | module | what it does |
@@ -22,6 +22,6 @@
 | `consistency` | on a node: whether the allocated addresses are those in use (`calicoctl ipam check`) |
 | `errors` | IpamError (variable, value, rule, remedy) and its kinds: PlanError, LockfileError, RebuildError |
 
-Planning is pure and deterministic: the order of the inputs does not matter, planning twice changes nothing, and
-`generation` increases only when the content changes.
+Planning is pure and deterministic: the order of pools, nodes and workloads does not matter, planning twice changes
+nothing, and `generation` increases only when the content changes.
 """

@@ -55,9 +55,9 @@ class NodeAllocations:
 class QuarantinedBlock:
     """A block that `node` lost, for example because `node` left the inventory or the pool no longer selects it.
 
-    Routes to the block may still be live. So no other node gets it until the operator releases it; `node` itself may
-    get it back. `generation` is the generation of the plan that put the block into quarantine. `spare` is True if the
-    node is not known to have opened the block.
+    Routes to the block may still be live. So the planner gives it to no other node until the operator releases it;
+    `node` itself may get it back. `generation` is the generation of the plan that put the block into quarantine.
+    `spare` is True if the node is not known to have opened the block.
     """
 
     cidr: str

@@ -66,7 +66,7 @@ class Assigned(t.NamedTuple):
 class Released(t.NamedTuple):
     """The event that an address was released. `at` is in seconds of a monotonic clock.
 
-    `allocation` is the one that ended. It is None in events of `snapshot`, where the address was free already.
+    `allocation` is the one that ended. It is None in stored events, and in events of `snapshot`.
     """
 
     address: str
@@ -319,7 +319,8 @@ class Allocations:
         missing in it takes part in the automatic choice with PoolUse's defaults. Requests for such a pool, or for an
         address of it, are refused unless the mapping is empty. Allocations stay, whatever the grant says; the list is
         empty if none contradicts it. Spare blocks with allocated addresses become open, with an event for each. Raise
-        ValueError, with nothing changed, if a text is not an address or CIDR, or a CIDR has host bits.
+        ValueError, with nothing changed, if a text in the first four parameters is not an address or CIDR, or a CIDR
+        has host bits.
         """
         fixed = {canonical_address(address): whose for address, whose in reserved.items()}
         ranges = _Ranges(reservations)

@@ -28,7 +28,7 @@ def fnv1_32(data: bytes) -> int:
 
 
 def _spread(seed: int) -> int:
-    """Return `seed` mixed by the last step of splitmix64, as a 64-bit number.
+    """Return `seed` mixed by one step of splitmix64, as a 64-bit number.
 
     FNV-1 maps node1, node2... to neighbouring numbers. Without this step these nodes would compete for the same blocks.
     """

@@ -85,8 +85,8 @@ def _release(
 ) -> tuple[list[QuarantinedBlock], list[QuarantinedBlock]]:
     """Return (entries that stay in quarantine, entries that are free again).
 
-    An entry is freed if `released` has its node's name, or a CIDR that contains its block. One warning names the items
-    of `released` that match no entry, if there are any.
+    An entry is freed if `released` has its node's name, or a CIDR that contains its block. One warning is about the
+    items of `released` that match no entry, if there are any.
     """
     by_name: dict[str, bool] = {}
     by_range: dict[tuple[int, int, int], tuple[str, bool]] = {}

@@ -3,14 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The blocks that a node's copy may claim by the lockfile: only the node's own.
 
-Root on a node writes that node's copy. So a claim to a block that the lockfile does not give to the node is left out
-and named, and the rest of the plan goes on. A node that has such a block open must not be changed meanwhile: its copy
-may be false, or people must decide about addresses in use. If most nodes run something newer than the lockfile, and
-they are at least two or all of the fleet, the lockfile is an old one that was restored. Then a node may also claim a
-block that is free in the lockfile. It may claim a block of another node if there is a second witness: the former
-owner's own newer copy, which no longer has the block, or, if the owner has no copy, the newer nodes' routes for it, all
-to the claimant. A node that is the whole fleet needs no witness. Otherwise the lockfile decides. A block that two nodes
-claim goes to its owner by the lockfile, else to the one to which all such routes lead, else to neither.
+Root on a node writes that node's copy. So a claim to a block that the lockfile does not give to the node is left out,
+which a notice says, and the rest of the plan goes on. A node that has such a block open must not be changed meanwhile:
+its copy may be false, or people must decide about addresses in use. If most copies are newer than the lockfile, and
+their nodes are at least two or all of the fleet, the lockfile is an old one that was restored. Then a node may also
+claim a block that is free in the lockfile. It may claim a block of another node if there is a second witness: the
+former owner's own newer copy, which no longer has the block, or, if the owner has no copy, the newer nodes' routes for
+it, all to the claimant. A node that is the whole fleet needs no witness. Otherwise the lockfile decides. A block that
+two nodes claim goes to its owner by the lockfile, else to the one to which all such routes lead, else to neither.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class Copy:
 class Base:
     """The lockfile as the base on which claims are judged: the owner of each block, and the blocks that can exist.
 
-    `name` is the lockfile's name in messages. `nodes` are the inventory's nodes. `pools` are the inventory's pools;
-    they matter for blocks of pools that the lockfile does not have yet.
+    The owner of a block in quarantine is the node that lost it. `name` is the lockfile's name in messages. `nodes` are
+    the inventory's nodes. `pools` are the inventory's pools; they matter for blocks of pools that the lockfile does not
+    have yet.
     """
 
     def __init__(

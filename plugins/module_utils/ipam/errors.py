@@ -36,7 +36,7 @@ class LockfileError(IpamError):
 
 
 class RebuildError(IpamError):
-    """No plan can be made from what nodes have stored: a copy is invalid, contradicts others or is missing."""
+    """A node's copy of its part of the plan is missing or invalid, or contradicts other copies or the lockfile."""
 
 
 def names(items: t.Iterable[str], limit: int = 8) -> str:

@@ -118,7 +118,7 @@ def grant_declared(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequ
 
 
 def grant_first_blocks(ledger: Ledger) -> None:
-    """Open one block of every enabled pool with automatic assignment for each node that it selects and that has none.
+    """Open a block of every enabled pool with automatic assignment for each node it selects that has none of it open.
 
     Raise PlanError if a pool has too few blocks.
     """
@@ -138,7 +138,7 @@ def grant_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadReq
     """Assign the tunnel addresses of `needs`, then addresses to workloads that declare none. Present addresses stay.
 
     Raise PlanError if no pool fits, or if the pools that do have too few blocks. A node gets no tunnel address, without
-    an error, if no usable pool and none of its blocks has the tunnel's IP version.
+    an error, if no usable pool and none of its open blocks has the tunnel's IP version.
     """
     for node in ledger.nodes.values():
         for kind, pools in sorted(needs.get(node.name, {}).items()):
@@ -250,9 +250,10 @@ def _check_pool(pool: PoolState, request: WorkloadRequest, how: str) -> None:
 
 
 def grant_spare_blocks(ledger: Ledger) -> None:
-    """Grant spare blocks as far as they go, in rounds: no node gets a second one before every node could have a first.
+    """Grant spare blocks, up to each pool's `spare_target`, to the nodes that the pool selects, as far as they go.
 
-    That holds for each pool by itself. A pool with too few blocks for all is no error; the ledger gets a warning.
+    A pool that is disabled or has manual assignment grants none. In each pool, no node gets a second one before every
+    node could have a first. A pool with too few blocks for all is no error; the ledger gets a warning.
     """
     short: dict[str, list[str]] = {}
     for pool in ledger.pools.values():

@@ -184,7 +184,7 @@ class NodeHoldings:
         return address
 
     def given_up_address(self, pool: PoolState) -> t.Optional[int]:
-        """Return the pool's lowest address (a number) that this run freed and that is still free, or None.
+        """Return the lowest address (a number) of the pool that `give_up` recorded and that is still free, or None.
 
         A reserved address is not free for others once its owner, which declared it, gives it up.
         """
@@ -285,7 +285,7 @@ class Ledger:
     def next_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
         """Return the number of a block that `node` owns from then on and may open, or None if none is left.
 
-        The node's own spare blocks come first, then its blocks in quarantine, then the first free block in its order.
+        The node's own spare blocks come first, then those of `new_block`.
         """
         spares = node.spare_in.get(pool.name)
         if spares:
@@ -297,7 +297,7 @@ class Ledger:
     def new_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
         """Return the number of a block that `node` did not own before and owns from then on, or None if none is left.
 
-        The node's blocks in quarantine come first, then the first free block in its order.
+        The blocks in `node.returning` come first, then the first free block in the node's order.
         """
         returning = node.returning.get(pool.name)
         if returning:

@@ -199,10 +199,11 @@ def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
 def from_document(document: t.Any, name: str = ".calico.lock.yml") -> AllocationPlan:
     """Return the plan in a document of dicts and lists. `name` is the file's name in errors.
 
-    Raise LockfileError for another version, unknown or missing fields, wrong types, negative generations, blocks
-    outside of their pool or of an unknown pool, and addresses that are invalid, of the wrong IP version or outside of
-    their node's open blocks. Raise it also for a block or address that occurs twice, a workload that occurs twice for
-    one IP version, an unknown encapsulation or kind of tunnel, and a pool that cannot be cut into blocks.
+    Raise LockfileError for another version, unknown or missing fields, wrong types, empty names, negative generations,
+    blocks that are not blocks of their pool or are of an unknown pool, and addresses that are invalid, of the wrong IP
+    version or outside of their node's open blocks. Raise it also for a block or address that occurs twice, a workload
+    that occurs twice for one IP version, an unknown encapsulation or kind of tunnel, and a pool that cannot be cut into
+    blocks.
     """
     return _Reader(name).plan(document)
 
@@ -382,7 +383,7 @@ _KINDS = {int: "a whole number", str: "text", bool: "true or false", dict: "a ma
 
 
 class _Places:
-    """The blocks of a node, with a membership test whose time does not depend on their number."""
+    """The blocks of a node, with a fast membership test for addresses."""
 
     def __init__(self, blocks: t.Iterable[tuple[int, int, int]]) -> None:
         self._blocks = set(blocks)

@@ -44,17 +44,18 @@ def plan(
     version in the same way. A workload with both IP versions is in `workloads` twice.
 
     `spare_blocks` is the number of spare blocks per node and pool. `released` has names of nodes, and CIDRs, whose
-    blocks leave quarantine. `reservations` are CIDRs; an address in them is assigned only to a workload that declares
-    it. `allocated` maps a node to the addresses that its agent assigned, `opened` a node to the spare blocks that it
-    opened. Both are facts that the plan follows.
+    blocks leave quarantine. `reservations` are CIDRs; an address in them is newly assigned only to a workload that
+    declares it. `allocated` maps a node to the addresses that its agent assigned, `opened` a node to the spare blocks
+    that it opened.
 
-    Grants stay: blocks and tunnel addresses as long as the pool selects the node, a workload's address as long as the
-    workload is on its node and requests no other. An address that an agent gave to another workload is replaced, or
-    refused if a workload declares it. Each enabled pool with automatic assignment gives one open block to every node
-    that it selects, more where addresses need them, and then spare ones as far as they go. Blocks of removed nodes,
-    blocks without a used address of nodes that a pool no longer selects, and surplus spare blocks go to quarantine. The
-    result's `warnings` are sentences for people. Its generation is that of `previous` (or 0) plus one, or the same if
-    the content is the same. Its `encapsulations` are empty.
+    Grants stay: open blocks and tunnel addresses at least as long as the pool selects the node, a workload's address as
+    long as the workload is on its node and requests no other. An address that an agent gave to another workload is
+    replaced, or refused if a workload declares it. Each enabled pool with automatic assignment gives one open block to
+    every node that it selects, more where addresses need them, and then spare ones as far as they go. Blocks of removed
+    nodes, blocks without a used address of nodes that a pool no longer selects, and surplus spare blocks of enabled
+    pools go to quarantine, unless `released` frees those of removed nodes. The result's `warnings` are sentences for
+    people. Its generation is that of `previous` (or 0) plus one, or the same if the content is the same. Its
+    `encapsulations` are empty.
     """
     entries = list(nodes)
     ledger = Ledger(

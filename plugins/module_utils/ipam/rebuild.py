@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The last plan, from the lockfile and from the copies that the nodes keep of their own parts.
 
-The lockfile decides, except that a node's newer copy decides about the node's own blocks, and that spare blocks which
-a node opened itself are open (`claims` says which blocks a copy may claim). Without a lockfile the copies decide. Then,
-and if the lockfile is older than most copies (a git revert), the copies must be complete: a block in use on a node that
-could not be read must not look free. A limited run keeps the part of the plan of nodes that it leaves out.
+The lockfile decides, except that a node's newer copy decides about the node's own blocks, and that an older copy may
+show spare blocks that the node opened itself, or blocks that it still has (`claims` says which blocks a copy may
+claim). Without a lockfile the copies decide. Then, and if the lockfile is older than most copies (a git revert), the
+copies must be complete: a block in use on a node that could not be read must not look free. A limited run keeps the
+part of the plan of nodes that it leaves out.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def reconcile(
     """Return, as a Reconciled, the plan to start from: by the lockfile, or by the nodes' copies where these are newer.
 
     Copies of nodes that are not in `inventory_nodes` are ignored. A node's copy counts for the node's own blocks only.
-    With a lockfile, other claims of it are left out and a notice names them (see `claims.checked`). Without one,
+    With a lockfile, other claims of it are left out, which notices say (see `claims.checked`). Without one,
     contradicting copies are an error. `pools` are the inventory's, for blocks of pools that the lockfile does not have
     yet. `lockfile_name` is the lockfile's name in messages. `routes` returns a node's stored routes, which show what it
     knows of the blocks of others.
@@ -105,7 +106,7 @@ def reconcile(
     and the copy of a node in `unreachable` or `not_asked` is missing. There is no such error without a lockfile if no
     node that answered has a copy, and some node did answer, and `not_asked` is empty: that is a new fleet. Without a
     lockfile, also raise it if two copies claim one block, if a copy has an invalid block or generation, or, unless
-    `accept_missing` is True, if a copy claims a block that another node routes to a node without a copy.
+    `accept_missing` is True, if a copy claims a block that another node with a copy routes to a node without one.
     """
     known = set(inventory_nodes)
     notices: list[str] = []
@@ -238,7 +239,7 @@ def _check_claims(copies: t.Mapping[str, _Copy]) -> None:
 
 
 def _check_routes(copies: t.Mapping[str, _Copy], known: t.Container[str], routes: claims.Routes) -> None:
-    """Raise RebuildError if a copy claims a block that another node routes to a node without a copy."""
+    """Raise RebuildError if a copy claims a block that another node with a copy routes to a node without one."""
     for witness, copy in copies.items():
         seen = claims.blocks_of_others(witness, known, routes)
         lost = {key: owner for key, owner in seen.items() if owner not in copies}
