@@ -105,11 +105,6 @@ class FreeBlocks:
     def __contains__(self, index: int) -> bool:
         return index not in self._next
 
-    @property
-    def taken(self) -> int:
-        """The number of taken blocks."""
-        return len(self._next)
-
     def take(self, index: int) -> None:
         """Mark block number `index` as taken."""
         self._next[index] = index + 1
