@@ -71,7 +71,7 @@ class _End:
     def missing(self) -> bool:
         """Whether forwarding or proxy_arp was last reported as off, or rp_filter with another value than desired.
 
-        The former two are off for a workload without an IPv4 address too, which counts as missing them.
+        proxy_arp is off for a workload without an IPv4 address too, which counts as missing it.
         """
         return False in (self.forwarding, self.proxy, self.checked)
 

@@ -52,10 +52,10 @@ class PolicyCompilers:
 
         It blocks, up to seconds.
 
-        They are also for the `coming` workloads, which are being added; the result's workloads are those of `state`.
+        The rules and sets include the `coming` workloads, which are being added; the result's `workloads` do not.
         `interfaces` maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same
         `state` object with equal other arguments gives the same object, as long as it is one of the last three results.
-        Raise SelectorError for an invalid selector in the policy, or ValueError for a mark mask of less than five bits.
+        Raise SelectorError for an invalid selector, or ValueError if the mark mask has fewer than five bits.
         """
         if state.policy is None:
             return state

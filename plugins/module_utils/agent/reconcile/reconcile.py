@@ -151,8 +151,8 @@ class Reconciler:
     def brought_to(self, kind: str) -> t.Optional[NodeState]:
         """Return the last desired state whose objects of this kind were in the kernel.
 
-        Objects that waited for their device, refused single chains, and members left out of sets do not count. Return
-        None if there was no such state, or if the kind has other problems. Raise KeyError for an unknown kind.
+        Objects that waited for their device, refused single chains, and members left out of sets may have been missing.
+        Return None if there was no such state, or if the kind has other problems. Raise KeyError for an unknown kind.
         """
         return None if self._kinds[kind].problems else self._kinds[kind].complete
 
@@ -224,7 +224,8 @@ class Reconciler:
         writing the node become problems, and so does a desired state that is not known. Raise KeyError for an unknown
         kind, and what compiling policy raises.
 
-        If workloads are looked at, so are their namespaces, in batches: an urgent repair need not wait for all of them.
+        Unless `kinds` lacks workloads, their namespaces are looked into as well, in batches: an urgent repair need not
+        wait for all of them.
         """
         if kinds is None:
             self._listener.on_resync("request")

@@ -49,8 +49,8 @@ class WorkloadWiring:
     async def route(self, endpoint: VethEndpoint, opened: t.Collection[str]) -> None:
         """Make a workload reachable by adding its route. Raise AgentError if the kernel refuses.
 
-        `opened` are the CIDRs of spare blocks that were opened since. They get a blackhole route first, so that packets
-        to their unused addresses end at this node; one with the destination of the workload's route gets none.
+        `opened` are the CIDRs of opened spare blocks. They get a blackhole route first, so that packets to their unused
+        addresses end at this node; one with the destination of the workload's route gets none.
         """
         await self._run(_attach_route, endpoint, opened)
 
