@@ -27,15 +27,15 @@ class Notifier:
             self._address = "\0" + self._address[1:]
 
     def ready(self) -> None:
-        """Report that the service has started."""
+        """Report to systemd that the service has started; do nothing if systemd wants no reports. Raise nothing."""
         self._say("READY=1")
 
     def alive(self) -> None:
-        """Report that the service works, for systemd's watchdog."""
+        """Report to systemd's watchdog a sign of life; do nothing if systemd wants no reports. Raise nothing."""
         self._say("WATCHDOG=1")
 
     def stopping(self) -> None:
-        """Report that the service is ending."""
+        """Report to systemd that the service is ending; do nothing if systemd wants no reports. Raise nothing."""
         self._say("STOPPING=1")
 
     def _say(self, variable: str) -> None:

@@ -31,8 +31,8 @@ _log = logging.getLogger("calico.knowledge")
 class PersistedState:
     """The content of the node's files. `state` is the one that Ansible gave, without the node's own workloads.
 
-    `state` is None before the first run, and if its file could not be read since the start. `complete` is False while
-    it is None, and from the time when a run begins to change the node until one finishes.
+    `state` is None until one was read or given to `take`. `complete` is False while it is None, and from the time when
+    a run begins to change the node until one permits removals.
     """
 
     def __init__(self, machine: Machine, ipam: LocalIpam) -> None:
@@ -50,12 +50,12 @@ class PersistedState:
         self._ipam = ipam
 
     def load(self) -> tuple[list[AttachedWorkload], list[AttachedWorkload]]:
-        """Read all files at the agent's start.
+        """Read the state, the allocations, the other nodes' workloads and the records of workloads.
 
         Return (attached workloads, workloads whose add or delete is unfinished).
 
         Files that cannot be read are noted in `broken`; no error is raised. Missing files are no problem. A record that
-        cannot be read is left out of both lists.
+        cannot be read is left out of both lists. The records become readable by root only.
         """
         self.load_state()
         self._load_ipam()
@@ -70,7 +70,7 @@ class PersistedState:
     def reload(self) -> None:
         """Read the state and the other nodes' workloads again, and the allocations if they could not be read before.
 
-        Files that cannot be read are noted in `broken`; no error is raised.
+        Files that cannot be read are noted in `broken`, and what was known of them stays; no error is raised.
         """
         self.load_state()
         self.remote = self.read_remote()
@@ -85,7 +85,7 @@ class PersistedState:
             _log.warning("The records of workloads cannot be made root's alone: %s.", error)
 
     def load_state(self) -> None:
-        """Read the desired state. If there is no file, or none that can be read, keep the last one.
+        """Read the desired state and `take` it. If there is no file, or none that can be read, keep the last one.
 
         A file that cannot be read is noted in `broken`.
         """
@@ -123,17 +123,17 @@ class PersistedState:
         return known.remote if known.remote != self.remote else self.remote
 
     def take(self, state: NodeState, complete: bool) -> None:
-        """Use `state` as Ansible's state, and give its blocks to the IPAM; `complete` becomes the attribute.
+        """Use `state` as Ansible's state; `complete` becomes the attribute.
 
-        `remote` becomes what a node with this state accepts of other nodes' workloads. Conflicts with allocations are
-        noted in `broken`.
+        `remote` becomes what a node with this state accepts of other nodes' workloads. If the journal of allocations
+        could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`.
         """
         self.state, self.complete = state, complete
         self.remote = self._believed()
         self._grant()
 
     def _load_ipam(self) -> None:
-        """Read the journal of allocations, and give the IPAM the state's blocks.
+        """Read the journal of allocations, and give the IPAM the state's blocks if there is a state.
 
         If the journal cannot be read, only note that in `broken`.
         """
@@ -166,7 +166,10 @@ class PersistedState:
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """The CIDRs of the spare blocks in use; () if the journal cannot be read."""
+        """The CIDRs of the spare blocks that were opened; () if the journal cannot be read.
+
+        Without a state, those of all blocks with allocated addresses are among them.
+        """
         return () if "ipam" in self.broken else self._ipam.opened
 
     @property
@@ -221,7 +224,7 @@ class PersistedState:
     def writing(self, what: str) -> t.Iterator[None]:
         """Run the body of a `with`; raise AgentError with code `not_written` for its IpamNotWritten and OSError.
 
-        `what` names in the message what could not be written.
+        `what` names in the message for an OSError what could not be written. Other errors of the body come out.
         """
         try:
             yield

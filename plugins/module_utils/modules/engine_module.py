@@ -80,14 +80,14 @@ class EngineModule:
             self._warnings.append(warning)
 
     def exit_json(self, **answer: t.Any) -> t.NoReturn:
-        """End the module with this answer, to which warnings are added. Raise a SystemExit that carries it."""
+        """End the module with this answer, and `warnings` if there are any. Raise a SystemExit that carries it."""
         raise _Answered({**answer, "warnings": self._warnings} if self._warnings else answer)
 
     def fail_json(self, msg: str, **answer: t.Any) -> t.NoReturn:
-        """End the module with an error: an answer with `failed` True and `msg`. Raise a SystemExit that carries it.
+        """End the module with an error: `answer` with `failed` True and `msg`. Raise a SystemExit that carries it.
 
-        If the request asks for tracebacks, the answer has as `exception` that of the exception being handled, or else
-        the call stack.
+        `warnings` are added as in `exit_json`. If the request asks for tracebacks, the answer has as `exception` that
+        of the exception being handled, or else the call stack.
         """
         failure: Data = {**answer, "failed": True, "msg": str(msg)}
         if self._traceback:
@@ -99,8 +99,9 @@ class EngineModule:
 def answer_to(name: str, request: ModuleRequest) -> Data:
     """Run the module `name` in this process and return its answer.
 
-    An Exception that the module does not handle, or that an unknown name raises, is an answer too, with the keys that
-    Ansible gives to one. Another SystemExit than that of `exit_json` is raised.
+    An Exception that the module does not handle, or that an unknown name raises, is an answer too: `failed` True, `msg`
+    and, if the request asks for tracebacks, `exception`. Another SystemExit than that of `exit_json` is raised, and
+    KeyError if the request lacks one of `params`, `check`, `diff` and `traceback`.
     """
     call = EngineModule(request)
     try:
@@ -117,16 +118,17 @@ def answer_to(name: str, request: ModuleRequest) -> Data:
 def line_of(answer: t.Mapping[str, t.Any]) -> str:
     """Return the line of output that carries the answer, compressed from 32 KiB of JSON on. It is ASCII.
 
-    Raise TypeError for a value that is no data, and ValueError for one that contains itself.
+    It has no newline. Raise TypeError for a value that is no data, and ValueError for one that contains itself.
     """
     text = json.dumps(answer, default=_plain)
     return ANSWER + text if len(text) < _PACKED_FROM else PACKED + packed_json.pack_text(text)
 
 
 def logged(params: t.Mapping[str, t.Any], hidden: t.Collection[str]) -> str:
-    """Return what the system's log says about a call, without the values of `hidden` parameters.
+    """Return what the system's log says about a call: "Invoked with NAME=VALUE ...", "Invoked" without parameters.
 
-    Of each other value, the first 1024 characters are shown, without the credentials in URLs.
+    The values of `hidden` parameters are NOT_LOGGING_PARAMETER. In others, what is between `://` and `@`, as are
+    credentials in a URL, becomes ********, and up to 1024 characters are shown.
     """
     words = []
     for name, value in params.items():
@@ -138,13 +140,13 @@ def logged(params: t.Mapping[str, t.Any], hidden: t.Collection[str]) -> str:
 def main(arguments: t.Sequence[str]) -> int:
     """Answer the request on stdin; return exit status 1 if the answer is a failure, else 0.
 
-    `arguments` is one word, the module's name. The answer goes to stdout, all else that the process prints to stderr.
-    The request's variables are added to the environment. The call is logged to syslog if the request says so. An answer
-    that JSON cannot carry is sent as a failure, but its exit status stays. Raise ValueError for any other number of
-    words, or if stdin is no JSON, and KeyError for a request that lacks a key.
+    `arguments` is one word, the module's name. The protocol's lines go to stdout, all else that the process prints to
+    stderr. The request's variables are added to the environment. The call is logged to syslog if the request says so.
+    An answer that JSON cannot carry is sent as a failure, but its exit status stays. Raise ValueError for any other
+    number of words, or if stdin is no JSON, and KeyError for a request that lacks a key.
     """
     (name,) = arguments
-    # Only the answer goes to stdout, whatever the module and its programs print.
+    # Only what this function writes goes to stdout, whatever the module and its programs print.
     output = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     output.write(f"\n{STARTED}\n")
@@ -167,9 +169,10 @@ def main(arguments: t.Sequence[str]) -> int:
 
 
 def _plain(value: t.Any) -> t.Any:
-    """Return what JSON has for a value of another type, as Ansible's encoder does.
+    """Return what JSON has for a value of a type that Python's encoder refuses.
 
-    Mappings become dicts, sets sorted lists, dates and bytes texts. Raise TypeError for any other type.
+    Mappings become dicts, sets sorted lists, dates and bytes texts. Raise TypeError for any other type, and for a set
+    that cannot be sorted.
     """
     if isinstance(value, t.Mapping):
         return dict(value)

@@ -33,7 +33,7 @@ class ModuleSpec:
         }
 
     def options(self) -> dict[str, t.Any]:
-        """Return the keyword arguments of AnsibleModule."""
+        """Return the keyword arguments of AnsibleModule: those of `rules`, and `supports_check_mode` True."""
         return {**self.rules(), "supports_check_mode": True}
 
 

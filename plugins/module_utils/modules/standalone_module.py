@@ -20,10 +20,10 @@ _WHO = "ansible"
 def run_change(module: ModuleCall, machine: Machine, build: standalone.Build, **more: t.Any) -> t.NoReturn:
     """Make the changes that `build` finds, unless in check mode, and answer with them and with `more`.
 
-    The answer has `changed` (notes and problems alone are no change), `plan` (a line for each) and, in diff mode,
-    `diff`. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or a ValueError.
-    Wait at most `machine.lock_timeout` seconds for each lock, and close the kernel's connection in any case. In check
-    mode, nothing is locked, and problems are part of the plan.
+    The answer has `changed` (notes and problems alone are no change), `plan` (a line for each) and, in diff mode if
+    anything changed, `diff`. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an InTheWay or
+    a ValueError. Wait at most `machine.lock_timeout` seconds for each lock, and close the kernel's connection in any
+    case. In check mode, nothing is locked, and problems are part of the plan.
     """
     try:
         changes = standalone.bring_to(machine, build, check=module.check_mode, who=_WHO)
@@ -56,8 +56,8 @@ def run_info(module: ModuleCall, machine: Machine, look: t.Callable[[Machine], d
 def before_after(changes: t.Iterable[Change]) -> dict[str, str]:
     """Return the diff as Ansible shows it: {"before": text, "after": text}.
 
-    Each text has one line per object that it concerns, without the objects that stay, and the lines that a change's
-    `detail` removes or adds.
+    `before` has a line for each object that is changed or removed, `after` for each that is changed or added, if the
+    change has a text for it. Of a change's `detail`, the lines that begin with - or + follow, without that sign.
     """
     before, after = [], []
     for change in changes:

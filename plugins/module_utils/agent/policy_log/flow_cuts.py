@@ -41,9 +41,9 @@ class FlowCuts:
     async def cut(self) -> None:
         """Cut the connections that policy denies if policy wants that and is in force, and return when that is done.
 
-        Do nothing if connections were judged already by the present policy, labels and remote endpoints, or before the
-        desired state was derived after a change. A failure of the kernel is logged and becomes the `problem`; the next
-        call retries.
+        Do nothing if that was done for the present policy, labels and remote endpoints, or if the desired state was not
+        derived since the start or the last change. A failure of the kernel is logged and becomes the `problem`; the
+        next call retries.
         """
         remote, labels = self._persisted.remote, self._table.relabellings
         if self._due():
@@ -52,17 +52,17 @@ class FlowCuts:
     def cut_soon(self) -> None:
         """Start `cut` in the background and return at once.
 
-        Do nothing if the last one that this started is running, or if `cut` would do nothing.
+        Do nothing if the last one that this started is running, or if no connections are to be judged.
         """
         if (self._task is None or self._task.done()) and self._due():
             self._task = asyncio.ensure_future(self.cut())
 
     @property
     def problem(self) -> str:
-        """Why the last attempt to cut connections that policy denies failed, with the remedy.
+        """Why connections that policy denies could not be cut, with the remedy.
 
-        "" if it did not fail, before the first one, if none is due, or after a change until the desired state is
-        derived again.
+        "" if that has not failed, was done since, or is not due. It is not due after a change until the desired state
+        is derived again.
         """
         return self._cutter.problem if self._cutter.problem and self._due() else ""
 
@@ -72,8 +72,8 @@ class FlowCuts:
     def _in_force(self, remote: RemoteEndpoints) -> t.Optional[NodeState]:
         """Return the desired state with the workloads that are being added, which may be reachable already.
 
-        Return None while no state is known, while the kernel has another policy or other labels, or if the node's
-        remote endpoints are not `remote` any more.
+        Return None while no state is known, while sets or rules have a problem or are of another policy or other
+        labels, or if the node's remote endpoints are not `remote` any more.
         """
         desired = self._desired.without_policy() if remote is self._persisted.remote else None
         if desired is None:

@@ -42,8 +42,8 @@ class FlowCutter:
     def due(self, state: t.Optional[NodeState], remote: RemoteEndpoints, labels: int = 0) -> bool:
         """Return whether connections have to be judged by the policy of `state`, `remote` and `labels`.
 
-        Return False if they were already, if there is no state or policy, or if policy does not want cuts. `labels` is
-        a number that changes whenever labels of attached workloads change.
+        Return False if the last run that ended judged them so, if there is no state or policy, or if policy does not
+        want cuts. `labels` is a number that changes whenever labels of attached workloads change.
         """
         if state is None or state.policy is None or not state.policy.settings.cut_denied_flows:
             return False
@@ -86,10 +86,10 @@ class FlowCutter:
     async def _cut(
         self, before: NodeState, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints
     ) -> t.Optional[int]:
-        """Cut the connections that policy denies, and return their number.
+        """Cut the connections that policy denies, let former ones that it allows go on, and return how many were cut.
 
-        Return None, and cut nothing, if the policy changed or is not in force any more after they were searched. Raise
-        KernelError if the kernel refuses.
+        Return None, and change nothing, if the policy changed or is not in force any more after they were searched.
+        Raise KernelError if the kernel refuses.
         """
         kernel, others = self._kernel, remote.endpoints
         judged = await self._run(lambda: denied_flows.judged(kernel, before, others))

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The listener to the NFLOG group of the policy in force, which feeds the policy log. Without policy it opens nothing.
 
-Records arrive in datagrams of up to a hundred. After `_AT_ONCE` datagrams the loop does other work for `_GATHER`
+Records arrive in datagrams of up to a hundred. After up to `_AT_ONCE` datagrams the loop does other work for `_GATHER`
 seconds, which allows 20,000 records a second. If rules drop more than that, records that exceed the socket's buffer are
 lost and counted, and the node keeps its processors for other work.
 """
@@ -25,16 +25,16 @@ from .policy_log import PolicyLog
 _log = logging.getLogger("calico.policy")
 
 _AT_ONCE = 10  # the most datagrams that one callback reads, in about 3 ms
-_GATHER = 0.05  # seconds between two callbacks that read the socket
-_RETRY = 10.0  # seconds until the next attempt to listen to an NFLOG group
+_GATHER = 0.05  # the least seconds between two callbacks that read the socket
+_RETRY = 10.0  # the most seconds until the next attempt to listen to an NFLOG group
 
 
 class LogListener:
     """A listener whose `run` has to be a task of the event loop for as long as the agent lives.
 
     `group` returns the number of the wanted NFLOG group, 0 for none. `opener` opens the socket in the right network
-    namespace. `on_problem` is called each time that it cannot listen, with the reason in words, and with None each time
-    that it begins to listen or no group is wanted.
+    namespace. `on_problem` is called each time that it cannot listen, with the reason in words, and with None when it
+    begins to listen, when it listens no longer to a group, and while no group is wanted.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LogListener:
             await _until(timer_alignment.after(loop.time(), _RETRY if problem else timer_alignment.PERIOD))
 
     async def _listen(self, loop: asyncio.AbstractEventLoop, group: int) -> t.Optional[str]:
-        """Listen to a group while it is wanted; return None then, or in words the reason why listening failed.
+        """Listen to a group until it is not wanted, and return None, or in words the reason why listening failed.
 
         While it listens, the policy log has the number as its `group`; `on_problem` gets None at the beginning.
         """
@@ -130,7 +130,7 @@ def _words(group: int, reason: str) -> str:
 
 
 def _device(netlink: socket.socket, index: int) -> str:
-    """Return the name of an interface, or its number as text if it no longer exists."""
+    """Return the name of an interface, or its number as text if it has none or that cannot be read."""
     return rt.device_name(netlink.fileno(), index) or str(index)
 
 

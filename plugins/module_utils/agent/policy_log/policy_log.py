@@ -39,7 +39,7 @@ _WITH_PORTS = frozenset({6, 17, 132, 136})
 _PLAIN_IPV4 = 0x45  # the first byte of an IPv4 header without options
 _FRAGMENT = struct.Struct("!H")
 
-#: The key of a count: (verdict, direction, kind, tier, policy)
+#: The key of a count: (verdict, direction, kind, tier, name), the last three as in Decider
 Counted = tuple[str, str, str, str, str]
 
 
@@ -66,14 +66,18 @@ class PolicyLogEntry:
         self.generation = self.order = self.packets = 0
 
     def about(self, workload: str) -> bool:
-        """Return whether `workload` is the source or the destination, named as in `source` and `destination`."""
+        """Return whether `workload` is the source or the destination, named as in `source` and `destination`.
+
+        "" matches an entry with an end that is not a known workload.
+        """
         return workload in (self.source[0], self.destination[0])
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return the entry in JSON-ready form.
+        """Return the entry in JSON-ready form: its times, count, verdict, decider, flow and interfaces.
 
-        Times are texts in ISO 8601 and UTC. The source port is that of the packet that made the entry, or of the first
-        one after a change of policy or workloads.
+        Times are texts in ISO 8601 and UTC. `source` and `destination` are dicts of address, workload and node. Ports
+        and ICMP numbers are None where the packet has none. The source port is that of the packet that made the entry,
+        or of one after a change of policy or workloads.
         """
         flow = self.flow
         return {
@@ -128,9 +132,10 @@ class PolicyLog:
         """Add the records of one turn to the log; `device` returns the name of an interface by its number.
 
         Gaps in the numbers of records count as lost packets. Names are looked up for at most 50 flows: new ones, and
-        known ones after a change of policy or workloads; each packet of another program's rule takes one of them too.
-        Packets of further such flows are only counted, in `unlisted` too. Above 20,000 prefixes all counts that
-        `counted` has not returned yet are dropped, and policy's packets among them count as lost.
+        known ones after a change of policy or workloads. Each packet of another program's rule, or without complete IP
+        addresses, takes one of them too. Further such packets are only counted, in `unlisted` too. Above 20,000
+        prefixes all counts that `counted` has not returned yet are dropped, and policy's packets among them count as
+        lost.
         """
         now = self._clock()
         entries, due, newcomers = self._entries, self._due, NEWCOMERS
@@ -163,8 +168,8 @@ class PolicyLog:
     ) -> t.Optional[PolicyLogEntry]:
         """Return the entry of a packet: `known` if it still has the same meaning, or else a new one.
 
-        Return None if the packet was not logged by policy or is not an IP packet. Beyond `room`, the entries that were
-        not touched for longest are dropped.
+        Return None if the packet was not logged by policy or has no complete IP addresses. Beyond `room`, entries are
+        dropped, usually those without a packet for longest.
         """
         reason = log_prefix.reason(record.prefix.decode("ascii", "replace"))
         flow = packet_headers.flow(record.packet)
@@ -177,7 +182,7 @@ class PolicyLog:
             if (known.decider, known.source, known.destination) == (decider, source, destination):
                 known.flow = flow
                 return known
-            self._entries[key, known.order] = self._entries.pop(key)  # The entry stays, with its former decider.
+            self._entries[key, known.order] = self._entries.pop(key)  # The entry stays, with its former names.
         indev, outdev = (device(index) if index else "" for index in (record.indev, record.outdev))
         entry = PolicyLogEntry(_VERDICTS[reason.verdict], reason.direction, decider, flow, indev, outdev, now)
         entry.source, entry.destination, entry.generation = source, destination, self.names.generation
@@ -193,8 +198,8 @@ class PolicyLog:
     ) -> t.List[PolicyLogEntry]:
         """Return the entries that match all given conditions, in the order of their last packets.
 
-        `workload` is the id of the source or the destination. The last packet came at `since` (seconds since 1970) or
-        later, and its order is greater than `after`. None sets no condition.
+        `workload` is the source or the destination, as `PolicyLogEntry.about` compares it. The last packet came at
+        `since` (seconds since 1970) or later, and its order is greater than `after`. None sets no condition.
         """
         found = [
             entry
@@ -211,9 +216,10 @@ class PolicyLog:
         return self._order
 
     def counted(self) -> dict[Counted, int]:
-        """Return a mapping from (verdict, direction, kind, tier, policy) to the number of packets since the last call.
+        """Return a mapping from (verdict, direction, kind, tier, name) to the number of packets since the last call.
 
-        Packets that other programs' rules logged are left out.
+        Kind, tier and name are those of a Decider. Packets whose prefix is not of policy's form, and counts that `take`
+        dropped, are left out.
         """
         due, self._due = self._due, collections.Counter()
         found: collections.Counter[Counted] = collections.Counter()
@@ -229,7 +235,7 @@ class PolicyLog:
 def _key(record: Record) -> t.Any:
     """Return the key of a packet's log entry. Packets that differ only in the source port have the same key.
 
-    The key is hashable. A packet that is not IP has its rule's prefix as key.
+    The key is hashable. A packet without complete IP addresses has its rule's prefix as key.
     """
     packet = record.packet
     if len(packet) >= 24 and packet[0] == _PLAIN_IPV4 and not _FRAGMENT.unpack_from(packet, 6)[0] & 0x1FFF:

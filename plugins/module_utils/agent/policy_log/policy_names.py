@@ -61,7 +61,7 @@ class PolicyNames:
         self.generation += 1
 
     def decider(self, reason: Reason) -> Decider:
-        """Return the decider that a reason names. A name that no policy has any more stays as it was shortened."""
+        """Return the decider that a reason names. A name that this node does not know stays as it was shortened."""
         self._read()
         name = self._whole.get((reason.kind, reason.name), reason.name)
         tier = {log_prefix.POLICY: self._tiers.get(name, ""), log_prefix.TIER: name}.get(reason.kind, "")
@@ -70,8 +70,8 @@ class PolicyNames:
     def workload(self, address: str) -> tuple[str, str]:
         """Return (workload, node) of an address: ("", node) for a node's own address, ("", "") for an unknown one.
 
-        The workload is its id if it was attached on this node, or else <namespace>/<name>. A node without
-        policy knows only the workloads on it.
+        The workload is its id if it was attached on this node between runs, or else <namespace>/<name>. A node without
+        policy knows only the workloads on it. Without a state, the node is "".
         """
         self._read()
         if self._here is None:

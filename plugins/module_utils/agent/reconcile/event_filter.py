@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The filter for rtnetlink notifications: which ones call for a look, and at which kinds of objects.
 
-A notification is never taken for the kernel's content: it only says where to look. The filter remembers only what the
-last notification said of each device, to tell changes from repetitions. A device that gets its carrier, or that
+A notification is never taken for the kernel's content: it only says where to look. The filter remembers what the last
+notification said of each device, to tell changes from repetitions. A device that gets its carrier, or that
 is just being attached, is announced several times.
 
 Message layouts: rtnetlink(7), linux/netconf.h. Each function takes microseconds, because tens of thousands of routes of
@@ -26,7 +26,8 @@ from ...state.node_state import PROBE_PRIORITY, ROUTE_PROTOCOL, TABLE_MAIN, TABL
 
 RTM_NEWNETCONF, RTM_DELNETCONF = 80, 81
 
-#: For so many seconds after its first notification, an unfinished host end causes no look: an add may be making it.
+#: For so many seconds after its first notification, a host end that was never finished causes no look: an add may be
+#: making it.
 YOUNG = 0.3
 
 _TABLES = (TABLE_MAIN, TABLE_PROBE)
@@ -50,7 +51,7 @@ Link = tuple[str, bool, int, bytes, str]
 class _End:
     """What notifications last said of a host end.
 
-    `seen` is the time of the first one, in seconds of the loop's clock.
+    `seen` is the time of the first one, in seconds of the loop's clock, or 0 if the host end was listed before.
     """
 
     __slots__ = ("checked", "forwarding", "link", "proxy", "seen")
@@ -70,7 +71,7 @@ class _End:
     def missing(self) -> bool:
         """Whether forwarding or proxy_arp was last reported as off, or rp_filter with another value than desired.
 
-        The former two are off for a workload without an IPv4 address too, which counts as missing them.
+        proxy_arp is off for a workload without an IPv4 address too, which counts as missing it.
         """
         return False in (self.forwarding, self.proxy, self.checked)
 
@@ -141,8 +142,8 @@ class EventFilter:
     def feed(self, data: bytes, now: float) -> None:
         """Read one datagram of notifications; `now` is in seconds of the loop's clock.
 
-        Unknown types are ignored. A message that is too short marks tunnels, workloads and routes, and raises nothing.
-        A header whose length is below 16 bytes ends the datagram: the rest is ignored.
+        Unknown types are ignored. A message that is too short to be read marks tunnels, workloads and routes. A header
+        whose length is below 16 bytes ends the datagram: the rest is ignored. Raise nothing.
         """
         offset, end = 0, len(data)
         while offset + 16 <= end:
@@ -195,12 +196,12 @@ class EventFilter:
         bits = 8 * size
         route = Network(bits, destination >> (bits - length), length)
         self._refresh()
-        # The announced route may replace a route of ours, or be preferred to it.
+        # The announced route may replace a route of ours, be preferred to it, or decide its gateway.
         if any(pool.holds(route) for pool in self._pools) or self._leads_to_a_gateway(route):
             self._marks.add("route")
 
     def _leads_to_a_gateway(self, route: Network) -> bool:
-        """Return whether `route` holds an address whose gateway our routes use, so that they may lead elsewhere."""
+        """Return whether `route` holds an address whose gateway our routes use; False before a state is known."""
         if self._gateways is None:
             state = self._known
             self._gateways = [network(address) for address in state.underlay_gateways] if state is not None else []
@@ -259,7 +260,10 @@ class EventFilter:
             self._gone(_I32.unpack(index)[0])
 
     def _judge(self, index: int, now: float) -> None:
-        """Mark a changed host end for a look if it is unfinished and not young any more; wait if it is young."""
+        """Mark a host end for a look if it is unfinished and not young; wait if it is young.
+
+        Forget it if it is not young and no link message has named it.
+        """
         end = self._ends.get(index)
         if end is None or end.finished:
             self._young.pop(index, None)
@@ -268,7 +272,7 @@ class EventFilter:
         elif end.link is not None:
             self._marks.update(("workload", "sysctl"))
         else:
-            del self._ends[index]  # No RTM_NEWLINK has named it a host end: another program's device.
+            del self._ends[index]  # No RTM_NEWLINK has named it a host end: probably another program's device.
 
     def _address_changed(self, message: bytes, _now: float) -> None:
         if message[16] not in _DESTINATIONS:
@@ -279,14 +283,14 @@ class EventFilter:
             self._marks.update(_ALL_KINDS)
         index, scope = _U32.unpack_from(message, 20)[0], message[19]
         if message[16] == socket.AF_INET6 and scope == SCOPE_LINK:
-            return  # an IPv6 link-local address, which the kernel itself adds to each host end
+            return  # an IPv6 link-local address, such as the kernel itself adds to host ends
         name, _up = self._devices.get(index, ("", False))
         if name in tunnel.NAMES:
             self._marks.update(("tunnel", "route"))
         self.addresses_changed = True
 
     def _neighbor(self, message: bytes, _now: float) -> None:
-        """Mark neighbours for a look. The kernel's filter passes only messages about neighbours on tunnel devices."""
+        """Mark neighbours for a look if the message is about a neighbour or a forwarding entry of any device."""
         if message[16] in (*_DESTINATIONS, rt.AF_BRIDGE):
             self._marks.add("neighbor")
 
@@ -302,7 +306,8 @@ class EventFilter:
         """Record the settings of a device: notifications call some of the sysctls below net/ipv4/conf netconf.
 
         A host end whose settings are wrong, or were before, is marked as changed. For another known device, or `all`,
-        the sysctls are looked at. An unknown device is noted as a possible host end.
+        the sysctls are looked at. An unknown device is noted as a possible host end. A message that is not of IPv4, or
+        names no device, is ignored.
         """
         if message[16] != socket.AF_INET:
             return

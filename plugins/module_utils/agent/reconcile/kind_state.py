@@ -19,13 +19,13 @@ class KindState:
     dirty: bool = True
     #: Whether another program may have written objects of this kind, so that what is cached of them is not valid.
     doubted: bool = False
-    #: The last desired state whose objects of this kind were in the kernel, except those that waited for their device;
-    #: None before the first one.
+    #: The last desired state whose objects of this kind were in the kernel, except those that waited for their device,
+    #: refused single chains and members left out of sets; None before the first one.
     complete: t.Optional[NodeState] = None
     #: The last desired state beside which the kernel had nothing superfluous of this kind; None before the first one.
     lean: t.Optional[NodeState] = None
-    #: (kind, subject) of objects that stay although nothing desires them, such as sets in use. Their later removal is
-    #: not drift.
+    #: (kind, subject) of objects that are kept or left out on purpose, such as sets in use. Their later removal is not
+    #: drift.
     kept: frozenset[tuple[str, str]] = frozenset()
     #: What could not be read, added or corrected at the last attempt, and why, a text for each.
     additions_failed: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class KindState:
     withheld: bool = False
     #: Whether there are superfluous objects that stay because something that may still need them failed.
     blocked: bool = False
-    #: The number of failures in a row.
+    #: The number of failures in a row; several before the next attempt count once.
     attempts: int = 0
     #: When to retry, in seconds of the loop's clock; None: no retry is set.
     retry_at: t.Optional[float] = None
@@ -143,14 +143,14 @@ class KindStates:
         return min([otherwise, *(state.retry_at for state in self._states.values() if state.retry_at is not None)])
 
     def completed(self, but_for: t.Collection[str] = ()) -> bool:
-        """Return whether every kind, except those in `but_for`, was once found with nothing missing."""
+        """Return whether every kind, except those in `but_for`, has a `complete` state."""
         return all(state.complete is not None for name, state in self._states.items() if name not in but_for)
 
     def note_complete(self, name: str, whole: NodeState, waiting: t.Iterable[str] = ()) -> None:
         """Note that nothing of `whole` is missing of a kind but objects that wait for their device, a text for each.
 
-        If additions had failed, the kinds whose removals were blocked become dirty. Failed removals stay problems.
-        Raise KeyError for an unknown kind.
+        If additions had failed, that is no problem any more, and the kinds whose removals were blocked become dirty.
+        Failed removals stay problems. Raise KeyError for an unknown kind.
         """
         state = self._states[name]
         if state.additions_failed:
@@ -162,9 +162,9 @@ class KindStates:
         state.end_retries()
 
     def note_lean(self, name: str, whole: NodeState) -> None:
-        """Note that nothing of a kind is superfluous beside `whole`. Failed additions stay problems.
+        """Note that nothing of a kind is superfluous beside `whole`.
 
-        Raise KeyError for an unknown kind.
+        Failed removals are no problem any more; failed additions stay one. Raise KeyError for an unknown kind.
         """
         state = self._states[name]
         state.lean, state.removals_failed = whole, ()

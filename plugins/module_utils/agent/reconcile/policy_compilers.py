@@ -52,10 +52,10 @@ class PolicyCompilers:
 
         It blocks, up to seconds.
 
-        The sets also contain the `coming` workloads, which are being added and are not in `state` yet. `interfaces`
-        maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same `state` object
-        with equal other arguments gives the same object, as long as it is one of the last three results. Raise what
-        `NodePolicyTables.with_policy` raises for a policy that cannot be compiled.
+        The rules and sets include the `coming` workloads, which are being added; the result's `workloads` do not.
+        `interfaces` maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same
+        `state` object with equal other arguments gives the same object, as long as it is one of the last three results.
+        Raise SelectorError for an invalid selector, or ValueError if the mark mask has fewer than five bits.
         """
         if state.policy is None:
             return state

@@ -57,8 +57,9 @@ class PolledReconciler(t.Protocol):
         """Return a function that blocks and returns `state` with compiled policy; call it in the drivers' thread."""
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
-        """Return a token that changes when rules of iptables may have changed; None until they were read.
+        """Return a token that changes when rules of iptables may have changed.
 
+        It is None until they were read, and without iptables.
         Call it in the drivers' thread. Raise KernelError if the kernel cannot be read.
         """
 
@@ -98,7 +99,10 @@ class Polling:
         self._interfaces: list[str] = []
 
     async def run(self) -> None:
-        """Poll the desired state once per period until cancelled, at moments that other parts of the agent share."""
+        """Poll the desired state, while it is known, once per period or less often, until cancelled.
+
+        Polls after the first begin at moments that other parts of the agent share. Raise what `poll` raises.
+        """
         loop = asyncio.get_running_loop()
         while True:
             state = self._reconciler.desired()
@@ -110,10 +114,11 @@ class Polling:
     async def poll(self, state: NodeState) -> None:
         """Poll once, and mark the kinds that changed, or are wrong in a way that the last poll did not find.
 
-        Everything that is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot
-        be read is left to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as
-        wrong. Errors of the kernel are not raised, but those of compiling policy are. Reading more than 200 sysctls
-        takes up to half a period, because of pauses.
+        A fault that it found is marked again if the reconciler has changed objects of its kind since. Everything that
+        is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot be read is left
+        to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as wrong. Errors of
+        the kernel are not raised, but those of `PolicyCompilers.whole` are. With more than 200 sysctls, it pauses for
+        up to half a period in all.
         """
         self._take(state)
         make, sysctls, turn = self._reconciler.whole(state), self._sysctls, self._turn()
@@ -145,7 +150,7 @@ class Polling:
         """Read tokens, these sysctls and the namespaces of these workloads, and return what was found.
 
         All are read in one call, since the hop to the thread costs as much as the reads. It blocks: drivers' thread
-        only.
+        only. Raise what `make` raises.
         """
         whole = make()
         marks = {kind: _readable(read, kernel, whole) for kind, read in self._readers.items()}
@@ -154,7 +159,8 @@ class Polling:
     async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl], wrong: t.Optional[dict[str, str]]) -> None:
         """Read further sysctls slice by slice, with pauses, and mark sysctls if any are wrong and that is news.
 
-        It is no news if the last poll found the same wrong values and the reconciler has changed no sysctl since.
+        It is no news if the last complete poll found the same wrong values and the reconciler has changed no sysctl
+        since.
         `wrong` are those of the first slice, or None if they could not be read. If any slice could not be read, nothing
         is marked.
         """
@@ -172,13 +178,13 @@ class Polling:
         self._wrong = found
 
     async def _poll_interiors(self, endpoints: t.Sequence[VethEndpoint]) -> None:
-        """Look into the namespaces of these workloads, a few per call, because each takes half a millisecond."""
+        """Look into the namespaces of these workloads, five per call, and mark as `_judge_interiors` does."""
         for start in range(0, len(endpoints), _VISITS):
             part = endpoints[start : start + _VISITS]
             self._judge_interiors(part, await self._reconciler.ask(lambda kernel: _troubled(kernel, part)))  # noqa: B023 awaited
 
     def _judge_interiors(self, endpoints: t.Sequence[VethEndpoint], troubled: t.Sequence[str]) -> None:
-        """Mark the workloads of `troubled` (host ends) that were in order when they were last looked into.
+        """Mark the workloads of `troubled` (host ends), except those that were wrong when they were last looked into.
 
         Those that were wrong then are marked too if the reconciler has changed any workload since. `endpoints` are all
         workloads that were looked into.
@@ -196,7 +202,7 @@ class Polling:
 
         Nothing is marked the first time, or if `mark` is None, which means that nothing was read.
         """
-        if mark is None:  # No objects of the kind are desired, or they cannot be read now.
+        if mark is None:  # No tables are desired, or none were read yet, or the objects cannot be read now.
             return
         found = mark, self._reconciler.changed[kind]
         if kind in self._marks and self._marks[kind] != found:
@@ -207,7 +213,7 @@ class Polling:
         return self._reconciler.rules_mark(kernel) if state.iptables else None
 
     def _turn(self) -> list[VethEndpoint]:
-        """Return the next workloads whose namespaces are looked into, in a round over all of them."""
+        """Return the next workloads whose namespaces are looked into, `interiors` at most, in a round over all."""
         first = bisect.bisect_right(self._interfaces, self._next)
         turn = [*self._endpoints[first:], *self._endpoints[:first]][: self._interiors]
         if turn:
@@ -260,7 +266,7 @@ def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:
 def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
     """Return the host ends of the workloads that differ from `endpoints`, or all of them if the kernel cannot be read.
 
-    In that case the reconciler will report why.
+    Without such an error, workloads that ended with their namespaces are left out.
     """
     try:
         return list(workload.unlike(kernel, endpoints))
@@ -274,7 +280,7 @@ def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
 
 
 def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return (name, settings) of each tunnel device with a setting of hardening.SETTINGS above 0; () without any.
+    """Return (name, settings) of each desired tunnel device with a setting of hardening.SETTINGS above 0; () for none.
 
     Raise OSError if the kernel cannot be read.
     """

@@ -40,7 +40,7 @@ from .stages import Listener, Make, Refresh, Stages, Wanted
 _T = t.TypeVar("_T")
 
 _TICK = 10.0  # the most seconds between two calls of on_tick while no pass is under way
-_INTERIORS = 50  # network namespaces that one pass of a resync looks into
+_INTERIORS = 50  # the most network namespaces that a resync has one pass look into
 _WITHHELD = 1.0  # seconds between two checks whether objects may be removed, or a desired state is known
 
 
@@ -98,8 +98,8 @@ class Reconciler:
 
         Do not wait.
 
-        `interiors` are host ends of workloads whose namespaces are looked into as well. Raise KeyError for an unknown
-        kind.
+        `interiors` are host ends of workloads whose namespaces the next look at workloads reads as well. Raise KeyError
+        for an unknown kind.
         """
         kinds = self._kinds.names if kind is None else (kind,)
         self._kinds.doubt(kinds)
@@ -121,7 +121,7 @@ class Reconciler:
     def whole(self, state: NodeState) -> Make:
         """Return a function that blocks and returns `state` with all that takes time to compile.
 
-        Call it in the drivers' thread.
+        Call that function in the drivers' thread. It raises what `PolicyCompilers.whole` raises.
         """
         return self._wanted.whole(state)
 
@@ -151,8 +151,8 @@ class Reconciler:
     def brought_to(self, kind: str) -> t.Optional[NodeState]:
         """Return the last desired state whose objects of this kind were in the kernel.
 
-        Objects that waited for their device do not count. Return None if there was no such state, or if the kind has
-        problems. Raise KeyError for an unknown kind.
+        Objects that waited for their device, refused single chains, and members left out of sets may have been missing.
+        Return None if there was no such state, or if the kind has other problems. Raise KeyError for an unknown kind.
         """
         return None if self._kinds[kind].problems else self._kinds[kind].complete
 
@@ -160,7 +160,7 @@ class Reconciler:
     def problems(self) -> dict[str, tuple[str, ...]]:
         """A mapping from kind to what failed, and why; {} if nothing failed.
 
-        It includes members that were left out of sets.
+        It includes refused single chains, and members that were left out of sets.
         """
         return _with(self._failures, self._drivers.sets.STEP.name, self._drivers.sets.left_out)
 
@@ -170,9 +170,10 @@ class Reconciler:
         return _with(self._kinds.problems, self._drivers.tables.STEP.name, self._drivers.tables.set_aside)
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
-        """Return a token that changes when another program may have written rules; None until rules were read.
+        """Return a token that changes when this or another program may have written rules.
 
-        Call it in the drivers' thread; see CachedTables.mark. Raise KernelError if the kernel cannot be read.
+        It is None until rules were read, and without iptables. Call it in the drivers' thread; see CachedTables.mark.
+        Raise KernelError if the kernel cannot be read.
         """
         return self._drivers.tables.mark(kernel)
 
@@ -187,7 +188,10 @@ class Reconciler:
         return self._kinds.dirty
 
     async def run(self) -> None:
-        """Look and repair until cancelled. What has begun in the drivers' thread is finished first."""
+        """Look and repair until cancelled. What has begun in the drivers' thread is finished first.
+
+        Raise what compiling policy raises.
+        """
         loop = asyncio.get_running_loop()
         resync_at = loop.time() + self._pace.resync()
         self._listener.on_resync("start")
@@ -220,7 +224,8 @@ class Reconciler:
         writing the node become problems, and so does a desired state that is not known. Raise KeyError for an unknown
         kind, and what compiling policy raises.
 
-        The namespaces of workloads are looked into in batches, so that an urgent repair need not wait for all of them.
+        Unless `kinds` lacks workloads, their namespaces are looked into as well, in batches: an urgent repair need not
+        wait for all of them.
         """
         if kinds is None:
             self._listener.on_resync("request")
@@ -247,15 +252,16 @@ class Reconciler:
 
         Return what was applied: `failed` has sets or whole tables that the kernel refused, `aside` single chains that
         it refused while all else was written. `stands` is called in the drivers' thread if `failed` is empty. The
-        caller holds `turn` or shares it. Raise one of repair.ERRORS if the kernel cannot be read or written at all.
+        caller holds `turn` or shares it. Raise one of repair.ERRORS if the kernel cannot be read or written at all, or
+        what compiling policy raises.
         """
         return await self._stages.admit(state, stands)
 
     async def plan(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
         """Return the changes that would bring the node to the state that `wanted` returns; make none.
 
-        `wanted` is called on the loop before each look. If a look finds changes, it is repeated under `turn`. Raise
-        ObserveError or KernelError if the kernel cannot be read, and what `wanted` raises.
+        `wanted` is called on the loop before each look. If a look finds changes, it is repeated once, under `turn`.
+        Raise ObserveError or KernelError if the kernel cannot be read, and what `wanted` and compiling policy raise.
         """
         found = await self.look(wanted)
         if not found.changed:
@@ -291,7 +297,11 @@ class Reconciler:
             alarm.cancel()
 
     async def _pass(self, kinds: t.Collection[str] = ()) -> PassOutcome:
-        """Look at the dirty kinds and `kinds`, and repair them. Return the outcome; repair.ERRORS become problems."""
+        """Look at the dirty kinds and `kinds`, and repair them. Return the outcome; repair.ERRORS become problems.
+
+        While no desired state is known, do nothing; the outcome says so. Raise KeyError for an unknown kind, and what
+        compiling policy raises.
+        """
         async with self._passing:
             self._kinds.mark(kinds)
             self._wake.clear()
@@ -335,7 +345,7 @@ class Reconciler:
         return changes
 
     def _in_sync_but_for(self, marked: t.Collection[str]) -> bool:
-        """Return whether nothing failed and every kind but `marked` was found complete.
+        """Return whether nothing failed and every kind but `marked` was once found with nothing missing.
 
         Marks made during a pass are not a fault of that pass.
         """

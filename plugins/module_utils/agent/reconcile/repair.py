@@ -20,7 +20,7 @@ from ...dataplane.kernel.port import Kernel, MissingLibrary
 from ...dataplane.plan import NodePlan, Part, plan_node
 from ...state.node_state import UNDERLAY, NodeState
 
-#: The errors of reading or writing the node; any other error is a mistake in the program.
+#: The errors of reading or writing the node.
 ERRORS = (ObserveError, MissingLibrary, OSError)
 
 _FEW = 50  # up to 50 devices are read one by one; for more, all devices are read at once
@@ -35,8 +35,8 @@ class Applied(t.NamedTuple):
     """The result of applying a plan: the changes that were done, and those that were not.
 
     `failed` is a sequence of (change, reason). `waiting` are changes whose device is missing, or down although it must
-    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written. A change that was
-    not made because another one of its transaction failed is in none of these.
+    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written. If sets or whole
+    tables are in `failed`, other changes of their kind, made or not, are in none of these.
     """
 
     done: tuple[Change, ...] = ()
@@ -120,8 +120,8 @@ def drift(
     """Return the keys (see `same`) of the changes that are drift: the kind's former state would need them as well.
 
     `changes` lead to `state`. `before` maps each kind to the state that it was last brought to; kinds without one have
-    no drift. `interiors` are host ends whose namespaces are looked into. Raise one of ERRORS if the kernel cannot be
-    read.
+    no drift. The result may have keys of further changes. `interiors` are host ends whose namespaces are looked into.
+    Raise one of ERRORS if the kernel cannot be read.
     """
     found: set[Same] = set()
     asked: list[tuple[NodeState, list[str]]] = []
@@ -143,7 +143,10 @@ def drift(
 
 
 def sentence(change: Change, drift: bool) -> str:
-    """Return one line for the log: what was found about an object, and what was done."""
+    """Return one line for the log: what was found about an object, and what was done.
+
+    It begins with "Repaired" if `drift` is True, else with "Applied".
+    """
     if change.action == "+":
         found, done = "was missing", "made"
     elif change.action == "~":
@@ -167,13 +170,13 @@ def _apply(kernel: Kernel, planned: NodePlan, waiting: t.Sequence[Change] = ()) 
 def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -> Applied:
     """Return what was applied although `error` was raised.
 
-    Of a guard that refused a change, no change was made: its other changes are in neither `done` nor `failed`.
+    Other changes of a guard that refused one are in neither `done` nor `failed`: they may or may not be made.
     """
     failed = {id(change) for change, _reason in error.failures}
     if isinstance(error, SetAside):
         done = tuple(change for change in planned.changes if id(change) not in failed)
         return Applied(done, (), tuple(waiting), tuple(error.failures))
-    # A guard makes its changes in one transaction: if the kernel refuses one, none is made. A SetAside returned above.
+    # If the kernel refuses a change of a guard, others of it may not be made either. A SetAside returned above.
     guards = {kind for part in planned.parts if part.driver.STEP.guard for kind in part.driver.STEP.kinds}
     refused = {change.kind for change, _reason in error.failures} & guards
     done = tuple(change for change in planned.changes if id(change) not in failed and change.kind not in refused)

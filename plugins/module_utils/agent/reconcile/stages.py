@@ -59,9 +59,9 @@ class Listener:
 
     `on_change(change, drift)` is called for every change made. A change is drift if the desired state did not ask for
     it: the desired state before this one would need it as well. What the first look finds is not drift. `on_step(kinds,
-    seconds)` gets the time for which a repair or removal held the lock. `on_failure(kind)` is called once for a kind
-    in which something failed, however many objects. `on_ended(change)` is called when a look first finds a workload
-    that is not repaired because its network namespace is gone, or because its name or
+    seconds)` gets the time for which a repair or removal held the lock. `on_failure(kind)` is called once for each
+    attempt in which something of a kind failed, however many objects. `on_ended(change)` is called when a look finds,
+    unlike the one before, a workload that is not repaired because its network namespace is gone, or because its name or
     path leads to another one; the change's note has the reason. `on_tick` is called after each pass of
     `Reconciler.run`, and at least every ten seconds while there is none, but not after those of `Reconciler.resync`.
     `on_resync(reason)` is called when a look at all kinds begins: reason start (of `run`), timer or request.
@@ -123,7 +123,7 @@ class Stages:
         self._run = run
         self._pace = pace
         self._refresh = Refresh.NONE
-        self._interiors: set[str] = set()  # host ends of workloads whose namespaces the next look reads
+        self._interiors: set[str] = set()  # host ends of workloads whose namespaces are read next
         self._ended: set[tuple[str, str]] = set()  # (subject, reason) of workloads that ended
         self.state: t.Optional[NodeState] = None
         self.devices: t.Collection[str] = ()  # devices that the desired routes lead through
@@ -151,7 +151,8 @@ class Stages:
 
         Return what was applied: `failed` has sets or whole tables that the kernel refused, `aside` single chains that
         it refused while all else was written. `stands` is called in the drivers' thread if `failed` is empty. The
-        caller holds `turn` or shares it. Raise one of repair.ERRORS if the kernel cannot be read or written at all.
+        caller holds `turn` or shares it. Raise one of repair.ERRORS if the kernel cannot be read or written at all, or
+        what compiling policy raises.
         """
         make, guards = self._wanted.whole(state), self.registry.guards
         before = {kind: self._kinds[kind].complete for kind in guards}
@@ -176,7 +177,8 @@ class Stages:
         """Read these kinds from the kernel and return what differs from the desired state.
 
         A kind that cannot be read is noted as a problem, retried later, and not in the result. Return None if none
-        could be read. Return None too if the desired state is not known; the kinds are dirty again then.
+        could be read. Return None too if the desired state is not known; the kinds are dirty again then. Raise what
+        compiling policy raises.
         """
         state = self._wanted.state()
         if state is None:
@@ -236,11 +238,12 @@ class Stages:
         return Found(added, removed, planned.additions)
 
     async def add(self, stage: t.Sequence[str], found: Found) -> list[Change]:
-        """Add and correct objects of a stage, after planning its kinds again under `turn`. Return the changes made.
+        """Add and correct objects of the stage's kinds in `found`, and of their followers. Return the changes made.
 
-        `found` is the result of the look before. There may be thousands of workloads and sysctls: if no other kind is
-        planned with them, and IPv4 forwarding is right, only those in `found` are read again. Errors are noted as
-        problems of their kinds, not raised. If additions of a kind that guards one of these failed, nothing is made.
+        `found` is the result of the look before; these kinds are planned again under `turn`. There may be thousands of
+        workloads and sysctls: if no other kind is planned with them, and IPv4 forwarding is right, only those that
+        `repair.narrowed` leaves are read again. repair.ERRORS are noted as problems of the kinds; what compiling policy
+        raises is raised. If additions of a kind that guards one of these failed, nothing is made.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]
@@ -298,7 +301,8 @@ class Stages:
     async def remove(self, kinds: t.Collection[str]) -> list[Change]:
         """Remove superfluous objects of these kinds, if that is allowed, after planning again under `turn`.
 
-        Return the changes made. Errors are noted as problems of their kinds, not raised.
+        Return the changes made. repair.ERRORS are noted as problems of the kinds; what compiling policy raises is
+        raised.
         """
         ready = [kind for kind in kinds if self._removable(kind)]
         if not ready:
@@ -357,8 +361,8 @@ class Stages:
     def _take_interiors(self, state: NodeState, kinds: t.Collection[str]) -> set[str]:
         """Return the host ends whose namespaces to look into, and clear the list of requested ones.
 
-        They are the requested ones, and those of workloads that changed in the desired state. Empty if `kinds` has no
-        workloads.
+        They are the requested ones, and those of workloads that changed in the desired state. Return an empty set, and
+        clear nothing, if `kinds` has no workloads.
         """
         if workload.STEP.name not in kinds:
             return set()
@@ -384,13 +388,13 @@ class Stages:
         return list(done)
 
     def _not_added(self, kinds: t.Iterable[str], texts: t.Sequence[str]) -> None:
-        """Note that these kinds could not be read or added, and when to retry; report each failure."""
+        """Note that these kinds could not be read or added, and when to retry; report each kind."""
         for kind in kinds:
             self._kinds.note_not_added(kind, texts, self._retry_at(kind))
             self._listener.on_failure(kind)
 
     def _not_removed(self, kinds: t.Iterable[str], texts: t.Sequence[str]) -> None:
-        """Note that superfluous objects of these kinds could not be removed, and when to retry; report the failures."""
+        """Note that superfluous objects of these kinds could not be removed, and when to retry; report each kind."""
         for kind in kinds:
             self._kinds.note_not_removed(kind, texts, self._retry_at(kind))
             self._listener.on_failure(kind)

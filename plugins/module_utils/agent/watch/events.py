@@ -20,7 +20,7 @@ BACKLOG = 1000
 class Events:
     """The events of a node.
 
-    `tell` never waits: a watcher that has 1000 events queued gets these, then an event `overflow`, and nothing more.
+    A watcher that has 1000 events queued when another one comes gets these, then an event `overflow`, and nothing more.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,10 @@ class Events:
             self._watchers.discard(queue)
 
     def tell(self, event: str, **more: t.Any) -> None:
-        """Queue an event with the name `event` and the keys `more` for all watchers. Return at once."""
+        """Queue an event with the name `event` and the keys `more` for all watchers. Return at once.
+
+        A watcher that has 1000 events queued gets `overflow` in its place, and no further events.
+        """
         for queue in list(self._watchers):
             if queue.qsize() >= BACKLOG:
                 self._watchers.discard(queue)

@@ -46,9 +46,10 @@ class HostInterfaces:
         self._changed.set()
 
     async def look(self, state: t.Optional[NodeState]) -> None:
-        """Read the interfaces now if the policy of `state` depends on them, and store them in the desired state.
+        """Read the interfaces now if the policy of `state` depends on them; if they changed, store them.
 
-        A read error is logged, not raised; the interfaces stay as they were.
+        Storing them makes the desired state be derived anew. A read error is logged, not raised; the interfaces stay as
+        they were.
         """
         if state is None or not needs_interfaces(state):
             return
@@ -62,10 +63,10 @@ class HostInterfaces:
             self._desired.changed()
 
     async def run(self) -> None:
-        """Read the interfaces after each reported change of an address, or an interval after the last read.
+        """Read the interfaces as `look` does, after reported changes of addresses, or an interval after the last read.
 
         It never returns. Changes of link-local IPv6 addresses are not reported: the interval is for those. If the
-        interfaces changed, policy is updated.
+        interfaces changed, an update of policy is scheduled.
         """
         while True:
             with contextlib.suppress(asyncio.TimeoutError):

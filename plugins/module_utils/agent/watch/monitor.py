@@ -104,7 +104,7 @@ class Monitor:
         self._filtered: t.Optional[tuple[frozenset[int], frozenset[int]]] = None
         self._tunnels: t.Optional[frozenset[int]] = None  # indexes of the tunnel devices; None: to be read
         self._alarm: t.Optional[asyncio.TimerHandle] = None
-        self._pause: t.Optional[asyncio.TimerHandle] = None  # the timer until the socket is read again; None: none
+        self._pause: t.Optional[asyncio.TimerHandle] = None  # the last timer after which the socket is read again
         self._learning: t.Optional[asyncio.Future[None]] = None
         self._broken: t.Optional[OSError] = None
         self._awake = asyncio.Event()
@@ -211,7 +211,8 @@ class Monitor:
     async def _learn(self) -> None:
         """Read how all devices are now, in another thread, and give that to the event filter.
 
-        If they cannot be read, the first notification about each device counts as a change. No error is raised.
+        If they cannot be read, the first notification about a device that is not known counts as a change. No error is
+        raised.
         """
 
         def devices() -> list[tuple[int, Link]]:

@@ -68,10 +68,11 @@ class _Program:
 
 
 def program(ports: t.Collection[int], neighbors_of: t.Collection[int]) -> bytes:
-    """Return the code of the filter. A datagram that it keeps reaches the socket whole.
+    """Return the code of the filter, for `attach`. A datagram that it keeps reaches the socket whole.
 
-    `ports` are the netlink ports of our own sockets, `neighbors_of` the indexes of the devices whose neighbours matter;
-    the 60 smallest of each are used.
+    It drops messages from one of `ports`, routes of BIRD, IPv6 routes of the kernel, IPv6 addresses of scope link, and
+    neighbours of devices whose index is not in `neighbors_of`. `ports` are the netlink ports of our own sockets; 0 is
+    ignored. The 60 smallest of each are used.
     """
     made = _Program()
     made.load(_LOAD_WORD, _PORT)

@@ -53,8 +53,8 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
 
     Raise AgentError if the request is invalid or conflicts with another workload, if no address is free, or if the
     node, the kernel or the disk refuses. Raise it with code `try_again` if a deleted workload with the same device or
-    address is not removed within 10 seconds. Nothing of the new workload stays then, apart from leftovers that the
-    cleanup still retries to remove.
+    address is not removed within 10 seconds. What compiling policy raises comes out as it is. After an error, nothing
+    of a new workload stays, apart from leftovers that the cleanup still retries to remove.
     """
     request = request.checked()
     async with on.locks(request.id):
@@ -81,8 +81,8 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
 async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
     """Attach a workload that has its addresses: record, link, route, commit. Return its link as it is.
 
-    The address journal and policy are written while the link is made. On any error undo everything, then raise it:
-    AgentError, or the cancellation.
+    The address journal and policy are written while the link is made. On any error undo what was made, then raise it:
+    AgentError, what compiling policy raises, or the cancellation. What cannot be undone is left to the cleanup.
     """
     on.table.begin(workload)
     try:
@@ -125,7 +125,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
     except BaseException:
         on.table.abandon(workload)
         await asyncio.shield(asyncio.ensure_future(_undo(on, workload)))
-        on.policy.workloads_changed()  # so that the reconciler removes the workload from policy's sets
+        on.policy.workloads_changed()  # so that the reconciler removes the workload from policy
         raise
     on.table.attach(workload, endpoint)
     on.policy.workloads_changed()
@@ -133,7 +133,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
 
 
 async def _undo(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Remove what an add has made: the route at once, the rest through the cleanup.
+    """Remove what an add has made: the route at once, the rest, and a route that stays, through the cleanup.
 
     Wait at most 10 seconds for the cleanup, which retries until nothing is left. Errors are not raised.
     """
@@ -165,9 +165,9 @@ async def _add_again(on: WorkloadContext, request: AddRequest, present: Attached
 
 
 async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Wait until the device of a deleted workload of the same name is removed.
+    """Wait until a deleted workload with the same device is removed, except perhaps its tracked connections.
 
-    Raise AgentError with code `try_again` if it is still there after 10 seconds.
+    Raise AgentError with code `try_again` if it is not after 10 seconds.
     """
     if not await on.cleanup.finished(workload.interface, PATIENCE):
         raise AgentError(

@@ -48,8 +48,8 @@ class WorkloadAddresses:
         """Request a write of everything assigned or released so far, and return it.
 
         It begins at once or after the write under way, may serve others too, and is made even if nobody awaits it.
-        Awaiting it raises IpamNotWritten if the disk refused; what it should have written, and all that happened after
-        that, is undone in memory then.
+        Awaiting it raises IpamNotWritten if the disk refused it or an earlier write; what it should have written, and
+        all that happened after that, is undone in memory then.
         """
         return self._commit.written()
 

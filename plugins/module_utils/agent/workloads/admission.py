@@ -78,7 +78,7 @@ class PolicyUpdates:
     async def _write(self, write: Write) -> None:
         """Write sets and chains for all workloads, including those being added.
 
-        Set `write.stands` to True unless a set or a whole table was refused. Raise _NotAllWritten if one was, or one of
+        Set `write.stands` to True if no set and no whole table was refused. Raise _NotAllWritten if one was, one of
         repair.ERRORS if the kernel cannot be read or written at all, or what `PolicyCompilers.whole` raises. Without a
         node state, write and set nothing.
         """
@@ -94,13 +94,16 @@ class PolicyUpdates:
 
 
 def _reason(failed: t.Iterable[tuple[Change, str]], endpoint: VethEndpoint) -> t.Optional[str]:
-    """Return the first reason in `failed` why policy does not contain this workload, or None if it does."""
+    """Return in words the first failed change that affects this workload, with its reason, or None if none does."""
     about = (f"{change.kind} {change.subject}: {reason}" for change, reason in failed if _concerns(change, endpoint))
     return next(about, None)
 
 
 def _concerns(change: Change, endpoint: VethEndpoint) -> bool:
-    """Return whether the failed change affects this workload: true unless it writes a set without its addresses."""
+    """Return whether the failed change affects this workload.
+
+    That is so unless it makes or changes a set whose desired members name none of the workload's addresses.
+    """
     if change.kind != "ipset" or change.new is None:
         return True
     _name, want = change.new

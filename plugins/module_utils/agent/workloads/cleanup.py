@@ -32,7 +32,7 @@ _log = logging.getLogger("calico.deletion")
 BATCH = 64
 #: Seconds for which removals are gathered into a batch. An add or a delete that waits for a removal shortens it.
 GATHER = 0.05
-#: Seconds between two attempts at a removal that failed.
+#: Seconds until a removal that failed is tried again, or less if another one is queued.
 RETRY = 1.0
 
 
@@ -87,14 +87,14 @@ class Cleanup:
         self._asked.set()
 
     def get(self, id: str) -> t.Optional[Leaving]:
-        """Return the removal of the workload `id`, or None if it is not being removed."""
+        """Return the removal of the workload `id`, or None if there is none or it is superseded."""
         return self._leaving.get(id)
 
     def supersede(self, id: str) -> None:
         """Leave the record of the workload `id` to a new workload with this id.
 
-        Do nothing unless the former one is `finished` and only its tracked connections are left. Their deletion is
-        still retried, and its addresses are not `forgotten` before.
+        Do nothing unless the former one is `finished`: at most its tracked connections and the record are left. The
+        connections' deletion is still retried, and its addresses are not `forgotten` before.
         """
         leaving = self._leaving.get(id)
         if leaving is not None and leaving.removed.is_set():
@@ -123,8 +123,8 @@ class Cleanup:
     async def finished(self, interface: str, patience: float) -> bool:
         """Wait at most `patience` seconds until the workload with the host end `interface` is removed.
 
-        Return whether it is; at once true if no such workload is being removed. The removal starts without delay. Only
-        tracked connections may be left, and then its record too.
+        Return whether it is; at once true if no such workload is being removed. The next step is not delayed to gather
+        others. Only tracked connections may be left, and then its record too.
         """
         found = [one.removed for one in self._leaving.values() if one.endpoint.interface == interface]
         return await self._set(found, patience)
@@ -132,15 +132,15 @@ class Cleanup:
     async def forgotten(self, address: str, patience: float) -> bool:
         """Wait at most `patience` seconds until nothing is left of workloads that had this address.
 
-        Return whether nothing is left; at once true if no such workload is being removed. The removal starts without
-        delay. Tracked connections count as left, because the next workload with the address would inherit them.
+        Return whether nothing is left; at once true if no such workload is being removed. The next step is not delayed
+        to gather others. Tracked connections count as left: the next workload with the address would inherit them.
         """
         return await self._set([one.gone for one in self._all() if address in one.endpoint.addresses], patience)
 
     async def _set(self, events: t.Sequence[asyncio.Event], patience: float) -> bool:
-        """Start a step without delay, and wait at most `patience` seconds for all `events`; return whether all are set.
+        """Wait at most `patience` seconds for all `events`, and have the next step begin without delay.
 
-        Return True at once if all are set already.
+        Return whether all are set: True at once if all are set already.
         """
         unset = [event for event in events if not event.is_set()]
         if not unset:
@@ -168,7 +168,7 @@ class Cleanup:
             await self.step()
 
     async def step(self) -> None:
-        """Try once to remove every workload in the queue, in batches of 64. Failures are kept as `problems`.
+        """Try once to remove every workload in the queue, in batches of up to 64. Failures are kept as `problems`.
 
         Workloads that are queued meanwhile are tried too.
         """
@@ -202,7 +202,7 @@ class Cleanup:
         """Release the addresses, if that is still to do; remove the record once link and connections are gone too.
 
         Then `gone` is set. `removed` is set as soon as only connections are left. What the disk refuses becomes the
-        workload's problem and is retried by the next `step`.
+        workload's problem and is retried by the next `step`. The record of a superseded workload is not touched.
         """
         if not leaving.released:
             try:
@@ -236,8 +236,9 @@ def _unlink(
     """Remove the links of the endpoints `linked`, then the connections that the kernel tracks for them and `others`.
 
     The endpoints `others` have lost their links before.
-    It blocks. Return two mappings from host end to a text: why the link is still there, and why connections may still
-    be tracked. They are {} if all are gone. Connections of a workload whose link is still there are not removed.
+    It blocks. Return two mappings from host end to a text: why the link, or the namespace made for it, is still there,
+    and why connections may still be tracked. They are {} if all are gone. Connections of a workload in the first one
+    are not removed.
     """
     failed = attach.detach_links(kernel, linked)
     unlinked = [endpoint for endpoint in (*linked, *others) if endpoint.interface not in failed]

@@ -60,7 +60,7 @@ async def _detach(on: WorkloadContext, workload: AttachedWorkload) -> None:
         free = released.done() and not released.cancelled() and released.result()
         on.cleanup.add(workload, on.table.endpoint(workload), released=free)
         on.table.forget_endpoint(workload)
-    if not unreachable:  # The route is still there; the kernel removes it together with the workload's link.
+    if not unreachable:  # The route may still be there; the kernel removes it together with the workload's link.
         await on.cleanup.finished(workload.interface, PATIENCE)
 
 

@@ -10,7 +10,7 @@ import signal
 
 VARIABLE = "CALICO_AGENT_FAULT"
 
-#: The points of an add, in the order in which it passes them.
+#: The points of an add, in the usual order.
 ADD = (
     "add.assigned",  # the workload has an address in memory, and nothing on the disk or in the kernel
     "add.begun",  # the workload's record says that an add is under way
@@ -20,7 +20,7 @@ ADD = (
     "add.routed",  # the workload's route exists
     "add.committed",  # the record says that the workload is attached; the caller has no answer yet
 )
-#: The points of a delete, in the order in which it passes them.
+#: The points of a delete, in the usual order.
 DELETE = (
     "delete.begun",  # the record says that the workload is being deleted
     "delete.unrouted",  # the workload's route is removed, or could not be

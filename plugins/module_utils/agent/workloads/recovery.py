@@ -16,7 +16,7 @@ from .context import WorkloadContext
 
 _log = logging.getLogger("calico.workloads")
 
-#: The identity that the table gets for a namespace that was not found. No real namespace has it.
+#: The identity that the table gets for a namespace that was not found or could not be read. No real namespace has it.
 _UNKNOWN = "unknown"
 
 

@@ -42,7 +42,7 @@ class WorkloadTable:
     def load(self, workloads: t.Iterable[AttachedWorkload]) -> None:
         """Replace the attached workloads by these, which the records hold at the agent's start.
 
-        `opened` becomes the spare blocks in use of the journal. Workloads that are being added are not touched.
+        `opened` becomes the spare blocks in use of the journal. Reservations of host ends are dropped.
         """
         self.opened = self._persisted.opened
         self._attached = {workload.id: workload for workload in workloads}
@@ -127,9 +127,9 @@ class WorkloadTable:
     def endpoint(self, workload: AttachedWorkload) -> VethEndpoint:
         """Return the endpoint of a workload under the present node state: its devices, addresses and settings.
 
-        It is cached by the workload's id until `forget_endpoint`: the same object is returned for the same `workload`
-        object while the state's pools and source spoofing stay the same. Without a node state, the state's settings
-        have their defaults. Raise ValueError for a workload without an address.
+        It is cached by the workload's id until `forget_endpoint`, and made anew for another `workload` object or if the
+        pools or source spoofing of the state changed. Without a node state, the state's settings have their defaults.
+        Raise ValueError for a workload without an address.
         """
         return self._endpoints.of(self._persisted.state or _NO_STATE, workload)
 
@@ -150,7 +150,7 @@ class WorkloadTable:
         return not self._settled.isdisjoint(subjects)
 
     def newly_opened(self) -> tuple[str, ...]:
-        """Return the CIDRs of the spare blocks in use that `routes_stand` has not noted, so that they need a route."""
+        """Return the CIDRs of the spare blocks in use that are not in `opened`, so that they need a blackhole route."""
         return tuple(cidr for cidr in self._persisted.opened if cidr not in self.opened)
 
     def routes_stand(self, opened: t.Collection[str]) -> None:
@@ -166,10 +166,9 @@ class WorkloadTable:
         return with_workloads(state, self, self._persisted.opened, self._endpoints)
 
     def added_for_policy(self, state: NodeState) -> NodeState:
-        """Return `state` with the workloads that `added_to` adds, but without opened spare blocks and all else.
+        """Return a copy of `state` with the workloads that `added_to` adds, but nothing else of it.
 
-        Policy depends on no more, and this is cheaper. Workloads without an address, or with an address or host end
-        that another one has, are left out.
+        Workloads without an address, or with an address or host end that another one has, are left out.
         """
         own = beside_inventory(state, self, self._endpoints)
         return dataclasses.replace(state, workloads=(*state.workloads, *own))

@@ -41,16 +41,16 @@ class WorkloadWiring:
 
         The route is added as well if `reachable` then returns true (the address is on the disk and the policy in the
         kernel), because another hop from the loop to the thread takes as long as the route itself. `opened` are the
-        CIDRs of blocks whose first workload this is, as in `route`. Raise AgentError if the kernel refuses: if it
-        refuses the link, what this call made of it is removed; if it refuses the route, the link stays.
+        CIDRs of blocks that need a route first, as in `route`. Raise AgentError if the kernel refuses: if it refuses
+        the link, what this call made is removed, unless the pair existed before; if it refuses a route, the link stays.
         """
         return await self._run(_attach, endpoint, opened, reachable)
 
     async def route(self, endpoint: VethEndpoint, opened: t.Collection[str]) -> None:
         """Make a workload reachable by adding its route. Raise AgentError if the kernel refuses.
 
-        `opened` are the CIDRs of blocks whose first workload this is. They get a blackhole route first, so that packets
-        to their unused addresses end at this node.
+        `opened` are the CIDRs of opened spare blocks. They get a blackhole route first, so that packets to their unused
+        addresses end at this node; one with the destination of the workload's route gets none.
         """
         await self._run(_attach_route, endpoint, opened)
 

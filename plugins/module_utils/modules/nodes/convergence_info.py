@@ -17,7 +17,7 @@ from ...state.node_state import NodeState
 from ...state.phase import Phase
 from ..module_call import ModuleCall, ModuleSpec
 
-# Number of missing things that a message names; all are in `missing`.
+# The most missing things that a message names; all are in `missing`.
 _NAMED = 5
 
 
@@ -45,7 +45,7 @@ def message(found: convergence.Convergence, timeout: int) -> str:
 
 
 def sessions_of(found: convergence.Convergence) -> dict[str, int]:
-    """Return the key `sessions` of an answer: the numbers of sessions."""
+    """Return the numbers of sessions, with the keys `expected`, `established` and `external_established`."""
     return {
         "expected": found.sessions_expected,
         "established": found.sessions_established,
@@ -54,7 +54,7 @@ def sessions_of(found: convergence.Convergence) -> dict[str, int]:
 
 
 def answer_of(found: convergence.Convergence) -> dict[str, t.Any]:
-    """Return the keys of the module's answer."""
+    """Return the module's answer: `changed` (False), `converged`, `missing`, and the counts `sessions` and `routes`."""
     return {
         "changed": False,
         "converged": found.converged,
@@ -65,10 +65,10 @@ def answer_of(found: convergence.Convergence) -> dict[str, t.Any]:
 
 
 def waited(module: ModuleCall, fail: bool) -> dict[str, t.Any]:
-    """Wait until the node's sessions and routes are in place, at most `timeout` seconds; return the answer's keys.
+    """Wait until the node's sessions and routes are in place, and return the module's answer (see `answer_of`).
 
-    End in `fail_json` if there is no readable state to wait for or the kernel cannot be asked, and with `fail` also if
-    something is missing then.
+    The last look begins after at most `timeout` seconds, a parameter of the module. End in `fail_json` if there is no
+    readable state to wait for or the kernel cannot be asked, and with `fail` also if something is missing then.
     """
     params = module.params
     here = machine.here()

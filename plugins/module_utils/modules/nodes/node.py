@@ -90,8 +90,8 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 def target_of(params: t.Mapping[str, t.Any]) -> Stored:
     """Return the state, bird.cfg and files to apply.
 
-    bird.cfg is None if the state has no BIRD, files is None if none are given. Raise ValueError if the state is missing
-    or this release cannot read it.
+    bird.cfg is None if the state has no BIRD, files is None if the parameter is. Raise ValueError if the state is
+    missing or this release cannot read it.
     """
     if params["state"] is None:
         raise ValueError("state is missing. It is worked out by the module's action, on the controller.")
@@ -208,10 +208,11 @@ def changes_of(changes: t.Iterable[Change]) -> list[dict[str, t.Any]]:
 def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.Any]) -> t.Optional[dict[str, t.Any]]:
     """Return whether the node has all sessions and routes of `state`, and the counts of sessions, paths and probes.
 
-    Sessions with `absent_nodes` of `params`, and their routes, are not expected. Probes are sent only if nothing is
-    missing; else, and without `targets`, their counts are 0. The node is looked at once: what is missing may need a
-    change of another host, which is not waited for here. A BIRD that cannot be asked counts as not converged. Return
-    None if the kernel cannot be asked or no probe can be sent, and raise ValueError if `targets` is not packed data.
+    The keys are `converged`, `sessions`, `paths`, and `sent` and `lost` of probes. Sessions with `absent_nodes` of
+    `params`, and their routes, are not expected. Probes are sent only if nothing is missing; else, and without
+    `targets`, their counts are 0. The node is looked at once: what is missing may need a change of another host, which
+    is not waited for here. A BIRD that cannot be asked counts as not converged. Return None if the kernel cannot be
+    asked or no probe can be sent, and raise ValueError if `targets` is to be used and is not packed data.
     """
     try:
         seen = convergence.wait(here, convergence.without(state, params["absent_nodes"]), 0)
@@ -236,7 +237,8 @@ def run(module: ModuleCall) -> t.NoReturn:
     """Bring a whole node to its state, and answer as the module node.
 
     Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, an
-    InTheWay, a BundleError or a ValueError. An OSError, as for an archive of the engine that cannot be read, is raised.
+    InTheWay, a BundleError or a ValueError. Another OSError, as for an archive of the engine that cannot be read, is
+    raised.
     """
     here = machine.here(agent_start.connect)
     steps: list[dict[str, t.Any]] = []

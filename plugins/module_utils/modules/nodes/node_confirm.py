@@ -56,9 +56,8 @@ def run(module: ModuleCall) -> t.NoReturn:
     """Confirm a change of a node, which reverts it otherwise, and answer as the module node_confirm.
 
     Change nothing in check mode. End in `exit_json`, also if there is nothing to confirm or the change is not confirmed
-    (see `outcome` of the answer), or in `fail_json` if the kernel refuses, a library for it is missing, the lock is not
-    free in time, or the node's files cannot be read or written. An OSError is raised if the file of the change cannot
-    be removed.
+    (see `outcome` of the answer), or in `fail_json` if the lock is not free in time or cannot be opened, or the node's
+    files cannot be read or written. An OSError is raised if the file of the change cannot be removed.
     """
     here = machine.here()
     try:

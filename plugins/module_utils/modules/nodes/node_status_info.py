@@ -100,10 +100,7 @@ def agent(sources: Sources, now: datetime.datetime, problems: list[str]) -> Data
 
 
 def wants_agent(root: str) -> bool:
-    """Return whether the agent's unit is enabled in the file system `root`, so that the agent starts with the host.
-
-    Every node has the unit. It is enabled where calico_node_agent is set.
-    """
+    """Return whether the agent's unit is enabled in the file system `root`, so that the agent starts with the host."""
     return bool(glob.glob(os.path.join(root, "etc/systemd/system/*.wants/calico-agent.service")))
 
 
@@ -175,9 +172,10 @@ SPEC = ModuleSpec(argument_spec={})
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the status of a node, and answer as the module node_status_info.
 
-    End in `exit_json`. If BIRD, the agent, the kernel's routes or the stored state cannot be read, `problems` of the
-    answer says so, and the task goes on with the rest. Wait up to 3 seconds for the agent to be in sync, and 5 seconds
-    for the counters of the kernel if a session is down for an unknown reason.
+    End in `exit_json`. If BIRD, a running agent, the kernel's routes, the allocations or the stored state cannot be
+    read, `problems` of the answer says so. Without a stored state, the answer lacks what depends on it. Wait up to 3
+    seconds for the agent to be in sync or report problems, and 5 seconds for the counters of the kernel if a session is
+    down for an unknown reason.
     """
     here = machine.here()
     try:

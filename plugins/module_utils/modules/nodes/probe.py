@@ -36,7 +36,7 @@ def targets_of(params: t.Mapping[str, t.Any]) -> list[probing.Target]:
 
 
 def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_second: int) -> list[Found]:
-    """Probe the targets, and return the fields of ProbeResult and `lost` for each, in their order.
+    """Probe the targets, and return the fields of ProbeResult and `lost` for each, in their order; [] without targets.
 
     Probe each target for `seconds` with `a_second` probes per second, at most 200 to all targets together, but at least
     one to each. If `seconds` is 0, probe `count` times, `interval` milliseconds apart. Targets with a loss are probed
@@ -77,7 +77,7 @@ def collect(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target]) 
     report = watch.collect(running)
     state = report["state"] if report else None
     if state == "stopped" and running is None:
-        state = None  # an earlier collection left the file
+        state = None  # an earlier collection or stop left the file
     reasons = {
         None: "no watch was running",
         "running": "the watch was killed",
@@ -149,9 +149,9 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Send probes to many addresses at once, and answer as the module probe.
 
-    `watch` also starts, collects or stops a watch, except in check mode. A watch is started only if all targets answer,
-    and a stop sends no probes. End in `exit_json`, also if probes are lost, or in `fail_json` if none can be sent or
-    the watch does not start or end. An OSError is raised if its result cannot be read.
+    `watch` also starts, collects or stops a watch, except in check mode. A watch is started only if there are targets
+    and no probe was lost; a stop sends no probes. End in `exit_json`, also if probes are lost, or in `fail_json` if
+    none can be sent or the watch does not start or end. An OSError is raised if its result cannot be read.
     """
     params = module.params
     targets = targets_of(params)

@@ -29,8 +29,8 @@ def run(module: ModuleCall) -> t.NoReturn:
 
     Without targets, and in check mode, no packet is sent. End in `exit_json`, also if probes are lost. End in
     `fail_json` if sessions or routes are missing after `timeout` seconds, which a BIRD that cannot be asked counts as,
-    if there is no readable state to wait for, if the kernel cannot be asked, or if no probe can be sent. A watch goes
-    on then, and also in check mode. An OSError is raised if the watch's result cannot be read.
+    if there is no readable state to wait for, if the kernel cannot be asked, if no probe can be sent, or if the watch
+    does not end. A watch is ended only after probes were sent. An OSError is raised if its result cannot be read.
     """
     params = module.params
     answer = convergence_info.waited(module, fail=True)

@@ -23,8 +23,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Remove everything of the collection from a node, and answer as the module teardown.
 
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`. An OSError
-    for a file that cannot be read is raised.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`. Another
+    OSError, as for a file that cannot be read, is raised.
     """
     here = machine.here()
     try:

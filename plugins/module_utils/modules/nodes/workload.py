@@ -23,7 +23,7 @@ Data = dict[str, t.Any]
 
 
 def texts(labels: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """Return labels with texts as keys and values: YAML's 1, true and null become "1", "true" and "None"."""
+    """Return labels with texts as keys and values: the values 1, true and null become "1", "true" and "None"."""
     return {str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in labels.items()}
 
 
@@ -66,8 +66,8 @@ def bring_about(agent: AgentClient, change: Change, wanted: Data, have: t.Option
     """Make `change` through the agent; return the workload afterwards, None if it was deleted. Raise AgentError.
 
     `have` is the workload before, None if there was none. If only labels differ, they are set. Other differences delete
-    the workload and add it again, with those of its addresses that `with_addresses` keeps; a request that the agent
-    would refuse as invalid is refused before that.
+    the workload and add it again, with those of its addresses that `with_addresses` keeps. An invalid request is
+    refused before that; if the add fails for another reason, the workload stays deleted.
     """
     if have is not None and change.action == "~":
         if {entry[0] for entry in add_params.differences(wanted, have)} == {"labels"}:
@@ -86,8 +86,8 @@ def bring_about(agent: AgentClient, change: Change, wanted: Data, have: t.Option
 def with_addresses(wanted: Data, have: Data) -> Data:
     """Return `wanted` with the addresses of the workload `have`, because other hosts may have stored them.
 
-    An address is left out if `wanted` has another one of its IP version or does not want its version. It is also left
-    out if it may be of a pool that is not wanted: only the first address's pool is known by name.
+    An address is left out if `wanted` names one of its IP version or does not want its version. It is also left out if
+    it may be of a pool that is not wanted: only the first address's pool is known by name.
     """
     kept: Data = {}
     for index, address in enumerate(have["addresses"]):

@@ -18,7 +18,7 @@ from ..module_call import ModuleCall, ModuleSpec
 def chosen(found: t.Sequence[dict[str, t.Any]], params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """Return the workloads of `found` that have the name, namespace and labels asked for; None asks for any.
 
-    Raise selectors.SelectorError for an invalid selector.
+    So does "" as the selector. Raise selectors.SelectorError for an invalid selector.
     """
     selector = selectors.parse(params["selector"] or "all()")
     return [

@@ -17,7 +17,10 @@ from ..module_call import ModuleCall, ModuleSpec
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> list[Sysctl]:
-    """Return the given settings; raise ValueError for a proxy_delay of "all", the only setting that it lacks."""
+    """Return the sysctls of the settings that are not None.
+
+    Raise ValueError for a proxy_delay of "all", the only setting that it lacks.
+    """
     if params["interface"] == "all" and params["proxy_delay"] is not None:
         raise ValueError("interface all has no proxy_delay. Set it on default, or on each interface.")
     return [

@@ -31,7 +31,7 @@ FIELDS: dict[str, t.Any] = {
 
 
 def wanted(params: t.Mapping[str, t.Any]) -> list[Route]:
-    """Return the routes to make or remove, addresses in the kernel's spelling.
+    """Return the routes to make or remove, gateways in the kernel's spelling.
 
     They are those of the parameter `routes`, or the one that the other parameters describe if it is None.
     Raise ValueError for an invalid destination or gateway. Raise it also for a route to make that is unicast and has

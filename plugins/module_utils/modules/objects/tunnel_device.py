@@ -33,7 +33,7 @@ OVERHEADS = {"ipip": OVERHEAD["IPIP"], "vxlan": OVERHEAD["VXLAN"], "vxlan6": OVE
 def device_of(params: t.Mapping[str, t.Any], kernel: Kernel) -> TunnelDevice:
     """Return the device to make; raise ValueError for an address that is invalid or of the wrong IP version.
 
-    Raise KernelError if the MTU is not given and the kernel's interfaces cannot be read. The default MTU is that
+    Raise KernelError if the MTU is not given, or 0, and the kernel's interfaces cannot be read. The default MTU is that
     of the interface with the local address, or 1500 bytes without one, less the kind's overhead. A VXLAN device has
     the MAC address that follows from `node`, by default this host's name.
     """
@@ -75,9 +75,9 @@ def _mtu(kernel: Kernel, local: str) -> int:
 def entries_of(params: t.Mapping[str, t.Any]) -> list[neighbor.Entry]:
     """Return a neighbour and an FDB entry for each remote end, [] without `remotes`.
 
-    The neighbour is the end's gateway, by default its address, or for vxlan6 the link-local address of its MAC. MAC
-    addresses are put into lower case. Raise ValueError for an end without MAC and node, with an invalid MAC, or with an
-    address that is invalid or of the wrong IP version.
+    The neighbour is the end's gateway, by default its address, or for vxlan6 the link-local address of its MAC. Without
+    a MAC, that of `node` is derived. MAC addresses are put into lower case. Raise ValueError for an end without MAC and
+    node, with an invalid MAC, or with an address that is invalid or of the wrong IP version.
     """
     kind = params["kind"]
     entries: list[neighbor.Entry] = []
