@@ -27,8 +27,9 @@ class Scope(t.NamedTuple):
     """The part of a node that is read for a plan.
 
     `interiors` are the workloads whose network namespaces are read: True for all, False for none, or a collection of
-    the names of their host interfaces. If `stale` is False, workloads that are no longer desired are not searched for,
-    and the namespaces of all desired ones are read, whatever `interiors` says.
+    the names of their host interfaces. That of a workload whose host end is missing or unmarked is read in any case. If
+    `stale` is False, workloads that are no longer desired are not searched for, and the namespaces of all desired ones
+    that have not ended are read, whatever `interiors` says.
     """
 
     interiors: t.Union[bool, t.Collection[str]] = True
@@ -58,8 +59,9 @@ class Driver(t.Protocol[Desired, Observed]):
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make all of these changes; a failure does not stop the others, apart from what ApplyError says.
 
-        A change `!` fails with its note, a change `=` is ignored. Raise ApplyError with all that failed. Raise
-        KernelError if the kernel does not answer, or if its namespace cannot be entered.
+        A change `!` fails with its note, a change `=` is ignored. Raise ApplyError with all that failed, and
+        MissingLibrary if a change needs pyroute2 and it is missing. If the kernel does not answer, or its namespace
+        cannot be entered, the error may be a KernelError instead.
         """
 
 
