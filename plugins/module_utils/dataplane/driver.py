@@ -50,7 +50,7 @@ class Driver(t.Protocol[Desired, Observed]):
         """
 
     def diff(self, desired: Desired, observed: Observed) -> list[Change]:
-        """Return the changes that lead from `observed` to `desired`, in the order of their application.
+        """Return the changes that lead from `observed` to `desired`.
 
         Changes with action `!` report what cannot be applied, those with `=` what is kept or left out. The list is
         empty if there is nothing to change or report. The kernel is neither read nor written.
@@ -127,7 +127,7 @@ class DriverStep(t.Generic[Desired, Observed]):
     def plan(
         self, driver: Driver[Desired, Observed], kernel: Kernel, state: NodeState, scope: Scope, anew: t.Collection[str]
     ) -> list[Change]:
-        """Return the changes that `driver` has to make for `state`, in the order of their application.
+        """Return the changes that `driver` has to make for `state`.
 
         `scope` limits what is read. Earlier steps of the plan recreate the devices `anew`, so objects on these devices
         count as missing. Raise ObserveError or KernelError if the kernel cannot be read.

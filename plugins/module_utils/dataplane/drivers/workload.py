@@ -172,9 +172,9 @@ def observe(
 
     The key of a workload no longer desired is `<namespace>/<name>`. `interiors` says which namespaces are read, which
     takes most of the time: True for all, False for none, or those of these interfaces. A namespace is also read if the
-    host end is missing or not marked as this workload's, unless the workload has ended. Traces of
-    advertisements on a desired host end are searched for if `interiors` is True, or if it has open settings
-    (hardening.py). Raise KernelError if the kernel cannot be read.
+    host end is missing or not marked as this workload's, unless the workload has ended. Traces of advertisements on a
+    desired host end are searched for if `interiors` is True, or if it has open settings (hardening.py). Raise
+    KernelError if the kernel cannot be read.
     """
     links = {link.name: link for link in kernel.links()}
     namespaces = set(kernel.netns_list())

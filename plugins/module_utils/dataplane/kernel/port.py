@@ -314,9 +314,8 @@ class Kernel(t.Protocol):
     def neighbors(self, device: str) -> list[NeighborEntry]:
         """Return the device's neighbour entries that have a MAC, of both IP versions.
 
-        Those of state NOARP, as multicast addresses have, are left out.
-
-        The result is [] for a device that does not exist. Raise KernelError if the kernel refuses.
+        Those of state NOARP, as multicast addresses have, are left out. The result is [] for a device that does not
+        exist. Raise KernelError if the kernel refuses.
         """
 
     def fdb(self, device: str) -> list[ForwardingEntry]: ...
@@ -343,9 +342,7 @@ class Kernel(t.Protocol):
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
         """Delete the tracked connections that these addresses opened or answer, and return their number.
 
-        It is 0 if the kernel tracks nothing.
-
-        Raise KernelError if the kernel refuses, and OSError if a text is not an address.
+        It is 0 if the kernel tracks nothing. Raise KernelError if the kernel refuses, and OSError if a text is not an address.
         """
 
     def connections(self) -> t.Iterator[Connection]:
@@ -462,7 +459,7 @@ class Kernel(t.Protocol):
         """
 
     def netns_list(self) -> list[str]:
-        """Return the names below /run/netns, as `ip netns list` does; [] if there are none.
+        """Return the names below /run/netns, sorted; [] if there are none.
 
         Empty files that an interrupted `netns_add` (with an owner) or `netns_delete` (of such a namespace) left are not
         among them. Raise KernelError if the folder cannot be read.
