@@ -342,7 +342,8 @@ class Kernel(t.Protocol):
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
         """Delete the tracked connections that these addresses opened or answer, and return their number.
 
-        It is 0 if the kernel tracks nothing. Raise KernelError if the kernel refuses, and OSError if a text is not an address.
+        It is 0 if the kernel tracks nothing. Raise KernelError if the kernel refuses, and OSError if a text is not an
+        address.
         """
 
     def connections(self) -> t.Iterator[Connection]:
