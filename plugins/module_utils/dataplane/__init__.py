@@ -21,6 +21,5 @@
     underlay.py   the underlay's device and gateways, which only the node knows
 
 Observing, and writing workloads, need the standard library alone. Writing tunnel devices, neighbours and rules needs
-pyroute2, which is imported at the first such write. An object without our mark is never changed (see
-docs/architecture.md).
+pyroute2, which is imported at the first such write. docs/architecture.md says by which marks an object is ours.
 """

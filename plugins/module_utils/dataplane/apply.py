@@ -34,11 +34,11 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
     """Apply the plan: additions, then `bird`, then removals.
 
     Exceptions of `bird` are passed on; None means that there is nothing to call. Raise ApplyError with the changes that
-    failed. After a failed addition the others are still made, but `bird` is not called and no removal is made. After
-    one of a guarding driver (IP sets, iptables) no later stage is begun either, and the error leaves out single chains
-    that were refused. If only single chains were refused, later stages are begun; the error is then a SetAside, if no
-    other addition fails. Raise MissingLibrary before any change is made if pyroute2 is needed and missing. Raise
-    ObserveError or KernelError if the kernel cannot be read.
+    failed. After a failed addition (a conflict is one) the others are still tried, but `bird` is not called and no
+    removal is made. After one of a guarding driver (IP sets, iptables) no later stage is begun either, and the error
+    leaves out single chains that were refused. If only single chains were refused, later stages are begun; the error is
+    then a SetAside, if no other addition fails. Raise MissingLibrary before any change is made if pyroute2 is needed
+    and missing. Raise ObserveError or KernelError if the kernel cannot be read or does not answer.
     """
     _apply(kernel, plan.parts, plan, bird)
 
@@ -48,7 +48,7 @@ def apply_parts(kernel: Kernel, parts: t.Sequence[Part]) -> None:
 
     Nothing is planned again and BIRD is not reloaded. Removals are left out after a failed addition. Raise ApplyError
     or SetAside as `apply_node` does. Raise MissingLibrary before any change is made if pyroute2 is needed and missing.
-    Raise KernelError if the kernel cannot be read.
+    Raise KernelError if the kernel cannot be read or does not answer.
     """
     _apply(kernel, parts)
 
@@ -112,7 +112,7 @@ def _add(kernel: Kernel, part: Part, failures: Failures, aside: Failures) -> Non
 
 @contextlib.contextmanager
 def _collecting(failures: Failures, aside: Failures) -> t.Iterator[None]:
-    """Add the changes of a SetAside that is raised inside to `aside`, those of another ApplyError to `failures`."""
+    """Suppress an ApplyError that is raised inside: add its changes to `aside` for a SetAside, else to `failures`."""
     try:
         yield
     except SetAside as error:
@@ -124,10 +124,10 @@ def _collecting(failures: Failures, aside: Failures) -> t.Iterator[None]:
 def _add_devices(kernel: Kernel, plan: NodePlan, part: Part, failures: Failures, aside: Failures) -> dict[str, Part]:
     """Make the additions of a driver of devices, and plan its objects again if a device has disappeared.
 
-    A device may have disappeared by itself since the plan. Its followers are planned again, too. After three attempts a
-    device that disappeared once more stays missing. Return the parts that were planned again, by driver name; {} if
-    none was. Failures are added to `failures`, those of objects that were set aside to `aside`. Raise ObserveError or
-    KernelError if the kernel cannot be read.
+    A device may have disappeared by itself since the plan. The driver's followers are planned again, too. After three
+    attempts a device that disappeared once more stays missing. Return the parts that were planned again, by driver
+    name; {} if none was. Failures are added to `failures`, those of objects that were set aside to `aside`. Raise
+    ObserveError or KernelError if the kernel cannot be read.
     """
     step = part.driver.STEP
     if step.indexes is None:

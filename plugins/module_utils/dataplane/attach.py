@@ -28,9 +28,9 @@ from .kernel.port import Kernel, KernelError, LinkChange, NamespaceRefused, NewL
 
 
 class AttachError(Exception):
-    """The reason why a workload could not be attached or detached, and the remedy.
+    """The reason why a workload could not be attached or detached, mostly with the remedy.
 
-    What `attach` or `attach_link` created was removed, unless it completed a pair that existed before.
+    What `attach` or `attach_link` created was removed as far as possible, unless a pair existed before.
 
     `code` is in_the_way (an object of others conflicts), not_found (no such namespace), invalid_params (the path leads
     to no namespace for workloads), conflict (the path leads to another namespace than before), unavailable (this host
@@ -54,8 +54,8 @@ class Attached(t.NamedTuple):
 def attach(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Attach a workload: make its pair and its route, in this order.
 
-    Return the end of the pair inside. The call may be repeated. Raise AttachError if it fails; the pair, the route and
-    a namespace made for it are removed then, unless the pair existed before: a workload that is attached already stays.
+    Return the end of the pair inside. The call may be repeated. Raise AttachError if it fails; what was made is
+    removed then, as far as possible, unless the pair existed before: a workload that is attached already stays.
     """
     attached, made = _link(kernel, endpoint)
     try:
@@ -71,7 +71,7 @@ def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
     """Attach a workload, except for the route by which the host reaches it.
 
     Return the end of the pair inside. If a part of it exists, only what differs is changed. Raise AttachError if this
-    fails; what was made is removed then, unless the pair existed before.
+    fails; what was made is removed then, as far as possible, unless the pair existed before.
     """
     return _link(kernel, endpoint)[0]
 
@@ -100,9 +100,8 @@ def _link(kernel: Kernel, endpoint: VethEndpoint) -> tuple[Attached, bool]:
 def attach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
     """Write the routes by which the host reaches a workload.
 
-    From then on it is reachable, and BIRD may advertise it. A route of ours or of BIRD to another device is replaced.
-    Raise AttachError if a route cannot be written; the link stays as it is then, and so does the other IP version's
-    route if that was written.
+    A route of ours or of BIRD to another device is replaced. Raise AttachError if a route cannot be written; the link
+    stays as it is then, and so does the other IP version's route if that was written.
     """
     wanted = endpoint_routes(endpoint)
     try:
@@ -140,7 +139,7 @@ def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) -> Attached:
-    """Make a new pair, with one end created inside the namespace, configure it and set it up.
+    """Make a workload's namespace if it is owned and missing, then its pair; configure both ends and set them up.
 
     Return the end inside. For each object that it makes, it registers with `undo` a callback that removes it. Raise
     KernelError if the kernel refuses, and AttachError if the namespace cannot be this workload's.
@@ -243,7 +242,7 @@ def _planned(kernel: Kernel, endpoint: VethEndpoint) -> list[Change]:
 
 
 def _explained(kernel: Kernel, endpoint: VethEndpoint, error: KernelError) -> AttachError:
-    """Return the AttachError for a refusal of the kernel; call it after `_make` has been undone.
+    """Return the AttachError for a refusal of the kernel.
 
     If the driver finds a conflict with an object of others, or no namespace, the error says that, otherwise what the
     kernel said.
@@ -312,10 +311,9 @@ def _quietly(undo: t.Callable[..., None], *arguments: t.Any) -> None:
 
 
 def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """Delete the routes by which the host reaches a workload.
+    """Delete our routes by which the host reaches a workload.
 
-    It is unreachable at once. Packets to it then meet the blackhole route of its block, if there is one. A route that
-    is already gone is ignored. Raise KernelError if the kernel refuses.
+    A route that is already gone is ignored. Raise KernelError if the kernel refuses.
     """
     operations = [
         RouteOperation("delete", one.destination, route.attributes_of(one)) for one in endpoint_routes(endpoint)
@@ -339,7 +337,7 @@ def detach_links(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> dict[st
 
     Many take about as long as one. A device with the name of a pair that is not this workload's is left untouched.
     Return a mapping from interface name to the reason why its workload could not be deleted; {} if none was refused. A
-    refusal of the kernel raises nothing. Pairs are deleted together, so after a refusal all of them are in the result.
+    refusal of the kernel raises nothing. Pairs are deleted together: if that is refused, all of them are in the result.
     """
     failed: dict[str, str] = {}
     present: list[str] = []

@@ -86,7 +86,7 @@ def _bird_attributes(expected: BirdRoute, hops: underlay.NextHops) -> RouteAttri
     """Return the attributes with which the kernel will show this route of BIRD.
 
     Without a tunnel, the underlay's route to the next hop decides device and gateway. The device is None if there is
-    none. Raise KernelError if the underlay's routes cannot be read.
+    no such route. Raise KernelError if the underlay's routes cannot be read.
     """
     metric = METRIC_IPV6 if family_of(expected.destination) == 6 else 0
     attributes = RouteAttributes(mtu=expected.mtu, protocol=PROTOCOL_BIRD, onlink=expected.onlink, metric=metric)

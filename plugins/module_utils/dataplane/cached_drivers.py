@@ -28,7 +28,8 @@ from .drivers.iptables_saved import Chains, SavedRule, TablePlace, commented
 from .kernel.port import Kernel
 from .registry import REGISTRY
 
-#: Seconds after which content is read again, if the kernel does not show whether another process has changed it.
+#: Seconds, at least, after which content is read again, if the kernel does not show whether another process has changed
+#: it.
 TRUSTED = 10.0
 _SHARE = 100.0  # Reading legacy tables again and again takes at most a hundredth of the time.
 
@@ -69,7 +70,7 @@ class CachedTables:
 
     @property
     def set_aside(self) -> tuple[str, ...]:
-        """The chains that differ from what was desired because they were refused: `iptables TABLE CHAIN: REASON`."""
+        """A text for each refusal that is remembered: `iptables filter cali-INPUT: REASON`."""
         return tuple(f"iptables {subject}: {found.reason}" for subject, found in self._refused.items())
 
     def forget(self) -> None:
@@ -108,7 +109,7 @@ class CachedTables:
         if self._observed is not None and self._is_current(kernel, self._observed):
             return self._observed
         self._observed = None
-        # The marks are read first: a write during the reading then makes the cache invalid.
+        # The marks are read first: if a write during the reading changes them, the cache is invalid.
         signs, self._read = {name: self._signed(kernel, name) for name in ("nft", "legacy")}, self._clock()
         observed = iptables.observe(kernel, desired)
         self._observed, self.backend = observed, observed.backend
@@ -123,10 +124,11 @@ class CachedTables:
         return fresh and (observed.backend != "legacy" or kernel.legacy_mark() == self._sign)
 
     def diff(self, desired: t.Iterable[IptablesTable], observed: iptables.Observed) -> list[Change]:
-        """Return the changes of `iptables.diff`, without those of chains whose same rules were refused before.
+        """Return the changes of `iptables.diff`, without those that were refused before in the same form.
 
-        A refused chain that is missing is returned nevertheless. All other refusals are forgotten. Comparing is fast
-        for chains whose rules are the same tuple objects as in the last call.
+        A refused change has the same form if it writes the same rules to an existing chain, or deletes the chain. All
+        other refusals are forgotten. Comparing is fast for chains whose rules are the same tuple objects as in the last
+        call.
         """
         desired = tuple(desired)
         tables, equal = self._equal
@@ -150,7 +152,7 @@ class CachedTables:
         return [change for change in changes if not self._is_refused(change)]
 
     def _is_refused(self, change: Change) -> bool:
-        """Return whether this change of an existing chain was refused before with the same rules.
+        """Return whether this change of an existing chain, with the same rules or a deletion, was refused before.
 
         It is False for a missing chain, because other chains depend on it: that one is always tried.
         """
@@ -160,9 +162,9 @@ class CachedTables:
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make the changes as `iptables.apply` does, and update the cache.
 
-        The cache is discarded after a failure, and if another process has written meanwhile. Raise ApplyError with the
-        changes that failed: SetAside if only single chains were refused. These are remembered, so that `diff` leaves
-        them out. Raise KernelError if the tables' marks cannot be read, or as `iptables.apply` does.
+        The cache is discarded after a failure, and if the marks show that another process has written. Raise ApplyError
+        with the changes that failed: SetAside if only single chains were refused. These are remembered for `diff`.
+        Raise KernelError if the tables' marks cannot be read, or as `iptables.apply` does.
         """
         try:
             self._apply(kernel, changes)
@@ -259,7 +261,7 @@ class CachedSets:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """A text for each set that the last `diff` found to lack desired members: `ipset NAME: REASON`."""
+        """A text for each set of the last `diff` for which some texts cannot be members: `ipset NAME: REASON`."""
         found = ((name, ipset.left_out(name, want)) for name, (_one, want) in self._wanted.items() if want.refused)
         return tuple(f"ipset {name}: {words}" for name, words in found)
 

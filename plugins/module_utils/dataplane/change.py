@@ -71,8 +71,9 @@ class ApplyError(Exception):
 
     All its other changes were made, except for those that must wait for the failed ones (see `apply.apply_node`).
 
-    `failures` has them as (change, reason). If iptables or ipset fails as a whole, one of its changes stands for all. A
-    reason says what was refused and why, mostly with the remedy. `change` and `reason` are the first of them.
+    `failures` has them as (change, reason). If a table of iptables, or ipset, fails as a whole, one change stands for
+    all of it. A reason says what was refused and why, mostly with the remedy. `change` and `reason` are the first of
+    them.
     """
 
     def __init__(self, change: Change, reason: str, more: t.Sequence[tuple[Change, str]] = ()) -> None:
@@ -109,7 +110,7 @@ class Failures:
         self.failures.extend(error.failures)
 
     def raise_if_any(self, error: type[ApplyError] = ApplyError) -> None:
-        """Raise an exception of this class with all collected failures; do nothing if there are none."""
+        """Raise an exception of the class `error` with all collected failures; do nothing if there are none."""
         if self.failures:
             (change, reason), *more = self.failures
             raise error(change, reason, more)
@@ -141,5 +142,5 @@ def apply_each(
 
 
 def refused(error: KernelError) -> str:
-    """Return a sentence with the refused operation and the kernel's words, for errors that no better text explains."""
+    """Return two sentences, with the refused operation and the kernel's words, for an error without a better text."""
     return f"The kernel refused to {error.operation}. It said: {error.said}."

@@ -27,8 +27,9 @@ class Scope(t.NamedTuple):
     """The part of a node that is read for a plan.
 
     `interiors` are the workloads whose network namespaces are read: True for all, False for none, or a collection of
-    the names of their host interfaces. If `stale` is False, workloads that are no longer desired are not searched for,
-    and the namespaces of all desired ones are read, whatever `interiors` says.
+    the names of their host interfaces. That of a workload whose host end is missing or unmarked is read in any case. If
+    `stale` is False, workloads that are no longer desired are not searched for, and the namespaces of all desired ones
+    that have not ended are read, whatever `interiors` says.
     """
 
     interiors: t.Union[bool, t.Collection[str]] = True
@@ -49,7 +50,7 @@ class Driver(t.Protocol[Desired, Observed]):
         """
 
     def diff(self, desired: Desired, observed: Observed) -> list[Change]:
-        """Return the changes that lead from `observed` to `desired`, in the order of their application.
+        """Return the changes that lead from `observed` to `desired`.
 
         Changes with action `!` report what cannot be applied, those with `=` what is kept or left out. The list is
         empty if there is nothing to change or report. The kernel is neither read nor written.
@@ -58,8 +59,9 @@ class Driver(t.Protocol[Desired, Observed]):
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make all of these changes; a failure does not stop the others, apart from what ApplyError says.
 
-        A change `!` fails with its note, a change `=` is ignored. Raise ApplyError with all that failed. Raise
-        KernelError if the kernel does not answer, or if its namespace cannot be entered.
+        A change `!` fails with its note, a change `=` is ignored. Raise ApplyError with all that failed, and
+        MissingLibrary if a change needs pyroute2 and it is missing. If the kernel does not answer, or its namespace
+        cannot be entered, the error may be a KernelError instead.
         """
 
 
@@ -125,7 +127,7 @@ class DriverStep(t.Generic[Desired, Observed]):
     def plan(
         self, driver: Driver[Desired, Observed], kernel: Kernel, state: NodeState, scope: Scope, anew: t.Collection[str]
     ) -> list[Change]:
-        """Return the changes that `driver` has to make for `state`, in the order of their application.
+        """Return the changes that `driver` has to make for `state`.
 
         `scope` limits what is read. Earlier steps of the plan recreate the devices `anew`, so objects on these devices
         count as missing. Raise ObserveError or KernelError if the kernel cannot be read.

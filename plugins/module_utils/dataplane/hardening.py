@@ -49,7 +49,7 @@ SETTINGS = (
     "ipv6/rpl_seg_enabled",
     "ipv6/seg6_enabled",
 )
-#: Settings of a device that an advertisement may change, as paths below net/ipv6; {} is the device.
+#: Settings of a device, besides its MTU, that an advertisement may change, as paths below net/ipv6; {} is the device.
 _ADVERTISED_VALUES = ("conf/{}/hop_limit", "neigh/{}/base_reachable_time_ms", "neigh/{}/retrans_time_ms")
 _ON_LINK = network("fe80::/64")
 _FEW = 4  # devices; up to this number, reading each one's addresses is cheaper than reading all addresses
@@ -80,8 +80,8 @@ def has_settings(kernel: Kernel, device: str) -> bool:
 def close(kernel: Kernel, device: str, settings: t.Iterable[str] = SETTINGS) -> None:
     """Set these settings of a device to 0.
 
-    Settings that the kernel does not have are skipped. Raise KernelError if the kernel refuses a write; later settings
-    are not written then.
+    Settings that do not exist are skipped, all of them if the device is missing. Raise KernelError if the kernel
+    refuses a write; later settings are not written then.
     """
     for setting in settings:
         try:

@@ -104,7 +104,10 @@ class NodePlan:
         return bool(self.additions or self.removals)
 
     def shown(self) -> tuple[Change, ...]:
-        """Return all changes, also `expected` and `kept`: conflicts (`!`) first, then `-`, `~`, `+` and notes (`=`)."""
+        """Return all changes, also `expected` and `kept`: conflicts (`!`) first, then `-`, `~`, `+` and notes (`=`).
+
+        A change to a blackhole route for a block of this node gets a note, if it has none.
+        """
         everything = [_with_note(self.state, change) for change in (*self.changes, *self.expected, *self.kept)]
         return tuple(sorted(everything, key=lambda change: _SHOWN_ORDER[change.action]))
 
@@ -145,7 +148,7 @@ def plan_node(
     its own (cached_drivers.py).
 
     Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for a name that no driver has. Raise
-    ObserveError too if no interface has the node's IPv4 or IPv6 address, unless only guarding drivers are asked.
+    ObserveError too if one of the node's addresses is on no interface, unless only guarding drivers are asked.
     """
     names = registry.chosen(kinds)
     device = ""

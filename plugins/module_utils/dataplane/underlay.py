@@ -120,10 +120,10 @@ def with_devices(kernel: Kernel, routes: t.Iterable[Route]) -> list[Route]:
 
 
 def _with_device(route: Route, hops: NextHops) -> Route:
-    """Return `route`, if it has only a gateway, with the device that the kernel would choose.
+    """Return `route` with the device that the kernel would choose, if it has only a gateway, else unchanged.
 
-    Routes are compared by their device later. It stays None if the underlay does not reach the gateway. Raise
-    KernelError if the underlay's routes cannot be read.
+    The device stays None if the underlay does not reach the gateway. Raise KernelError if the underlay's routes cannot
+    be read.
     """
     if route.device or not route.gateway:
         return route

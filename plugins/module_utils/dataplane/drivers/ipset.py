@@ -37,7 +37,7 @@ TEMPORARY_IPV6 = "cali6t"
 _OURS = (PREFIX, PREFIX_IPV6, TEMPORARY, TEMPORARY_IPV6)
 
 _MAX_ELEMENTS = 1048576  # members for which a new set has room, at least; fleets reach ipset's default of 65536
-_FEW = 64  # only more removed members may need a second set; only up to so many lines are messages to the kernel
+_FEW = 64  # up to so many removed members alone need no second set; up to so many lines are messages to the kernel
 _MOST_REFUSED = 50  # sets that may be refused; at the next one, the rest is no longer tried
 
 #: Seconds between the attempts to delete a set. The kernel releases it some time after the rule that referred to it.
@@ -123,8 +123,8 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
 def parse(output: str) -> dict[str, Observed]:
     """Return our sets by name, from the output of `ipset save`. Sets of others are left out.
 
-    `max_elements` is 0 for a set without `maxelem`. Raise KeyError for a member of a set that no line before creates.
-    Raise ValueError or IndexError for an empty line, and for a `create` that is cut off or whose size is no number.
+    `max_elements` is 0 for a set without `maxelem`. Output of another form may raise KeyError, ValueError or
+    IndexError.
     """
     created: dict[str, tuple[str, int]] = {}
     members: dict[str, list[str]] = {}
@@ -215,7 +215,8 @@ def fill(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     Changes other than + and ~ are ignored. A set of another type than the desired one is deleted and made anew. One
     without room for old and new members is replaced by a larger one with all of them. Raise ApplyError with each set
     that was refused; all others are filled then, unless ipset failed without naming a set, or refused more than 50: one
-    change stands for all that are left. Raise KernelError if the kernel's namespace cannot be entered.
+    change stands for all that are left. A refused new set is deleted again if possible. Raise KernelError if the
+    kernel's namespace cannot be entered.
     """
     failures = Failures()
     for change in _write(kernel, [change for change in changes if change.action in ("+", "~")], _fill, failures):

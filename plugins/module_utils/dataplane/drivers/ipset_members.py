@@ -41,9 +41,10 @@ def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) 
 
 
 def data(kind: str, member: str) -> tuple[int, bytes]:
-    """Return (IP version, packed attributes) of a member. Raise ValueError if a set of type `kind` cannot have it.
+    """Return (IP version, packed attributes) of a member of a set of type `kind`.
 
-    A prefix length is only checked to be from 0 to 255.
+    Raise ValueError if it has another form than such members have. Interface names are not checked, and a prefix
+    length is only checked to be from 0 to 255.
     """
     network, comma, rest = member.partition(",")
     address, slash, length = network.partition("/")

@@ -27,7 +27,7 @@ _HAS_IPV6 = "net/ipv6/conf/all/disable_ipv6"
 #: own. It must also have more of them than the other backend. Calico has the same number.
 CLEARLY = 10
 
-#: Number of attempts to read: iptables-nft-save fails if another process writes meanwhile.
+#: Number of attempts to read the host's own backend: iptables-nft-save fails if another process writes meanwhile.
 _ATTEMPTS = 3
 
 _OTHER = {"nft": "legacy", "legacy": "nft"}
@@ -48,7 +48,7 @@ class Observed:
     families: tuple[int, ...] = tuple(FAMILIES)
 
     def table(self, name: str, family: int = 4) -> Chains:
-        """Return the chains of a table by name, {} if it does not exist.
+        """Return {chain: rules} of a table, as the program that is to write it has it; {} if it does not exist.
 
         `family` is the IP version, 4 or 6. Raise KeyError for any other.
         """
@@ -81,9 +81,10 @@ def default(kernel: Kernel) -> str:
 def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
     """Return the tables of both IP versions and both backends.
 
-    What cannot be read is left out if it is not the backend to write, if no table of its IP version is desired, or if
-    `iptables-save` or `ip6tables-save` is not installed. Raise ObserveError if a desired table cannot be read for
-    another reason, or has rules that iptables cannot read. Raise KernelError if the kernel cannot be read.
+    What cannot be read is left out if it is neither the backend to write nor that of the host's `iptables`, if no table
+    of its IP version is desired, or if `iptables-save` or `ip6tables-save` is not installed. Raise ObserveError if a
+    desired table cannot be read for another reason, or has rules that iptables cannot read. Raise KernelError if the
+    kernel cannot be read.
     """
     families = tuple(FAMILIES) if kernel.sysctl_read(_HAS_IPV6) is not None else (4,)
     desired = [table for table in desired if table.family in families]
@@ -153,7 +154,7 @@ def _foreign(saved: t.Mapping[str, Saved], suffix: str) -> int:
 def first_line(done: Completed) -> str:
     """Return the first line of a program's errors, or of its output if it printed none, without the final full stop.
 
-    Warnings are skipped. If that has no other line, return the exit status in words.
+    Blank lines and warnings are skipped. If there is no other line, return the exit status in words.
     """
     lines = [line for line in (done.errors or done.output).splitlines() if line.strip() and "Warning" not in line]
     return lines[0].rstrip(".") if lines else f"it ended with status {done.code}"

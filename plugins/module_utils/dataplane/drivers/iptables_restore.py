@@ -26,7 +26,7 @@ from .iptables_saved import TablePlace, commented
 _LOCK_WAIT = 10  # seconds for the lock of the legacy tables (/run/xtables.lock)
 _TIMEOUT = 120.0  # seconds for one run of the program
 _ATTEMPTS = 3  # runs in all, if another process wrote the table between the program's reading and its writing
-_MOST_REFUSED = 50  # chains that may be set aside before the table is no longer tried
+_MOST_REFUSED = 50  # chains that are set aside; at the next one that the program refuses, the table is given up
 _MOST_TRIALS = 400  # trials, at most, in one search for refused rules
 _TRIAL = "cali-trial"
 
@@ -110,9 +110,11 @@ class _Line(t.NamedTuple):
 def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> RestoreOutcome:
     """Write one table in one transaction, and set aside the writes that are refused, if possible.
 
-    All writes are to `place`. If a write is set aside, the others are still made. If one cannot be, or more than 50 are
-    refused, nothing is written. No error is raised for a refusal: the result has the reasons. Each run of the program
-    may take 120 seconds. Raise KernelError if the kernel's namespace cannot be entered.
+    All writes are to `place`. An existing chain that is set aside stays as it was. A new one gets the rules before the
+    refused one and, except in table nat, drops packets that reach its end; one with an invalid name is left out. If a
+    refused write cannot be set aside, or the program fails for another reason, nothing is written. After more than 50
+    refusals the table may be given up, too. The result has the reasons. Each run of the program may take 120 seconds.
+    Raise KernelError if the kernel's namespace cannot be entered.
     """
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}
@@ -206,7 +208,7 @@ def _without_bad_names(place: TablePlace, writes: dict[int, Write]) -> dict[int,
 
 
 def _unfit(lines: t.Sequence[_Line]) -> list[tuple[_Line, NotEncodable]]:
-    """Return, for each write that has one, the first line that would not be one rule, and the error that says why."""
+    """Return [(line, error)] with the first line of each write that `check_line` refuses; [] if it refuses none."""
     if encoding.are_good([line.text for line in lines]):
         return []
     found: dict[int, tuple[_Line, NotEncodable]] = {}
@@ -233,9 +235,9 @@ def _numbers(done: Completed) -> list[int]:
 
 
 def said(done: Completed) -> str:
-    """Return what the program, or through it the kernel, said about the last line that it names.
+    """Return what the program, or through it the kernel, said: the last message that begins with a line's number.
 
-    If it names none, return its first error that is no warning, or its exit status in words.
+    If there is none, return its first error that is no warning, or its exit status in words.
     """
     found = [line for line in done.errors.splitlines() if _NAMED_LINE.match(line)]
     if not found:

@@ -46,7 +46,7 @@ def protocol_name(number: int) -> str:
 
 
 def text(attributes: RouteAttributes) -> str:
-    """Return the attributes as `ip route` words them: `via 10.10.1.12 dev tunl0 onlink mtu 1480`.
+    """Return the attributes in words of `ip route`: `via 10.10.1.12 dev tunl0 onlink mtu 1480`.
 
     Protocol, scope, the type unicast, the main table and the metrics 0 and 1024 are left out. Next hops after the first
     are only counted.

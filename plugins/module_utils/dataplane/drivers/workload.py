@@ -91,7 +91,7 @@ class Observed(t.NamedTuple):
     lo_up: bool = False
     addresses: tuple[InterfaceAddress, ...] = ()
     routes: t.Mapping[str, RouteAttributes] = {}  # by destination: routes inside in the place of wanted ones
-    owned: t.Optional[str] = None  # name of the namespace that was made for the workload, if that is no longer desired
+    owned: t.Optional[str] = None  # name of the namespace that was made for the workload, if no desired one uses it
     inside: bool = True  # False: the namespace exists and was not read; only the host's objects are compared
     unmounted: bool = False  # whether the namespace's name leads to something that is no namespace
     ended: str = ""  # why the workload has ended, "" if it has not
@@ -172,9 +172,9 @@ def observe(
 
     The key of a workload no longer desired is `<namespace>/<name>`. `interiors` says which namespaces are read, which
     takes most of the time: True for all, False for none, or those of these interfaces. A namespace is also read if the
-    host end is missing or not marked as this workload's, but never for a workload that has ended. Traces of
-    advertisements on a desired host end are searched for if `interiors` is True, or if it has open settings
-    (hardening.py). Raise KernelError if the kernel cannot be read.
+    host end is missing or not marked as this workload's, unless the workload has ended. Traces of advertisements on a
+    desired host end are searched for if `interiors` is True, or if it has open settings (hardening.py). Raise
+    KernelError if the kernel cannot be read.
     """
     links = {link.name: link for link in kernel.links()}
     namespaces = set(kernel.netns_list())
@@ -249,8 +249,9 @@ def _add_advertised(kernel: Kernel, suspects: t.Mapping[str, Observed], observed
 def unlike(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
     """Return the interfaces of those workloads that differ from what is desired, on the host or inside.
 
-    Missing ones and those with a conflict are among them, those that ended with their namespaces are not. Sysctls and
-    routes of the host are not compared. Raise KernelError if the kernel cannot be read.
+    Missing ones and those with a conflict are among them, those that ended with their namespaces are not. The host's
+    routes are not compared, and of its sysctls only those of hardening.py. Raise KernelError if the kernel cannot be
+    read.
     """
     changes = diff(endpoints, observe_each(kernel, endpoints))
     return [change.new.interface for change in changes if change.action != "="]
@@ -350,9 +351,8 @@ def route_metric(endpoint: VethEndpoint) -> int:
     """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
 
     The number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
-    twice, by eth0 and by net1. Both reach everything by 169.254.1.1, and eth0 is used while it exists. The metric
-    depends on the name only, so that the order does not matter. IPv6 routes have METRIC_IPV6 added. In a namespace that
-    we made the metric is always 0.
+    twice, by eth0 and by net1: eth0 is used while it exists. IPv6 routes have METRIC_IPV6 added. In a namespace that we
+    made the metric is always 0.
     """
     if endpoint.netns_owned or endpoint.peer_interface == "eth0":
         return 0

@@ -36,9 +36,9 @@ _SUFFIXES = {"hash:ip,port": f",{_PORT}", "hash:net,iface": f",{_INTERFACE}"}
 class _Form(t.NamedTuple):
     """The form of members of a type of set.
 
-    `all` matches any number of IPv4 members in canonical form, one a line. `suffix` matches what follows an address,
-    `suffixes` any number of these, one a line; it is None if nothing may follow. `lengths` says whether a prefix length
-    is allowed. `allowed` describes the form for people.
+    `all` matches any number of IPv4 members in canonical form, apart from host bits, one a line. `suffix` matches what
+    follows an address, `suffixes` any number of these, one a line; it is None if nothing may follow. `lengths` says
+    whether a prefix length is allowed. `allowed` describes the form for people.
     """
 
     all: re.Pattern[str]

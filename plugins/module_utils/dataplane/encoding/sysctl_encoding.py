@@ -25,7 +25,8 @@ def path(key: str) -> str:
     """Return the absolute path of a key.
 
     Raise NotEncodable if it would not be below /proc/sys/net, or has blanks, control characters or halves of surrogate
-    pairs. Raise it also for more than six parts behind `net`, or a part that is empty or has more than 64 characters.
+    pairs. Raise it also for more than six parts behind `net`, or a part that is "", "." or ".." or has more than 64
+    characters.
     """
     if not _KEY.fullmatch(key):
         allowed = f"Allowed is a path that begins with {_ROOT}, without '..', white space and control characters"

@@ -56,7 +56,7 @@ _FEW = 500
 
 
 def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
-    """Delete the tracked connections of these addresses.
+    """Delete the tracked connections that these addresses opened or answer.
 
     Return the number of those that still existed, 0 if the kernel tracks nothing. `channel` has a socket of
     `open_socket`. Raise OSError if a text is not an address, and KernelError if the kernel refuses.

@@ -42,7 +42,7 @@ _FEW = 16  # devices; up to this number, looking up each is cheaper than reading
 NETNS_FOLDER = "/run/netns"
 MARKER_FOLDER = "/run/calico/netns"
 
-#: Device groups (`ip link set group`) of this number and above are chosen at random, each for one deletion.
+#: The first of 2**24 device groups (`ip link set group`). Each deletion chooses one of them at random.
 _PRIVATE_GROUPS = 0x43000000
 
 
@@ -271,7 +271,7 @@ class LinuxKernel:
                 return []
 
     def _left_over(self, name: str) -> bool:
-        """Return whether this is the empty file of a namespace that we were making or deleting when we were killed."""
+        """Return whether this is an empty file with a marker, as `netns_add` and `netns_delete` may leave if killed."""
         try:
             found = os.stat(os.path.join(self._netns_folder, name))
         except OSError:
@@ -460,7 +460,7 @@ class LinuxKernel:
         # /proc/net shows an address as numbers of 32 bits in the processor's byte order, here taken for little endian.
         plain = "".join(packed[start : start + 4][::-1].hex() for start in range(0, len(packed), 4)).upper()
         mapped = "0000000000000000FFFF0000" + plain
-        # {file: the states of sockets that do not count}: TCP_TIME_WAIT (06) and TCP_CLOSE (07) use no address.
+        # {file: the states of sockets that do not count}: TCP_TIME_WAIT (06) and TCP_CLOSE (07) need no address.
         done = {"tcp": ("06", "07"), "tcp6": ("06", "07"), "udp": (), "udp6": ()}
 
         def count() -> int:

@@ -46,7 +46,7 @@ _ABSENT = (errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EI
 def ruleset(channel: rt.Channel) -> t.Optional[int]:
     """Return the generation of the namespace's nftables ruleset, which every change alters; None without nf_tables.
 
-    `channel` has a NETLINK_NETFILTER socket. The call takes two microseconds. Raise KernelError if the kernel refuses.
+    `channel` has a NETLINK_NETFILTER socket. Raise KernelError if the kernel refuses.
     """
     try:
         answers = channel.request(_NFT_GETGEN, 0, _NFGENMSG.pack(0, 0, 0), "ask for the ruleset's generation")

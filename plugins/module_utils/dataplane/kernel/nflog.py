@@ -33,7 +33,7 @@ _TOGETHER = 100  # records in one datagram, at most
 _PATIENCE = 10  # hundredths of a second after which the kernel sends a datagram with fewer records
 _DATAGRAM = 32 << 10  # bytes that the kernel reserves for one datagram
 
-#: Bytes of each packet that are copied: enough for addresses and ports, also behind options of a header.
+#: Bytes of each packet that are copied: enough for addresses and ports, also behind all options of IPv4.
 COPIED = 96
 #: Bytes to read at once.
 READ = 64 << 10

@@ -282,7 +282,7 @@ class Kernel(t.Protocol):
     # ---- These methods observe, and they mark and delete tracked connections
 
     def links(self, kind: t.Optional[str] = None) -> list[Link]:
-        """Return all devices, or those of one kind (such as `vxlan`), which the kernel selects.
+        """Return all devices, or those of one kind (such as `vxlan`).
 
         Raise KernelError if the kernel refuses.
         """
@@ -300,21 +300,22 @@ class Kernel(t.Protocol):
     ) -> list[KernelRoute]:
         """Return the routes of one IP version (4 or 6) with this table and protocol number; None matches any.
 
-        The kernel selects them. Routes with a TOS are left out, because this collection writes none. The result is []
-        for a table that does not exist. Raise KernelError if the kernel refuses.
+        Routes with a TOS are left out, because this collection writes none. The result is [] for a table that does not
+        exist. Raise KernelError if the kernel refuses.
         """
 
     def route_to(self, address: str) -> t.Optional[RouteAttributes]:
-        """Return the route by which a packet of this host to `address` leaves, or None if it cannot leave.
+        """Return the route that a packet of this host to `address` takes, or None if it cannot be sent.
 
         Only type, device and gateway of the result are set. Raise KernelError if the kernel refuses for another reason,
         and OSError if `address` is not an address.
         """
 
     def neighbors(self, device: str) -> list[NeighborEntry]:
-        """Return the device's neighbour entries that have a MAC, of both IP versions, without multicast.
+        """Return the device's neighbour entries that have a MAC, of both IP versions.
 
-        The result is [] for a device that does not exist. Raise KernelError if the kernel refuses.
+        Those of state NOARP, as multicast addresses have, are left out. The result is [] for a device that does not
+        exist. Raise KernelError if the kernel refuses.
         """
 
     def fdb(self, device: str) -> list[ForwardingEntry]: ...
@@ -328,8 +329,8 @@ class Kernel(t.Protocol):
     def sysctl_read(self, key: str) -> t.Optional[str]:
         """Return the value of a sysctl, without white space around it, or None if it does not exist.
 
-        `key` is a path below /proc/sys that begins with `net/`. Raise KernelError if the key cannot be encoded, as any
-        other, or if the value cannot be read.
+        `key` is a path below /proc/sys that begins with `net/`. Raise KernelError for any other key, or one that cannot
+        be encoded, and if the value cannot be read.
         """
 
     def sockets_using(self, address: str) -> int:
@@ -339,9 +340,10 @@ class Kernel(t.Protocol):
         """
 
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
-        """Delete the tracked connections from and to these addresses. Return their number, 0 if nothing is tracked.
+        """Delete the tracked connections that these addresses opened or answer, and return their number.
 
-        Raise KernelError if the kernel refuses, and OSError if a text is not an address.
+        It is 0 if the kernel tracks nothing. Raise KernelError if the kernel refuses, and OSError if a text is not an
+        address.
         """
 
     def connections(self) -> t.Iterator[Connection]:
@@ -452,12 +454,13 @@ class Kernel(t.Protocol):
     def run(self, argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:
         """Run a program in this kernel's network namespace, without a shell, and return its exit status and output.
 
-        `stdin` is its input. Wait up to `timeout` seconds for its end. A program that is missing or cannot be started
-        is no exception, nor is an exceeded time; see `Completed`. Raise KernelError if the namespace cannot be entered.
+        `stdin` is its input. After `timeout` seconds it is killed, and its output is lost. That is no exception, nor is
+        a program that is missing or cannot be started; see `Completed`. Raise KernelError if the namespace cannot be
+        entered.
         """
 
     def netns_list(self) -> list[str]:
-        """Return the names below /run/netns, as `ip netns list` does; [] if there are none.
+        """Return the names below /run/netns, sorted; [] if there are none.
 
         Empty files that an interrupted `netns_add` (with an owner) or `netns_delete` (of such a namespace) left are not
         among them. Raise KernelError if the folder cannot be read.
@@ -492,7 +495,7 @@ class Kernel(t.Protocol):
     def netns_is(self, netns: str, identity: str) -> bool:
         """Return whether a name or path leads to the namespace with this `identity`; False for any other file or none.
 
-        Repeated calls are cheap.
+        It is False also for the namespace of the caller or the host, and for one that cannot be entered.
         """
 
     def inside(self, netns: str, identity: str = "") -> Kernel:
@@ -527,7 +530,7 @@ class Kernel(t.Protocol):
         *,
         identity: str = "",
     ) -> Interior:
-        """Return the links of a namespace, and its addresses and routes of these IP versions.
+        """Return the links of a namespace, and of these IP versions its addresses and the routes of its main table.
 
         The namespace is opened for this call only. With `table`, the routes of that table and the policy rules are read
         as well. Raise NamespaceRefused as `inside` does, and KernelError if the namespace cannot be opened or read.

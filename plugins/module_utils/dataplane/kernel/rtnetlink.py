@@ -594,10 +594,10 @@ def write_routes(
 ) -> list[port.RouteFailure]:
     """Make these route operations.
 
-    Return those that failed, by position; [] if none did. `indexes` is a mapping from device name to index. An
-    operation on a device without an index fails with ENODEV (a delete: ESRCH). Raise KernelError if the kernel does not
-    answer for 20 seconds, OSError for an invalid address, ValueError for a destination without a prefix length, and
-    KeyError for an unknown action or route type.
+    Return those that failed, in the order of their positions; [] if none did. `indexes` is a mapping from device name
+    to index. An operation on a device without an index fails with ENODEV (a delete: ESRCH). Raise KernelError if the
+    kernel does not answer for 20 seconds, OSError for an invalid address, ValueError for a destination without a prefix
+    length, and KeyError for an unknown action or route type.
     """
     templates: dict[tuple[str, port.RouteAttributes, str, int], t.Optional[tuple[bytes, bytes, bytes]]] = {}
     failures: list[port.RouteFailure] = []
