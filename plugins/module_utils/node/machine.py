@@ -57,8 +57,9 @@ def is_bird_answering(socket: str) -> bool:
 class Machine:
     """The kernel, paths, programs and waiting times of a node; tests use other ones.
 
-    `agent` returns a connection to the agent at a socket, or None if no agent listens there; `agent` None means that no
-    agent is looked for. `root` is the folder below which the preflight reads and the node's files are written.
+    `agent` returns a connection to the agent at a socket, or None if no agent listens there, and raises TimeoutError or
+    AgentRefused; `agent` None means that no agent is looked for. `root` is the folder below which the preflight reads
+    and the node's files are written.
     """
 
     kernel: Kernel

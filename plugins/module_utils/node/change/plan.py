@@ -118,7 +118,7 @@ class ChangePlan:
     def kept(self) -> list[str]:
         """The kernel's notes, each as its subject, a blank and the note.
 
-        They are about objects that stay although nothing wants them, and problems of attached workloads.
+        They are about objects that are kept on purpose or left out, and problems of attached workloads.
         """
         return [f"{change.subject} {change.note}" for change in self.node.kept]
 
@@ -171,8 +171,8 @@ def plan_change(
     if the node may revert the change by itself.
 
     Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, OSError if a file or
-    the passwords cannot be read, ValueError if a file's mode is not octal or bird.cfg is not UTF-8, and AgentSilent or
-    AgentRefused if an agent plans.
+    the passwords cannot be read, ValueError if a file's mode is not octal or the policy cannot be compiled, and
+    AgentSilent or AgentRefused if an agent plans.
     """
     stored = Store(machine.store).load()
     if target.files is None:

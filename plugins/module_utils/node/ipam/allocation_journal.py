@@ -24,7 +24,7 @@ from ..store import atomic_file
 
 Record = t.Sequence[t.Any]
 
-#: Bytes of a new journal's file above which it is replaced by one with the present allocations only.
+#: Bytes of a new journal's file above which it is to be replaced by a shorter one.
 COMPACT_ABOVE = 256 * 1024
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode

@@ -76,9 +76,9 @@ def plan(
     password is preferred to a given one; otherwise the given one is.
 
     `waiting` is the state to which the node may still revert because of an earlier run, `before` the one to which it
-    can revert from this run. Passwords that these need are kept, and all known ones in a phase that is not AT_REST. The
-    removal of those that only `before` needs is reported in `changes`, although it happens when the change is
-    confirmed. Raise OSError if the password file cannot be read.
+    can revert from this run. Known passwords that only these need are kept, and all known ones in a phase that is not
+    AT_REST. The removal of those that only `before` needs is reported in `changes`, although it happens when the change
+    is confirmed. Raise OSError if the password file cannot be read.
     """
     bird = state.bird
     if bird is not None and not has_config:
@@ -148,8 +148,8 @@ def _file(machine: Machine, known: t.Mapping[str, str], wanted: t.Mapping[str, s
 def _sessions(bird: t.Optional[Bird], changed: t.Sequence[str]) -> t.Iterator[Change]:
     """Yield one change for each secret whose value changes.
 
-    It looks like `~ bird  password of 10.10.1.1  tor-a:password is another one`. Restarts of sessions are reported by
-    node/probe/sessions.py.
+    It looks like `~ bird     password of 10.10.1.1    tor-a:password is another one`. Restarts of sessions are reported
+    by node/probe/sessions.py.
     """
     for name in changed:
         peers = [peer for peer in (bird.peers if bird else ()) if peer.password == name]
