@@ -81,8 +81,9 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
 def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, ObservedUnit]) -> list[Change]:
     """Return the changes that bring the observed units to the wanted state.
 
-    There is at most one per unit, in the order of `wanted`. A unit that is to be masked, and is, has none. Raise
-    KeyError if a wanted unit is not in `observed`.
+    There is at most one per unit, in the order of `wanted`. A unit that is to be masked, and is, has none. One that
+    runs and needs no other change is restarted (`~`) if it has a `restart`. Raise KeyError if a wanted unit is not in
+    `observed`.
     """
     changes = []
     for unit in wanted:

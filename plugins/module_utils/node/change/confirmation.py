@@ -18,7 +18,7 @@ from ..store import lock, session_passwords
 from ..store.store import KEPT, Store
 from ..store.unconfirmed import Revert, UnconfirmedStore
 
-#: The outcomes of a confirmation: the node keeps the change; the node has reverted the change; a later change waits for
+#: The outcomes of a confirmation: the node keeps the change; the node has reverted the change; another change waits for
 #: a confirmation of its own; the confirmation came by the connection that made the change, which proves nothing.
 CONFIRMED, WENT_BACK, REPLACED, SAME_CONNECTION = "confirmed", "went_back", "replaced", "same_connection"
 

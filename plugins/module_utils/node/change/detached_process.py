@@ -10,8 +10,8 @@ import re
 import subprocess
 import typing as t
 
-#: The cgroup of a logind session. When a session ends, logind kills all processes in its cgroup if logind.conf has
-#: KillUserProcesses=yes.
+#: The cgroup of a logind session. When a session ends, logind kills all processes in its cgroup if logind.conf says so
+#: (KillUserProcesses=).
 _SESSION = re.compile(r"/session-[^/]*\.scope(?:/|$)", re.MULTILINE)
 
 

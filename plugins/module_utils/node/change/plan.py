@@ -141,7 +141,7 @@ class ChangePlan:
 
     @property
     def routes_withdrawn(self) -> int:
-        """The number of CIDRs that go: blocks no longer announced, and destinations of our routes in the kernel.
+        """The number of CIDRs that go: blocks that BIRD may no longer advertise, and destinations of our routes.
 
         A CIDR that is both counts once.
         """

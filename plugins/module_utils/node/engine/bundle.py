@@ -304,7 +304,7 @@ def _point(digest: str, root: str) -> None:
 def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:
     """Remove all folders of `root` but the engines in `keep` (digests) and the manifests, and all other manifests.
 
-    What cannot be removed stays. Raise OSError if one of the two folders cannot be listed.
+    What cannot be removed stays.
     """
     for name in os.listdir(root):
         path = os.path.join(root, name)

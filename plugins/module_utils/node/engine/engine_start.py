@@ -34,7 +34,7 @@ PACKAGE = "host_routing"
 #: The first argument of a call of `run_module`.
 MODULE = "module"
 #: Exit statuses of `run_module` before the module has started: there is no engine of this digest; it is not as it was
-#: installed; it has no byte code for this interpreter.
+#: installed, or others than root may write where it lies; it has no byte code for this interpreter.
 ABSENT, ALTERED, UNKNOWN_INTERPRETER = 84, 85, 86
 
 _DIGEST = re.compile(r"[0-9a-f]{16}")

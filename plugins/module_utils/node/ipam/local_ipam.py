@@ -292,7 +292,7 @@ class LocalIpam:
                 try:
                     self.assign(workload.id, {"namespace": workload.namespace, "name": workload.name}, address=address)
                 except AllocationError as error:
-                    reason = str(error).partition(". ")[0]  # without the remedy, which is to request another address
+                    reason = str(error).partition(". ")[0]  # the first sentence, without the remedy for a request
                     problems.append(
                         f"workload {workload.id} uses {address}, which cannot be its own: {reason}. Delete the "
                         "workload and add it again."
@@ -374,7 +374,7 @@ class LocalIpam:
         try:
             allocations, epoch, dummy = _replayed(journal.load(), self._cooldown)
         except (IpamUnreadable, ValueError):
-            return  # The journal cannot be read; the next start reports that.
+            return  # Only the saving is lost. `load` reports a journal that cannot be read.
         heading = [_FORMAT] if epoch is None else [_FORMAT, _epoch_record(epoch)]
         self._journal.compact([*heading, *map(_record, allocations.snapshot())])
 

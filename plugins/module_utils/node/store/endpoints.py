@@ -126,7 +126,7 @@ class Endpoints:
         name = file_name(identity)
         try:
             os.rename(os.path.join(source, name), os.path.join(target, name))
-        except FileNotFoundError:  # the target folder is missing, or the record was moved before
+        except FileNotFoundError:  # the target folder is missing, or there is no record
             if os.path.exists(os.path.join(source, name)):
                 _make(target)
                 os.rename(os.path.join(source, name), os.path.join(target, name))

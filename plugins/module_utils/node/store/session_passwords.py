@@ -109,15 +109,14 @@ def _of(state: t.Optional[NodeState], known: t.Mapping[str, str]) -> dict[str, s
 def outdated(machine: Machine, given: t.Mapping[str, str]) -> list[str]:
     """Return the sorted names of the secrets in `given` that have another value on this node.
 
-    Their sessions will restart. `given` maps the name of a secret to its password. Raise OSError if the password file
-    cannot be read.
+    `given` maps the name of a secret to its password. Raise OSError if the password file cannot be read.
     """
     known = secrets_file.current(machine.bird_config)
     return sorted(name for name in given if name in known and known[name] != given[name])
 
 
 def prune(machine: Machine, state: NodeState) -> None:
-    """Remove the passwords that the sessions of `state` do not need, once the node cannot revert any more.
+    """Remove the passwords that the sessions of `state` do not need from the node's password file.
 
     Do nothing if `state` is without BGP. Raise OSError on failure.
     """
