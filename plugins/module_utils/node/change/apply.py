@@ -66,7 +66,7 @@ def bring_to(
     change that still waits counts as confirmed. `engine` and `wanted_units` are what the node must have, None and () to
     leave them as they are. `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps
     the name of a secret to the password of BGP sessions. A drained node returns to service. With `check` nothing is
-    written or locked, conflicts are part of the plan, bird.cfg is not checked without BIRD's program, and `generation`
+    changed or locked, conflicts are part of the plan, bird.cfg is not checked without BIRD's program, and `generation`
     is None.
 
     Without `check`, raise LockError if the node's lock is not free in time, or InTheWay if the plan has a conflict:
