@@ -19,7 +19,7 @@ from .plan import ChangePlan
 _LASTING = ("sysctl",)
 _GAP = "  "  # separates the parts of a description of a workload, which may change separately
 
-#: The key of an object: its kind, its subject, and a route's table (number), None for other kinds and an agent's plan.
+#: The key of an object: its kind, its subject, and the number of the table of a route, None for other kinds.
 _Key = t.Tuple[str, str, t.Any]
 
 
