@@ -22,7 +22,7 @@ AGENT_SETTINGS = "/etc/calico/agent.json"
 
 
 class Engine(t.NamedTuple):
-    """The engine that the node must have: its digest, and in `data` its bundle, None if not sent (check mode)."""
+    """The engine that the node must have: its digest, and in `data` its bundle, None if it was not sent."""
 
     digest: str
     data: t.Optional[bytes] = None

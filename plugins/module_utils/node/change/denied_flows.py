@@ -174,7 +174,7 @@ class _RoutedHost(PathHost):
     known: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def interface_to(self, address: str) -> str:
-        """Return the interface by which the kernel reaches an address, "" if it has no route. Raise KernelError."""
+        """Return the interface by which the kernel reaches an address, "" if no route does. Raise KernelError."""
         if address not in self.known and self.kernel is not None:
             route = self.kernel.route_to(address)
             self.known[address] = (route.device if route else "") or ""

@@ -44,7 +44,7 @@ class ChangePlan:
 
     These fields inform and are no changes: `policy` sums up the policy part of `node`, `sessions` are the BGP sessions
     that end or restart, `cut` the SSH connections that could not be opened again, `flows` the connections that the new
-    policy ends, `news` an automatic revert since the last run.
+    policy ends, `news` an automatic revert that no run has shown.
     """
 
     target: Stored
@@ -102,7 +102,7 @@ class ChangePlan:
 
     @property
     def units_changed(self) -> bool:
-        """Whether a file of systemd changes, so that systemd must read its units again."""
+        """Whether a file below /etc/systemd/ changes, so that systemd must read its units again."""
         return any(_UNITS in change.subject for change in self.files)
 
     @property

@@ -128,7 +128,7 @@ class Tally:
         self.reported = ""  # the last ICMP error about a probe, in words; "": none
 
     def longest_loss(self) -> int:
-        """Return the greatest number of probes lost in a row."""
+        """Return the greatest number of probes in a row that have no answer so far."""
         longest = previous = 0
         for sequence in [*sorted(self.answered), self.sent]:
             longest = max(longest, sequence - previous)
