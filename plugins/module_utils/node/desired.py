@@ -40,7 +40,8 @@ def desired(
     `endpoints` are the attached workloads, `opened` the CIDRs of spare blocks that the node uses. `interfaces` are
     those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have (see
     the function `others`). `guard` compiles the policy; a process that compiles often gives its own, which reuses
-    earlier results. Raise what `NodePolicyTables.with_policy` raises for a policy that cannot be compiled.
+    earlier results. Raise SelectorError if a selector of the policy is not valid, and ValueError if its mark mask has
+    fewer than five bits.
     """
     return (guard or NodePolicyTables()).with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 

@@ -57,8 +57,9 @@ def is_bird_answering(socket: str) -> bool:
 class Machine:
     """The kernel, paths, programs and waiting times of a node; tests use other ones.
 
-    `agent` returns a connection to the agent at a socket, or None if no agent listens there; `agent` None means that no
-    agent is looked for. `root` is the folder below which the preflight reads and the node's files are written.
+    `agent` returns a connection to the agent at a socket, or None if no agent listens there, and raises TimeoutError or
+    AgentRefused; `agent` None means that no agent is looked for. `root` is the folder below which the preflight reads
+    and the node's files are written.
     """
 
     kernel: Kernel
@@ -80,11 +81,11 @@ class Machine:
     agent_socket: str = "/run/calico/agent.sock"
     writer_lock: str = "/run/calico/writer.lock"  # the agent holds it as long as it lives, others while they write
     # The most seconds that a module for one kind of object waits for each of the two locks, and a starting agent for
-    # writer_lock. Modules with a parameter lock_timeout wait as long as that says.
+    # writer_lock. Modules with a parameter lock_timeout wait for `lock` as long as that says.
     lock_timeout: float = 60.0
     boot_wait: float = 60.0  # the most seconds that the boot unit waits for the node's address
     # The most seconds to wait until an agent that has begun to start listens, and for writer_lock to become free before
-    # a process without an agent writes.
+    # a plan for a whole NodeState is applied without an agent.
     agent_patience: float = 10.0
     # A function that returns this process's SSH session first, then the others to the same port; () if it has none.
     sessions: t.Callable[[], t.Sequence[ssh_session.SshSession]] = ssh_session.here
@@ -103,7 +104,7 @@ def here(
 ) -> Machine:
     """Return the machine that this process runs on.
 
-    `agent` finds the running agent; a caller that changes the node gives agent.agent_start.connect. `mounts` is the
-    path of the mount namespace in which network namespaces are mounted, None for this process's own.
+    `agent` is as in Machine. `mounts` is the path of the mount namespace in which network namespaces are mounted, None
+    for this process's own.
     """
     return Machine(LinuxKernel(mounts=mounts), agent)

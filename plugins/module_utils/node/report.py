@@ -24,7 +24,7 @@ PROTOCOL_NAMES = {ROUTE_PROTOCOL: "calico", PROTOCOL_BIRD: "bird"}
 
 
 def devices(kernel: Kernel) -> list[Data]:
-    """Return the tunnel devices and the host sides of workloads, sorted by name, each as a dict.
+    """Return the devices that are named like our tunnels or `cali*`, sorted by name, each as a dict.
 
     The keys are name, kind, mtu (bytes), mac, up, alias, local (a tunnel's own outer address), vni, port (the UDP port
     of VXLAN) and addresses (a sorted list, each with its prefix length). A device without local, vni or port has None
@@ -54,7 +54,7 @@ def devices(kernel: Kernel) -> list[Data]:
 
 
 def tunnels(kernel: Kernel) -> list[Data]:
-    """Return the tunnel devices as `devices` does, each with `remotes`: its permanent forwarding entries.
+    """Return the tunnel devices as `devices` does, each with `remotes`: its permanent forwarding entries to an address.
 
     A remote is a dict with address, mac and gateway. `gateway` is the address of the permanent neighbour that has this
     MAC, None if there is none. Raise KernelError.
@@ -76,8 +76,8 @@ def endpoints(kernel: Kernel) -> list[Data]:
     """Return the workload endpoints that the kernel has, sorted by interface, each as a dict.
 
     They are found by their interfaces' alias. The keys are name, namespace, interface, up, mtu (bytes), netns (the name
-    of the network namespace that this collection created, else None) and addresses (a sorted list of routed CIDRs).
-    Raise KernelError.
+    of the network namespace that this collection created, else None) and addresses (a sorted list of the CIDRs that
+    this collection routes there). Raise KernelError.
     """
     owners = {owner: name for name, owner in kernel.netns_owners().items()}
     routed: dict[str, list[str]] = {}
@@ -126,11 +126,11 @@ def interface_settings(interface: str) -> dict[str, str]:
 
 
 def tables(kernel: Kernel, family: int = 4) -> dict[str, dict[str, list[str]]]:
-    """Return a mapping from table to chain to rules, of one IP version (4 or 6).
+    """Return a mapping from table to chain to rules, of one IP version (4 or 6), in the backend that we write.
 
     Only the rules that carry our mark are listed, whichever chain they are in. A chain of ours (`cali-*`) without any
-    rule is there with an empty list. Rules are texts as iptables-save prints them, with -A. Raise ObserveError or
-    KernelError.
+    rule is there with an empty list. Rules are texts as iptables-save prints them, with -A. Tables that cannot be read
+    are left out. Raise KernelError.
     """
     found: dict[str, dict[str, list[str]]] = {}
     observed = iptables.observe(kernel, [])
@@ -194,7 +194,8 @@ def blocks(stored: t.Optional[Stored]) -> list[Data]:
 def ipam(machine: Machine) -> Data:
     """Return what the node itself assigned, read from its disk, so that it works without an agent.
 
-    The result is {"allocated": {address: handle}, "opened": [CIDR of a spare block in use]}. Raise IpamUnreadable.
+    The result is {"allocated": {address: handle}, "opened": [CIDR]}. `opened` has the spare blocks that were opened and
+    all blocks with an allocation. Raise IpamUnreadable.
     """
     found = LocalIpam(machine.ipam)
     found.load()

@@ -32,9 +32,9 @@ def bring_to(machine: Machine, build: Build, *, check: bool, who: str) -> list[C
 
     Problems come first, then removals, changes, additions and notes. `who` names this process in the lock, for others
     that wait. With `check` nothing is locked, and problems are returned. Otherwise raise InTheWay, before anything is
-    changed, if there are problems or an agent runs. Raise LockError if a lock is not free within `machine.lock_timeout`
-    seconds or its file cannot be opened, or what `build` and drivers raise: ObserveError, KernelError, ApplyError or
-    MissingLibrary, and ValueError for wrong parameters of a module.
+    changed, if there are problems or another process holds writer.lock, as an agent does. Raise LockError if a lock is
+    not free within `machine.lock_timeout` seconds or its file cannot be opened, or what `build` and drivers raise:
+    ObserveError, KernelError, ApplyError or MissingLibrary, and ValueError for wrong parameters of a module.
     """
     if check:
         return _shown(build(machine.kernel))

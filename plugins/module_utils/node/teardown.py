@@ -157,7 +157,10 @@ def _bird_routes(kernel: Kernel, stored: t.Optional[Stored]) -> t.Iterator[Chang
 
 
 def _remove_routes(kernel: Kernel, changes: t.Sequence[Change]) -> None:
-    """Delete these routes; one that is gone already is no failure. Raise ApplyError with those that the kernel kept."""
+    """Delete these routes; one that is gone already is no failure.
+
+    Raise ApplyError with those that the kernel kept, or KernelError if it does not answer.
+    """
     failures = Failures()
     operations = [RouteOperation("delete", change.subject, change.old) for change in changes]
     for failure in kernel.route_batch(operations) if operations else []:

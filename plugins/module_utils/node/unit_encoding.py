@@ -24,7 +24,7 @@ _NAME = re.compile(
 def unit_name(value: str) -> str:
     """Return the name of a unit unchanged.
 
-    Raise NotEncodable unless it is a letter or digit, at most 200 more letters, digits and ":_.@-", and a unit's type
+    Raise NotEncodable unless it is an ASCII letter or digit, at most 200 more of these and ":_.@-", and a unit's type
     such as ".service". systemctl cannot read such a name as a pattern, an option or a path.
     """
     if not _NAME.fullmatch(value):

@@ -49,9 +49,9 @@ class ObservedUnit(t.NamedTuple):
 def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str, ObservedUnit]:
     """Return a mapping from unit name to its state.
 
-    A unit that does not exist counts as disabled and stopped, and one that is enabled otherwise than by `systemctl
-    enable`, such as a static one, as disabled. Raise ObserveError if a name is not valid, or if systemctl fails or does
-    not answer within 150 seconds.
+    A unit that does not exist counts as disabled and stopped. One whose UnitFileState is not `enabled`, such as a
+    static one, counts as disabled. Raise ObserveError if a name is not valid, or if systemctl fails or does not answer
+    within 150 seconds.
     """
     if not wanted:
         return {}
@@ -81,8 +81,9 @@ def observe(wanted: t.Sequence[WantedUnit], program: str = PROGRAM) -> dict[str,
 def diff(wanted: t.Sequence[WantedUnit], observed: t.Mapping[str, ObservedUnit]) -> list[Change]:
     """Return the changes that bring the observed units to the wanted state.
 
-    There is at most one per unit, in the order of `wanted`. A unit that is to be masked, and is, has none. Raise
-    KeyError if a wanted unit is not in `observed`.
+    There is at most one per unit, in the order of `wanted`. A unit that is to be masked, and is, has none. One that
+    runs and needs no other change is restarted (`~`) if it has a `restart`. Raise KeyError if a wanted unit is not in
+    `observed`.
     """
     changes = []
     for unit in wanted:
@@ -113,9 +114,9 @@ def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> 
     """Make the changes that `diff` returned, by calling systemctl, and wait for each call.
 
     Units are first masked, enabled and disabled. Then systemd reads all unit files again, once, if `reload`, if it has
-    not read one of these units' files, or if a unit was masked, enabled or disabled. Then units are started and
-    stopped. All changes are tried; of a unit, the steps after one that failed are not. A call may take 150 seconds.
-    Raise ApplyError with those that failed.
+    not read one of these units' files, or if a unit was to be masked, enabled or disabled. Then units are started,
+    stopped and restarted. All changes are tried; of a unit, the steps after one that failed are not. A call may take
+    150 seconds. Raise ApplyError with those that failed. A failure of the reading is ignored.
     """
     failures = Failures()
     left = []
@@ -125,7 +126,7 @@ def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> 
         if _called(failures, change, links, program, "--no-reload"):
             left.append(change)
     if reload:
-        _run([program, "daemon-reload"])  # A unit that this did not read fails below, with its name.
+        _run([program, "daemon-reload"])  # A failure of this is ignored: it belongs to no change.
     for change in left:
         _called(failures, change, _jobs(change.old, change.new), program)
     failures.raise_if_any()
@@ -167,7 +168,8 @@ def _called(failures: Failures, change: Change, verbs: t.Iterable[str], program:
 def _run(command: t.Sequence[str]) -> tuple[int, str, str]:
     """Return a command's exit status, its standard output, and the first line of its standard error.
 
-    The status is 127 if the program cannot be started, and 124 if it ran for longer than 150 seconds. Raise nothing.
+    The status is 127 if the program cannot be started, and 124 if it ran for longer than 150 seconds and was killed.
+    The output is "" then, and the line says why. Raise nothing.
     """
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The reasons why a host cannot be the node that its NodeState describes, found in the facts of `observe`. No I/O."""
+"""The reasons against a host as the node that its NodeState describes, found in the facts of `observe`. No I/O."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _system(files: Files) -> dict[str, str]:
 
 
 def _daemons(names: t.Mapping[int, str]) -> dict[str, list[str]]:
-    """Return {"calico", "docker"...: sorted names of its processes} for the daemons of DAEMONS that run."""
+    """Return {"calico", "docker"...: sorted names of its processes} for the daemons of DAEMONS among `names`."""
     found: dict[str, set[str]] = {}
     for name in names.values():
         if name in DAEMONS:

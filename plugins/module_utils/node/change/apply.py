@@ -66,13 +66,14 @@ def bring_to(
     change that still waits counts as confirmed. `engine` and `wanted_units` are what the node must have, None and () to
     leave them as they are. `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps
     the name of a secret to the password of BGP sessions. A drained node returns to service. With `check` nothing is
-    written or locked, conflicts are part of the plan, bird.cfg is not checked without BIRD's program, and `generation`
+    changed or locked, conflicts are part of the plan, bird.cfg is not checked without BIRD's program, and `generation`
     is None.
 
     Without `check`, raise LockError if the node's lock is not free in time, or InTheWay if the plan has a conflict:
     nothing is changed then. Raise StoreError, FileError, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError,
     ApplyError, MissingLibrary, BundleError, BirdError or OSError, AgentSilent, AgentRefused or NotTakenOver if an agent
-    runs, and ValueError for a mode that is not octal, a password that cannot be written, or a bird.cfg not in UTF-8.
+    runs, and ValueError for a mode that is not octal, a policy that cannot be compiled, a password that cannot be
+    written, or a BIRD whose greeting has no version number.
     """
 
     def planned_by(by: t.Union[writer.Direct, writer.Through]) -> ChangePlan:
@@ -130,8 +131,9 @@ def carry_out(
     waits for a confirmation, the phase is a step of a change, or the newest generation is the same. With `confirm`, if
     the plan changes anything, the revert is armed first, once the engine that would do it is installed. Raise
     AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary, BundleError, FileError, StoreError, BirdError,
-    OSError, ValueError for a password that cannot be written or a bird.cfg not in UTF-8, or, without an agent,
-    ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
+    OSError, ValueError for a password that cannot be written, a policy that cannot be compiled, or a BIRD whose
+    greeting has no version number, or, without an agent, ObserveError, KernelError, RecordsUnreadable or
+    IpamUnreadable.
     """
     _check_bird(machine, planned)
     planned.writer.prepare(planned.node)
@@ -201,7 +203,7 @@ def _tell_bird(machine: Machine, planned: ChangePlan) -> None:
     """Install bird.cfg and the passwords, and let BIRD read them; without a bird.cfg only store the passwords.
 
     Do nothing if there is neither a bird.cfg nor a plan for the passwords. Raise BirdError or OSError, NotEncodable for
-    a password that cannot be written, or UnicodeDecodeError if the present bird.cfg is not UTF-8.
+    a password that cannot be written, or ValueError if BIRD's greeting has no version number.
     """
     wanted = planned.passwords.wanted
     if planned.target.bird_config is not None:

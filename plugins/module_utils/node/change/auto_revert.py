@@ -5,8 +5,9 @@
 
 The node does it by itself, because the change may have made it unreachable. Before a change, arming.py stores the state
 to return to (store/unconfirmed.py) and starts a detached process, which waits here. After a reboot the boot unit
-reverts. The same writer makes the revert as any other change: the agent if one runs. Files, units and the engine stay
-as they are, except BIRD's unit, which runs if the state has BGP. Workloads that were attached meanwhile stay too.
+reverts. The same writer makes the revert as any other change: the agent if one runs. Files except BIRD's, units except
+BIRD's, which runs if the state has BGP, and the engine stay as they are. Workloads that were attached meanwhile stay
+too.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ def wait(
 
     The revert begins at the stored deadline. A failed one is retried after 3 seconds; there are 20 attempts in all. If
     the last one fails too, the previous state is stored all the same, for the agent, the boot unit or the next run to
-    complete. `sleep` takes seconds. `say` receives the sentences for the log, by default syslog. Raise StoreError if
-    the file of the change cannot be read, or OSError if the boot's id cannot be. If the last attempt failed, raise
-    LockError if the lock is not free in 600 seconds, or FileError or OSError if the revert cannot be stored.
+    complete, unless the stored state cannot be read. `sleep` takes seconds. `say` receives the sentences for the log,
+    by default syslog. Raise StoreError if the file of the change cannot be read, or OSError if the boot's id cannot be.
+    If the last attempt failed, raise LockError if the lock is not free in 600 seconds, or FileError or OSError if the
+    revert cannot be stored.
     """
     say = say or _log
     waiting = UnconfirmedStore(machine.store)

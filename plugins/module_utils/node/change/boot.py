@@ -30,8 +30,8 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
 
     A kernel that cannot be written does not keep the files and bird.cfg from being written. Raise LockError,
     StoreError, FileError, ObserveError, KernelError, ApplyError, MissingLibrary, BirdError, OSError, RecordsUnreadable
-    or IpamUnreadable, ValueError for a stored mode that is not octal or a bird.cfg not in UTF-8, and AgentSilent,
-    AgentRefused or NotTakenOver if an agent runs.
+    or IpamUnreadable, ValueError for a stored mode that is not octal or a policy that cannot be compiled, and
+    AgentSilent, AgentRefused or NotTakenOver if an agent runs.
     """
     store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held("boot", lock_timeout, machine.lock):

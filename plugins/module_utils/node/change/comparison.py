@@ -22,7 +22,7 @@ AGENT_SETTINGS = "/etc/calico/agent.json"
 
 
 class Engine(t.NamedTuple):
-    """The engine that the node must have: its digest, and in `data` its bundle, None if not sent (check mode)."""
+    """The engine that the node must have: its digest, and in `data` its bundle, None if it was not sent."""
 
     digest: str
     data: t.Optional[bytes] = None
@@ -44,7 +44,7 @@ def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -
 
 
 def engine_changes(machine: Machine, engine: t.Optional[Engine]) -> t.Iterator[Change]:
-    """Yield one change if no engine is installed, or one with another digest or with damaged files.
+    """Yield one change if no engine is installed, or one with another digest or with damage (`bundle.damage`).
 
     Yield nothing if `engine` is None.
     """
@@ -80,8 +80,7 @@ def state_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) 
 def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
     """Yield the change of bird.cfg, or nothing if it is as `target` has it.
 
-    Yield nothing also if `target` has none, without BGP: the file stays as it is, because BIRD's unit is stopped. Raise
-    OSError if the file cannot be read, or UnicodeDecodeError if it is not UTF-8.
+    Yield nothing also if `target` has none: the file stays as it is then. Raise OSError if the file cannot be read.
     """
     if target.bird_config is None:
         return
@@ -98,10 +97,10 @@ def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
 
 
 def bird_to_read(machine: Machine) -> t.Iterator[Change]:
-    """Yield a change if BIRD runs with an older bird.cfg, or older snippets, than those on the disk.
+    """Yield a change if BIRD runs with an older bird.cfg, older passwords or older snippets than those on the disk.
 
-    Yield nothing if no BIRD runs. Raise BirdError if the running BIRD does not answer, OSError if a file cannot be
-    read, or UnicodeDecodeError if bird.cfg is not UTF-8.
+    Yield nothing if no BIRD runs or there is no bird.cfg. Raise BirdError if the running BIRD does not answer, or
+    OSError if a file cannot be read.
     """
     if configuration.unread(machine.bird_config, machine.bird_socket):
         yield Change("bird", "~", machine.bird_config, "read before", "and its snippets as they are now", "soft reload")

@@ -18,7 +18,7 @@ from ..store import lock, session_passwords
 from ..store.store import KEPT, Store
 from ..store.unconfirmed import Revert, UnconfirmedStore
 
-#: The outcomes of a confirmation: the node keeps the change; the node has reverted the change; a later change waits for
+#: The outcomes of a confirmation: the node keeps the change; the node has reverted the change; another change waits for
 #: a confirmation of its own; the confirmation came by the connection that made the change, which proves nothing.
 CONFIRMED, WENT_BACK, REPLACED, SAME_CONNECTION = "confirmed", "went_back", "replaced", "same_connection"
 
@@ -48,7 +48,8 @@ def confirm(
     outcome is WENT_BACK, with `news`, if the node has reverted the change; REPLACED if another change waits;
     SAME_CONNECTION if `session` is that of the change; else CONFIRMED, also if nothing waits. `keep` is the number of
     generations to keep, `lock_timeout` is in seconds. A state that is not completely applied becomes no generation.
-    Passwords that only the former state needed are removed. Raise LockError, StoreError, FileError or OSError.
+    Passwords that only the former state needed are removed if the disk allows it. Raise LockError, StoreError,
+    FileError or OSError.
     """
     store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held(WHO, lock_timeout, machine.lock):

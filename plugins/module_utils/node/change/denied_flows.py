@@ -87,8 +87,9 @@ def judged(
     """Return the verdict by the policy of `state`, which has all workloads.
 
     Read only. The verdict is empty if there is no policy, or if policy does not cut denied flows. `others` are other
-    nodes' endpoints that the inventory does not have; `connections` are those to judge, by default all that are
-    tracked. Raise KernelError.
+    nodes' endpoints that the inventory does not have; `connections` are those to judge, by default those that
+    `kernel.connections` yields. A connection that another one brought about counts as allowed if that one is not among
+    them. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
@@ -148,7 +149,7 @@ class _Judge:
         self._known: dict[tuple[t.Any, ...], bool] = {}
 
     def denies(self, connection: Connection) -> bool:
-        """Return whether policy denies the connection; False for multicast and broadcast.
+        """Return whether policy denies the connection; False if it goes to an address of `_is_multicast`.
 
         Flows that do not differ for policy are judged only once. Raise KernelError.
         """
@@ -173,7 +174,7 @@ class _RoutedHost(PathHost):
     known: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def interface_to(self, address: str) -> str:
-        """Return the interface by which the kernel reaches an address, "" if it has no route. Raise KernelError."""
+        """Return the interface by which the kernel reaches an address, "" if no route does. Raise KernelError."""
         if address not in self.known and self.kernel is not None:
             route = self.kernel.route_to(address)
             self.known[address] = (route.device if route else "") or ""

@@ -10,8 +10,8 @@ import re
 import subprocess
 import typing as t
 
-#: The cgroup of a logind session. When a session ends, logind kills all processes in its cgroup if logind.conf has
-#: KillUserProcesses=yes.
+#: The cgroup of a logind session. When a session ends, logind kills all processes in its cgroup if logind.conf says so
+#: (KillUserProcesses=).
 _SESSION = re.compile(r"/session-[^/]*\.scope(?:/|$)", re.MULTILINE)
 
 
@@ -19,9 +19,10 @@ def start(command: t.Sequence[str], proc: str = "/proc") -> None:
     """Start `command` detached, so that sshd can close the connection, and return without waiting for its end.
 
     The process gets a session of its own, and /dev/null as its standard streams. In a session of logind it is a
-    transient service instead, because logind may kill all processes of a session at its end. If systemd-run is missing,
-    fails or takes more than 10 seconds, the process is started as without logind. `proc` is the folder of proc(5), for
-    tests. Raise OSError if the command, or a systemd-run that exists, cannot be started.
+    transient service instead, because logind may kill all processes of a session at its end. If a service would see
+    other files, network or processes, or if systemd-run is missing, fails or takes more than 10 seconds, the process is
+    started as without logind. `proc` is the folder of proc(5), for tests. Raise OSError if the command, or a
+    systemd-run that exists, cannot be started.
     """
     nowhere = subprocess.DEVNULL
     if _in_a_session_of_init(proc):

@@ -31,7 +31,7 @@ def cut(
 ) -> list[Change]:
     """Return a problem for each client whose next SSH connection the policy of `state` would deny.
 
-    It looks like `! session  ssh from 10.10.1.1 to 10.10.1.11 port 22  a new connection would be cut by ...`. `state`
+    It looks like `! session  ssh from 10.10.1.1 to 10.10.1.11 port 22    a new connection would be cut by ...`. `state`
     has all workloads; `others` are other nodes' endpoints that the inventory does not have. Sessions of one client to
     one address of the host are one change. After five there is one more with the number of the others. It is an empty
     list if `state` has no policy, or no HostEndpoint of this node. Sessions to an address that the host does not have

@@ -44,7 +44,7 @@ class ChangePlan:
 
     These fields inform and are no changes: `policy` sums up the policy part of `node`, `sessions` are the BGP sessions
     that end or restart, `cut` the SSH connections that could not be opened again, `flows` the connections that the new
-    policy ends, `news` an automatic revert since the last run.
+    policy ends, `news` an automatic revert that no run has shown.
     """
 
     target: Stored
@@ -102,7 +102,7 @@ class ChangePlan:
 
     @property
     def units_changed(self) -> bool:
-        """Whether a file of systemd changes, so that systemd must read its units again."""
+        """Whether a file below /etc/systemd/ changes, so that systemd must read its units again."""
         return any(_UNITS in change.subject for change in self.files)
 
     @property
@@ -118,7 +118,7 @@ class ChangePlan:
     def kept(self) -> list[str]:
         """The kernel's notes, each as its subject, a blank and the note.
 
-        They are about objects that stay although nothing wants them, and problems of attached workloads.
+        They are about objects that are kept on purpose or left out, and problems of attached workloads.
         """
         return [f"{change.subject} {change.note}" for change in self.node.kept]
 
@@ -141,7 +141,7 @@ class ChangePlan:
 
     @property
     def routes_withdrawn(self) -> int:
-        """The number of CIDRs that go: blocks no longer announced, and destinations of our routes in the kernel.
+        """The number of CIDRs that go: blocks that BIRD may no longer advertise, and destinations of our routes.
 
         A CIDR that is both counts once.
         """
@@ -171,8 +171,8 @@ def plan_change(
     if the node may revert the change by itself.
 
     Raise ObserveError, KernelError, StoreError, BirdError, RecordsUnreadable or IpamUnreadable, OSError if a file or
-    the passwords cannot be read, ValueError if a file's mode is not octal or bird.cfg is not UTF-8, and AgentSilent or
-    AgentRefused if an agent plans.
+    the passwords cannot be read, ValueError if a file's mode is not octal or the policy cannot be compiled, and
+    AgentSilent or AgentRefused if an agent plans.
     """
     stored = Store(machine.store).load()
     if target.files is None:

@@ -109,8 +109,9 @@ def _detail(subject: str, was: t.Optional[_Text], will: t.Optional[_Text]) -> st
 def _texts(state: t.Optional[PolicyState], node: str) -> dict[str, _Text]:
     """Return a mapping from the name of each object of the policy to its text.
 
-    The order is tiers, policies, profiles, network sets, endpoints, settings. It is empty without a policy. The tier
-    `default` and the profile ALLOW_ALL are left out.
+    The order is tiers, policies, profiles, network sets, endpoints, settings. The workloads of `node` are one object,
+    and so are all endpoints of other nodes. It is empty without a policy. The tier `default` and the profile ALLOW_ALL
+    are left out.
     """
     if state is None:
         return {}

@@ -64,7 +64,10 @@ def of_process(process: t.Optional[int] = None, proc: str = _PROC) -> t.Optional
 
 
 def parse(text: str) -> t.Optional[SshSession]:
-    """Return the session that the text of SSH_CONNECTION describes, None for any other text."""
+    """Return the session that the text of SSH_CONNECTION describes, None for a text of another form.
+
+    The addresses are made canonical. The range of the ports is not checked.
+    """
     try:
         client, client_port, server, server_port = text.split()
         return SshSession(_canonical(client), int(client_port), _canonical(server), int(server_port))

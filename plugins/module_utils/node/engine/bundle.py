@@ -104,14 +104,14 @@ def build(source: str) -> bytes:
 
 
 def installed_digest(root: str = ROOT) -> t.Optional[str]:
-    """Return the digest of the engine that this node starts, or None if no engine is installed below `root`."""
+    """Return the digest of the engine in use below `root`, to which `current` leads; None if there is none."""
     return engine_start.in_use(root) or None
 
 
 def running_digest(root: str = ROOT) -> t.Optional[str]:
     """Return the digest of the engine that this process runs, or of the engine in use if this process runs from none.
 
-    The two differ if engine_start chose the previous engine. Return None if none is installed either.
+    Return None if none is in use either.
     """
     folder = str(pathlib.Path(__file__).resolve().parents[3])
     inside = os.path.dirname(folder) == os.path.realpath(root)
@@ -121,9 +121,8 @@ def running_digest(root: str = ROOT) -> t.Optional[str]:
 def damage(root: str = ROOT) -> tuple[str, ...]:
     """Return what is wrong with the engine in use, a clause for each; () without an engine, or if nothing is.
 
-    That is changed files, the file `start` beside the engines included, files that cannot be read, and owners and modes
-    that let others than root write them or a folder above them. If this process was started from the engine after such
-    a check, only `start` is compared. Raise nothing.
+    That is what `engine_start.problems` and `surroundings` return, and a file `start` other than the engine's own. If
+    `engine_start.run_module` has checked this engine in this process, only `start` is compared. Raise nothing.
     """
     digest = engine_start.in_use(root)
     if not digest:
@@ -140,11 +139,11 @@ def damage(root: str = ROOT) -> tuple[str, ...]:
 def install(data: bytes, digest: str, root: str = ROOT) -> bool:
     """Unpack the bundle `data`, which `build` made, compile it and make it the engine in use.
 
-    Return True, or False if it is in use already and not damaged. The previous engine stays in `root`; older ones are
-    removed. `digest` is what the builder says that the bundle is. Raise BundleError if the bundle is damaged or another
-    one, or if others than root may write a folder above `root`. Raise atomic_file.FileError if the disk refuses. After
-    an error the previous engine is still in use, unless only the last step failed: writing the folder's entries to the
-    disk.
+    Return True, or False if it is in use already and not damaged. Of other engines in `root`, only the one that was in
+    use before stays. `digest` is what the builder says that the bundle is. Raise BundleError if the bundle is damaged
+    or another one, or if others than root may write a folder above `root`. Raise atomic_file.FileError if the disk
+    refuses. After an error `current` leads where it did before, unless only the last step failed: writing the folder's
+    entries to the disk.
     """
     previous = installed_digest(root)
     if previous == digest and not damage(root):
@@ -305,7 +304,7 @@ def _point(digest: str, root: str) -> None:
 def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:
     """Remove all folders of `root` but the engines in `keep` (digests) and the manifests, and all other manifests.
 
-    The folders are older engines, and what interrupted installations left. What cannot be removed stays.
+    What cannot be removed stays.
     """
     for name in os.listdir(root):
         path = os.path.join(root, name)

@@ -7,7 +7,7 @@ Ansible's actions run `start module <digest> <name>`; see `run_module`.
 
 The installation copies this file out of the engine's folder. It compares every file of the engine, byte code included,
 with the manifest that the installation wrote, looks at who may write the folders on the way to them, and then becomes
-the engine. If something differs, it raises an alarm and starts another engine, or one without its byte code; see
+the engine. If something differs, it raises an alarm and starts another engine, one without its byte code, or none; see
 `choose`. It imports nothing but the standard library, and of the engine only what runs a module, after it was checked.
 """
 
@@ -34,7 +34,7 @@ PACKAGE = "host_routing"
 #: The first argument of a call of `run_module`.
 MODULE = "module"
 #: Exit statuses of `run_module` before the module has started: there is no engine of this digest; it is not as it was
-#: installed; it has no byte code for this interpreter.
+#: installed, or others than root may write where it lies; it has no byte code for this interpreter.
 ABSENT, ALTERED, UNKNOWN_INTERPRETER = 84, 85, 86
 
 _DIGEST = re.compile(r"[0-9a-f]{16}")
@@ -118,9 +118,10 @@ def problems(root: str, digest: str) -> list[EngineProblem]:
 
 
 def surroundings(root: str) -> list[EngineProblem]:
-    """Return where others than root could put something in the place of the engine: wrong modes and owners.
+    """Return where others than root could put something in the place of the engine.
 
-    These are the ones of `root`, of all folders above it, and of `manifests`, `start` and `current` in it. What is
+    That is a wrong mode or owner of `root`, of a folder above it, or of `manifests`, `start` or `current` in it. It is
+    also a symbolic link in the place of `manifests` or `start`, or one of all these that cannot be read. What is
     missing is no problem here; nothing is raised.
     """
     real = os.path.realpath(root)
@@ -131,9 +132,10 @@ def surroundings(root: str) -> list[EngineProblem]:
 
 
 def above(root: str) -> list[EngineProblem]:
-    """Return the wrong modes and owners of the folders above `root`, also of those that a symbolic link leads to.
+    """Return the wrong modes and owners of the folders above `root` and above its real path; [] if there are none.
 
-    Raise nothing: a folder that cannot be read is one of the problems.
+    Of a symbolic link among them, or in the place of `root`, the owner counts. Raise nothing: a folder that cannot be
+    read is one of the problems.
     """
     real = os.path.realpath(root)
     folders = {*_parents(root), *_parents(real)} | ({root} if os.path.islink(root) else set())
@@ -141,7 +143,7 @@ def above(root: str) -> list[EngineProblem]:
 
 
 def in_use(root: str) -> str:
-    """Return the digest of the engine that the symbolic link `current` in `root` leads to, "" if it leads to none."""
+    """Return the digest that the symbolic link `current` in `root` has as its target, "" if that is no engine there."""
     try:
         digest = os.readlink(os.path.join(root, CURRENT))
     except OSError:
@@ -152,8 +154,8 @@ def in_use(root: str) -> str:
 class EngineChoice(t.NamedTuple):
     """The engine to start.
 
-    `byte_code` says whether its byte code may be used. `alarm` is the sentence of the alarm, "" if the engine in use is
-    as it was installed.
+    `byte_code` says whether its byte code may be used. `alarm` is the text of the alarm, "" if the engine in use is as
+    it was installed.
     """
 
     digest: str
@@ -166,7 +168,7 @@ def choose(root: str) -> EngineChoice:
 
     The one in use is also refused if others than root could have put it there; see `surroundings`. If no engine is
     unchanged, one with unchanged sources is started without its byte code: the one in use, or the newest. Raise
-    LookupError with a sentence if none can be started, or OSError if `root` cannot be read.
+    LookupError with the text of the alarm if none can be started, or OSError if `root` cannot be read.
     """
     current = in_use(root)
     others = sorted(
@@ -241,9 +243,9 @@ def run_module(arguments: t.Sequence[str], root: str = ROOT) -> int:
 
 
 def read_alarm(path: str = ALARM) -> str:
-    """Return the sentence of the alarm that the last start raised, "" if it raised none.
+    """Return the text of the alarm that the last start raised, "" if it raised none.
 
-    A file that cannot be read gives a sentence that says so.
+    A file that cannot be read gives a text that says so.
     """
     try:
         with open(path, encoding="utf-8") as stream:
@@ -255,7 +257,7 @@ def read_alarm(path: str = ALARM) -> str:
 
 
 def _raise_alarm(sentence: str, path: str) -> None:
-    """Write the alarm to the journal, and to a file that `calicoctl node status` and the metrics read.
+    """Write the alarm to standard error, with the journal's priority `alert`, and to the file at `path`.
 
     A file that cannot be written is ignored.
     """
@@ -384,9 +386,9 @@ def _is_engine(root: str, name: str) -> bool:
 
 
 def _is_byte_code(name: str) -> bool:
-    """Return whether Python looks for byte code at this path.
+    """Return whether this is the path of a .pyc file in a folder __pycache__.
 
-    Any other added file could be imported in place of a source.
+    Python loads such a file only for a source beside the folder; it would load any other one by itself.
     """
     return name.endswith(".pyc") and name.split("/")[-2:-1] == ["__pycache__"]
 

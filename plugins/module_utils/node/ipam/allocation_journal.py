@@ -6,7 +6,7 @@
     <CRC-32, 8 hex digits> <JSON array of records>
 
 All records that are written together are one line, so that they are there completely or not at all. The CRC continues
-from the line before. So a line that is missing, doubled or out of place is noticed, as well as a changed one.
+from the line before. So a line that is changed, doubled, out of place, or missing before another one is noticed.
 
 The end of a file may be torn: a last line without its end, or with a hole of zeros, was never acknowledged. It is
 skipped, and the next write cuts it off. Any other damage is refused, because an address could be assigned twice.
@@ -24,7 +24,7 @@ from ..store import atomic_file
 
 Record = t.Sequence[t.Any]
 
-#: Bytes of a new journal's file above which it is replaced by one with the present allocations only.
+#: Bytes of a new journal's file above which it is to be replaced by a shorter one.
 COMPACT_ABOVE = 256 * 1024
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode

@@ -49,8 +49,8 @@ _FORMAT: Record = ("calico-ipam", 1)
 class _Batch:
     """The events that one flush must write.
 
-    `touched` is True if an address was assigned or released for it, also if that queued no event: a caller then relies
-    on it. `done` is True when it is written or undone, and `error` is the reason if it was undone.
+    `touched` is True if assigning or releasing was requested before it, also if that queued no event: a caller then
+    relies on it. `done` is True when it is written or undone, and `error` is the reason if it was undone.
     """
 
     def __init__(self, events: list[Event], touched: bool) -> None:
@@ -120,7 +120,7 @@ class LocalIpam:
 
         Return sentences for people about allocations that contradict them, an empty list for none. Nothing in use is
         dropped. Spare blocks with allocated addresses become open, which the next flush writes. Raise ValueError, with
-        nothing changed, for a text that is no address or CIDR.
+        nothing changed, for a text that is no address or CIDR, or a CIDR with host bits.
         """
         reserved = {address: f"this node's {kind} tunnel" for kind, address in state.ipam.tunnels.items()}
         reserved.update((address, f"inventory workload {name}") for name, address in _inventorys(state))
@@ -139,7 +139,7 @@ class LocalIpam:
             return self._allocations.all()
 
     def by_handle(self, handle: str) -> t.Optional[Allocation]:
-        """Return the allocation that was assigned to a handle first, None if it has none."""
+        """Return the first of the allocations that `of_handle` returns, None if the handle has none."""
         with self._memory:
             return self._allocations.by_handle(handle)
 
@@ -173,7 +173,7 @@ class LocalIpam:
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """The spare blocks (CIDRs) from which addresses are assigned, in the order in which they were opened."""
+        """The spare blocks (CIDRs) that were opened, in that order; before `grant` also all blocks with allocations."""
         with self._memory:
             return self._allocations.opened
 
@@ -220,7 +220,7 @@ class LocalIpam:
         `attributes` are texts about the owner, for people. `version` is the IP version, 4 or 6. `address` asks for that
         address only, whatever `version` says. `pools` (names or CIDRs) are those to choose from; empty means every pool
         that assigns automatically. The address is not on the disk before a flush that begins after this call. Raise
-        AllocationError, with nothing changed, if there is no such address or the handle has another one than `address`.
+        AllocationError, with nothing changed, if no such address is free or the handle has another one than `address`.
         Raise RuntimeError before a successful `load`.
         """
         self._need_load()
@@ -292,7 +292,7 @@ class LocalIpam:
                 try:
                     self.assign(workload.id, {"namespace": workload.namespace, "name": workload.name}, address=address)
                 except AllocationError as error:
-                    reason = str(error).partition(". ")[0]  # without the remedy, which is to request another address
+                    reason = str(error).partition(". ")[0]  # the first sentence, without the remedy for a request
                     problems.append(
                         f"workload {workload.id} uses {address}, which cannot be its own: {reason}. Delete the "
                         "workload and add it again."
@@ -374,7 +374,7 @@ class LocalIpam:
         try:
             allocations, epoch, dummy = _replayed(journal.load(), self._cooldown)
         except (IpamUnreadable, ValueError):
-            return  # The journal cannot be read; the next start reports that.
+            return  # Only the saving is lost. `load` reports a journal that cannot be read.
         heading = [_FORMAT] if epoch is None else [_FORMAT, _epoch_record(epoch)]
         self._journal.compact([*heading, *map(_record, allocations.snapshot())])
 

@@ -26,8 +26,9 @@ class Convergence(t.NamedTuple):
     """The number of BGP sessions and of BIRD's routes that are expected and there, and what is missing, in words.
 
     `external_established` counts the Established sessions with routers outside the fleet, which `sessions_established`
-    includes. `missing` has a clause for each session that is not Established and each route that is missing or differs.
-    If BIRD cannot be asked, its error stands in the place of the sessions. It is empty on a converged node.
+    includes. `missing` has a clause for each session that is not Established and each route that is missing, differs or
+    is a backup route. If BIRD cannot be asked, its error stands there instead of what it would say. It is empty on a
+    converged node.
     """
 
     sessions_expected: int
@@ -46,10 +47,9 @@ class Convergence(t.NamedTuple):
 def look(machine: Machine, state: NodeState, dropped: Dropped = NOTHING_DROPPED) -> Convergence:
     """Return how far this node is from having the BGP sessions and BIRD's routes of `state`.
 
-    With BGP, this costs one question to BIRD, and always a dump of BIRD's routes in the kernel for each IP version. If
-    the state has backup routes, BIRD is asked once more, because a destination that only a backup route reaches counts
-    as missing. A BIRD that does not answer within 10 seconds is reported in `missing`. `dropped` are the TCP segments
-    that the kernel dropped meanwhile, to explain a session that is down. Raise KernelError.
+    A destination that only a backup route reaches counts as missing. A BIRD that does not answer within 10 seconds is
+    reported in `missing`. `dropped` are the TCP segments that the kernel dropped meanwhile, to explain a session that
+    is down. Raise KernelError.
     """
     missing: list[str] = []
     established = _sessions(machine, state, missing, dropped)
@@ -91,7 +91,7 @@ def absent(state: NodeState, present: t.Collection[str]) -> list[str]:
 def wait(machine: Machine, state: NodeState, timeout: float) -> Convergence:
     """Look repeatedly until nothing is missing or `timeout` seconds have passed, and return the last result.
 
-    With 0 it looks once. A BIRD that does not answer may delay the last look by 10 seconds for each question. Raise
+    With 0 it looks once. A BIRD that does not answer may delay the last look by 10 seconds for each answer. Raise
     KernelError.
     """
     deadline = time.monotonic() + timeout

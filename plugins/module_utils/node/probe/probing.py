@@ -128,7 +128,7 @@ class Tally:
         self.reported = ""  # the last ICMP error about a probe, in words; "": none
 
     def longest_loss(self) -> int:
-        """Return the greatest number of probes lost in a row."""
+        """Return the greatest number of probes in a row that have no answer so far."""
         longest = previous = 0
         for sequence in [*sorted(self.answered), self.sent]:
             longest = max(longest, sequence - previous)
@@ -183,7 +183,7 @@ class Exchange:
             raise
 
     def send(self, number: int) -> None:
-        """Send the next probe to the target with the index `number`; wait at most 40 ms for room in the send queue.
+        """Send the next probe to the target with the index `number`; wait about 40 ms at most for room in the queue.
 
         A probe that the kernel refuses counts as lost.
         """
@@ -192,7 +192,7 @@ class Exchange:
         _send(self._socks[icmp], icmp, tally, self._run, number)
 
     def receive(self, seconds: float = 0.0) -> bool:
-        """Process all packets that have arrived, after waiting at most `seconds` for the first one.
+        """Process all packets that have arrived, after waiting up to `seconds` and a millisecond for the first one.
 
         Return False if none came in that time. With 0 it does not wait, and returns True.
         """
@@ -229,11 +229,10 @@ def probe(
 ) -> list[ProbeResult]:
     """Send `count` probes to each target, and return one result for each, in their order.
 
-    Probes to one target are `interval` seconds apart, and those to all targets are spread evenly over the interval. The
-    call takes about `count` * `interval` + `timeout` seconds at most, however many targets there are: answers may come
-    until `timeout` seconds after the last probe. Without targets, return an empty list at once. `mark` is the packets'
-    fwmark, 0 for none. `source` is the source address, "" for the kernel's choice. Raise ProbeError if a socket cannot
-    be opened, or cannot have `mark` or `source`.
+    Probes to one target are `interval` seconds apart, and those to all targets are spread evenly over the interval.
+    Answers may come until `timeout` seconds after the last probe. The call ends earlier if all have come. Without
+    targets, return an empty list at once. `mark` is the packets' fwmark, 0 for none. `source` is the source address, ""
+    for the kernel's choice. Raise ProbeError if a socket cannot be opened, or cannot have `mark` or `source`.
     """
     if not targets:
         return []
@@ -294,7 +293,7 @@ def _open(icmp: _Icmp, mark: int, source: str) -> socket.socket:
 
 
 def _filter(sock: socket.socket, icmp: _Icmp) -> None:
-    """Forbid fragmentation of what is sent, and let only echo replies and ICMP errors in. Raise OSError on failure."""
+    """Forbid fragmentation of what is sent, and let only echo replies and `icmp.errors` in. Raise OSError."""
     wanted = sum(1 << kind for kind in (icmp.reply, *icmp.errors))
     if icmp is _ICMPV6:
         sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
@@ -370,7 +369,7 @@ def _note(body: bytes, by_address: t.Mapping[str, list[Tally]], run: bytes, send
     """Record an ICMP error for the targets with the destination address of the packet that caused it.
 
     `body` is the ICMP message, which quotes the first bytes of that packet. `sender` is the address that sent it. An
-    error about a packet of another process is ignored.
+    error about any packet but an echo request with the first two bytes of `run` as its identifier is ignored.
     """
     inner = body[8:]
     length = icmp.header if icmp is _ICMPV6 else (inner[0] & 0xF) * 4

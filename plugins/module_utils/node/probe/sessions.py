@@ -44,7 +44,7 @@ def planned(old: t.Optional[NodeState], new: NodeState, passwords: t.Collection[
 
 
 def withdrawn(old: t.Optional[NodeState], new: NodeState) -> tuple[str, ...]:
-    """Return the blocks (CIDRs) that `old` announces and `new` does not: all of them if `new` has no BGP.
+    """Return the blocks (CIDRs) that `old` may advertise and `new` may not: all of them if `new` has no BGP.
 
     The result is () if `old` is None or has no BGP.
     """

@@ -34,7 +34,7 @@ _BURST = 10  # the most probes in a burst: at most 200 a second from a node, how
 _SHARE = 0.02  # the share of one processor's time that bursts may take; if they take more, they are further apart
 _SLOWEST_TICK = 1.0  # the most seconds between bursts that _SHARE causes
 _LATE = 1.0  # seconds to wait for the last answers
-_SILENT = 1.0  # seconds; a path that answers no probe of the first _SILENT seconds was down before the watch began
+_SILENT = 1.0  # seconds; a path whose first answered probe was sent later than that was down before the watch began
 #: Seconds that the watch's process may take to begin, or to end, on a busy machine.
 PATIENCE = 30.0
 
@@ -79,7 +79,7 @@ def start(
 
 
 def stop(path: t.Optional[str] = None, patience: float = PATIENCE) -> bool:
-    """End the watch and wait, at most `patience` seconds, until its file is written; return whether one was running.
+    """End the watch, wait at most `patience` seconds for the end of its process, and return whether one was running.
 
     Raise ProbeError if it does not end in time, or if the lock file cannot be opened.
     """
@@ -118,12 +118,11 @@ def running(path: t.Optional[str] = None) -> t.Optional[int]:
 def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optional[dict[str, t.Any]]:
     """End the watch with the process id `process`, and return what it found, the dict that `_report` made.
 
-    `state` in it is "stopped" if the watch counted until this call, "ended" if it had come to its limit before,
-    "running" if its process was killed: nothing was counted then. `process` None means that no watch should run. If
-    none runs, the file of the last one is returned. Return None if there is no file, or if it holds no JSON object.
-    Return None also if the running watch is another process: it belongs to a later change, and goes on. Raise
-    ProbeError if the watch does not end within 30 seconds, or if the lock file cannot be opened, and OSError if the
-    result cannot be read.
+    `state` in it is "stopped" if a call ended the watch, "ended" if it came to its limit, "running" if its process
+    ended without a result: all counts are 0 then. `process` None means that no watch should run. If none runs, the file
+    of the last one is returned. Return None if there is no file, or if it holds no JSON object. Return None also if the
+    running watch is another process: it belongs to a later change, and goes on. Raise ProbeError if the watch does not
+    end within 30 seconds, or if the lock file cannot be opened, and OSError if the result cannot be read.
     """
     path = path or PATH
     if running(path) not in (None, process):
@@ -178,8 +177,8 @@ def _taken(lock: int) -> bool:
 def _detached(opened: t.Callable[[], Exchange], limit: float, path: str, writing: int) -> t.NoReturn:
     """Run the watch in a process apart from the session and the pipes of the connection that started it, then exit.
 
-    `opened` opens the sockets of the probes, `limit` is in seconds. An error is written to `writing`, the pipe to the
-    starter. This never returns.
+    `opened` opens the sockets of the probes, `limit` is in seconds. An error before the first probe is written to
+    `writing`, the pipe to the starter. This never returns.
     """
     try:
         os.setsid()
@@ -253,8 +252,8 @@ def _write(path: str, state: str, exchange: Exchange, started: float) -> None:
 def _report(state: str, tallies: t.Sequence[Tally], seconds: float) -> dict[str, t.Any]:
     """Return what was found: state, seconds (how long it ran), interval, resolution and `targets`.
 
-    `interval` is the planned time between two probes to one path, `resolution` the longest that occurred; both are in
-    milliseconds. `targets` has the dict that `_found` returns for each of `tallies`.
+    `interval` is the planned time between two probes to one path, `resolution` the longest that occurred, or `interval`
+    if none did; both are in milliseconds. `targets` has the dict that `_found` returns for each of `tallies`.
     """
     apart = interval(len(tallies))
     widest = max(

@@ -67,7 +67,7 @@ def take(
     seconds. With `check` nothing is written or locked. A newer collection time alone is stored, but not reported as a
     change.
 
-    Raise ValueError if `told` has another shape. Raise LockError, FileError or StoreError. If endpoints changed, raise
+    Raise ValueError if `told` has another shape. Raise LockError, FileError or StoreError. If policy is applied, raise
     also AgentSilent, AgentRefused or NotTakenOver from the agent; without an agent RecordsUnreadable, IpamUnreadable,
     ObserveError, KernelError, ApplyError or MissingLibrary.
     """
@@ -134,7 +134,7 @@ def _enforce(machine: Machine, who: str) -> None:
     """Bring this node's policy in the kernel in line with what is on the disk.
 
     If an agent runs, it does this. Without an agent, do nothing for a node without policy; without a stored state do
-    nothing at all. Raise StoreError, and the errors that `take` has for changed endpoints.
+    nothing at all. Raise StoreError, and the errors of `take` for policy that is applied.
     """
     stored = Store(machine.store).load()
     if stored is None:

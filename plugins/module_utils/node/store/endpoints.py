@@ -8,7 +8,7 @@
 
 Both folders and all files are readable for root only. Members of group `calico` read them through the API, which says
 what they may see. There is one file per workload, on a tmpfs: the records end with the boot, as the workloads do, so
-that nothing is synced. Each step is one atomic rename and may be repeated. One thread writes; any process may read.
+that nothing is synced. Each step of an add or a delete may be repeated. One thread writes; any process may read.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Endpoints:
     def load(self) -> tuple[list[AttachedWorkload], list[str]]:
         """Return the committed workloads, sorted by id, and a sentence for each record that cannot be read.
 
-        Unreadable records stay on the disk. A missing folder gives two empty lists. Raise nothing.
+        A folder that cannot be read gives one sentence, and a missing one two empty lists. Raise nothing.
         """
         return _read(self._folder)
 
     def unfinished(self) -> tuple[list[AttachedWorkload], list[str]]:
         """Return the workloads whose add or delete is not finished, sorted by id.
 
-        Return also a sentence for each record that cannot be read. Raise nothing.
+        Return also a sentence for each record, or for the folder, that cannot be read. Raise nothing.
         """
         return _read(self._unfinished)
 
@@ -126,7 +126,7 @@ class Endpoints:
         name = file_name(identity)
         try:
             os.rename(os.path.join(source, name), os.path.join(target, name))
-        except FileNotFoundError:  # the target folder is missing, or the record was moved before
+        except FileNotFoundError:  # the target folder is missing, or there is no record
             if os.path.exists(os.path.join(source, name)):
                 _make(target)
                 os.rename(os.path.join(source, name), os.path.join(target, name))

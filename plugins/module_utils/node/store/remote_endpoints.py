@@ -35,9 +35,8 @@ class RemoteUnreadable(Exception):
 class Known:
     """The content of the file of other nodes' workloads.
 
-    `remote` are the valid endpoints in it. `complete` is False from when the file is written until this node's policy
-    is applied with it. `left_out` are endpoints in the file that are not valid, because an older release wrote them
-    unchecked.
+    `remote` are the valid endpoints in it. `complete` is False while this node's policy has not been applied with them.
+    `left_out` are endpoints in the file that are not valid, because an older release wrote them unchecked.
     """
 
     remote: RemoteEndpoints = dataclasses.field(default_factory=RemoteEndpoints)
@@ -54,7 +53,7 @@ class Known:
         return dataclasses.replace(self, remote=remote, left_out=(*self.left_out, *left_out))
 
     def problem(self, folder: str) -> str:
-        """Return a sentence about what is left out of the file in `folder`, "" if nothing is."""
+        """Return a text about what is left out of the file in `folder`, "" if nothing is."""
         if not self.left_out:
             return ""
         return (

@@ -76,9 +76,9 @@ def plan(
     password is preferred to a given one; otherwise the given one is.
 
     `waiting` is the state to which the node may still revert because of an earlier run, `before` the one to which it
-    can revert from this run. Passwords that these need are kept, and all known ones in a phase that is not AT_REST. The
-    removal of those that only `before` needs is reported in `changes`, although it happens when the change is
-    confirmed. Raise OSError if the password file cannot be read.
+    can revert from this run. Known passwords that only these need are kept, and all known ones in a phase that is not
+    AT_REST. The removal of those that only `before` needs is reported in `changes`, although it happens when the change
+    is confirmed. Raise OSError if the password file cannot be read.
     """
     bird = state.bird
     if bird is not None and not has_config:
@@ -109,15 +109,14 @@ def _of(state: t.Optional[NodeState], known: t.Mapping[str, str]) -> dict[str, s
 def outdated(machine: Machine, given: t.Mapping[str, str]) -> list[str]:
     """Return the sorted names of the secrets in `given` that have another value on this node.
 
-    Their sessions will restart. `given` maps the name of a secret to its password. Raise OSError if the password file
-    cannot be read.
+    `given` maps the name of a secret to its password. Raise OSError if the password file cannot be read.
     """
     known = secrets_file.current(machine.bird_config)
     return sorted(name for name in given if name in known and known[name] != given[name])
 
 
 def prune(machine: Machine, state: NodeState) -> None:
-    """Remove the passwords that the sessions of `state` do not need, once the node cannot revert any more.
+    """Remove the passwords that the sessions of `state` do not need from the node's password file.
 
     Do nothing if `state` is without BGP. Raise OSError on failure.
     """
@@ -148,8 +147,8 @@ def _file(machine: Machine, known: t.Mapping[str, str], wanted: t.Mapping[str, s
 def _sessions(bird: t.Optional[Bird], changed: t.Sequence[str]) -> t.Iterator[Change]:
     """Yield one change for each secret whose value changes.
 
-    It looks like `~ bird  password of 10.10.1.1  tor-a:password is another one`. Restarts of sessions are reported by
-    node/probe/sessions.py.
+    It looks like `~ bird     password of 10.10.1.1    tor-a:password is another one`. Restarts of sessions are reported
+    by node/probe/sessions.py.
     """
     for name in changed:
         peers = [peer for peer in (bird.peers if bird else ()) if peer.password == name]

@@ -4,7 +4,7 @@
 """An unconfirmed change: the state to which the node reverts, and the deadline.
 
     /var/lib/calico/unconfirmed.json  from before a change is made until it is confirmed or reverted
-    /var/lib/calico/went-back.json    the last revert: news until the next run, kept until a later change is confirmed
+    /var/lib/calico/went-back.json    the last revert: news until a run shows it, kept until `clear` is called
 
 Both are on the disk, because a reboot is no confirmation. They are readable for root only (0600) and hold no value of a
 secret: bird.cfg names the file with the sessions' passwords, which is not in here. Writers hold the node's lock;
@@ -226,7 +226,7 @@ class UnconfirmedStore:
         return None if found is None or found.told else found
 
     def last_revert(self) -> t.Optional[Revert]:
-        """Return the last revert; None if there was none or a change was confirmed since.
+        """Return the last revert; None if there was none or `clear` was called since.
 
         Raise StoreError if the file cannot be read.
         """

@@ -51,7 +51,7 @@ class KernelWriter(t.Protocol):
         """
 
     def prepare(self, plan: NodePlan) -> None:
-        """Raise MissingLibrary if `apply` would fail because pyroute2 is not installed. Change nothing."""
+        """Raise MissingLibrary if `apply` needs pyroute2 in this process and it is not installed. Change nothing."""
 
     def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
         """Make the additions, call `bird` unless it is None, then make the removals.
@@ -65,9 +65,9 @@ def from_machine(machine: Machine, who: str, patience: float = 0.0) -> t.Union[D
     """Return the writer of this machine's kernel: Through if an agent runs, else Direct.
 
     `who` names this process in the lock, for others that wait. `patience` is the seconds to wait for an agent that has
-    taken writer.lock and does not listen yet; 0 for a caller that only reads, which then gets Direct. Raise AgentSilent
-    if the agent does not answer in time or does not listen after `patience`, AgentRefused if it answers with an error
-    or its socket may not be opened, or LockUnusable if `patience` is not 0 and writer.lock cannot be opened.
+    taken writer.lock and does not listen yet; with 0 the result is Direct then. Raise AgentSilent if the agent does not
+    answer in time or does not listen after `patience`, AgentRefused if it answers with an error or its socket may not
+    be opened, or LockUnusable if `patience` is not 0 and writer.lock cannot be opened.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -118,9 +118,8 @@ class Direct:
         """Make the additions, call `bird` unless it is None, then make the removals, and hold writer.lock meanwhile.
 
         `state` is not used: the plan has it. Raise ApplyError, MissingLibrary, ObserveError, KernelError, what `bird`
-        raises, AgentSilent if writer.lock is not free within `machine.agent_patience` seconds because an agent started
-        meanwhile, or LockUnusable if the lock file cannot be opened. After an ApplyError of additions, `bird` is not
-        called and nothing is removed.
+        raises, AgentSilent if writer.lock is not free within `machine.agent_patience` seconds, or LockUnusable if the
+        lock file cannot be opened. After an ApplyError of additions, `bird` is not called and nothing is removed.
         """
         machine = self._machine
         try:
@@ -248,8 +247,8 @@ def _change(entry: t.Mapping[str, t.Any]) -> Change:
 class _Own:
     """The workloads that were attached to this node between runs.
 
-    A problem with one of them is reported, but blocks nothing that the fleet wants here: the workload's owner may have
-    caused it.
+    A problem with one of them does not block what the fleet wants here, because the workload's owner may have caused
+    it. Only an address that the fleet plans otherwise does.
     """
 
     def __init__(self, machine: Machine) -> None:
