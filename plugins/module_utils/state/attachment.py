@@ -248,7 +248,7 @@ def with_opened(ipam: NodeIpam, opened: t.Collection[str]) -> NodeIpam:
 
 
 class OwnEndpoints:
-    """A cache of veth endpoints: one AttachedWorkload object with equal pools gives the same VethEndpoint object."""
+    """A cache of the veth endpoints of AttachedWorkloads, by the id of the workload."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[AttachedWorkload, tuple[Pool, ...], VethEndpoint]] = {}  # by id
