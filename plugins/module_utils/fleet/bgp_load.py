@@ -40,8 +40,8 @@ class FleetLoad:
     """The BGP load of a fleet.
 
     `sessions` is the number of all sessions of both IP versions, including those with routers outside the fleet. A
-    session counts once, or half if only one of its two nodes has it. `blocks` are the numbers of IPv4 blocks and of
-    IPv6 blocks that nodes advertise to each other, spare ones included.
+    session counts once, or half if only one of its two nodes has it, rounded down for each IP version. `blocks` are the
+    numbers of IPv4 blocks and of IPv6 blocks that nodes advertise to each other, spare ones included.
     """
 
     alike: tuple[Alike, ...]  # by memory, the most first

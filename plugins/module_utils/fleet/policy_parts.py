@@ -86,7 +86,7 @@ class PolicyParts:
         return PolicyParts(policy, NO_POLICY, {}, ())
 
     def content(self) -> t.Any:
-        """Return all policies, endpoints and settings as plain data, for the hash that names the plan."""
+        """Return [policies and endpoints of all nodes, settings by node] as plain data, for the plan's hash."""
         whole = PolicyState(self.policy_set, tuple(one for own in self.own.values() for one in own))
         return [
             whole.to_dict(),

@@ -88,7 +88,7 @@ class AttachedWorkload:
 
     @classmethod
     def from_dict(cls, data: t.Any) -> AttachedWorkload:
-        """Return the workload in `data`. Unknown fields, which a later release may add, are ignored.
+        """Return the workload in `data`. Missing fields get their defaults, unknown ones of later releases are ignored.
 
         Raise ValueError if `data` is not a dict, a value has a wrong type, an address is invalid, or id or name is
         missing or empty.
@@ -217,7 +217,7 @@ def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
 
 
 def endpoint_routes(workload: VethEndpoint) -> tuple[Route, ...]:
-    """Return one route for each address of the workload, IPv4 first."""
+    """Return a route (/32 or /128) to the host end of the link for each address of the workload, IPv4 first."""
     return tuple(Route(host(address), device=workload.interface) for address in workload.addresses)
 
 
