@@ -196,8 +196,8 @@ def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
     With proxy_arp on, a delay of its answers has crashed kernels (felix #1937), so the delay is 0. rp_filter 1 accepts
     an IPv4 packet only if the route to its source uses this interface, also from a workload without an IPv4 address. A
     workload that may send from other addresses is not checked: 2 is as strict as 1 on an interface without an address.
-    IPv6 is enabled last. Then the link-local address, which is the workload's gateway, is derived from the MAC, and no
-    duplicate address detection delays it.
+    For a workload with an IPv6 address, IPv6 is enabled last. Then the link-local address, which is its gateway, is
+    derived from the MAC, and no duplicate address detection delays it.
     """
     name = workload.interface
     sysctls: tuple[Sysctl, ...] = (

@@ -34,10 +34,11 @@ Get = t.Callable[[str], t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class FleetBGP:
-    """The BGP settings of a fleet. Times are in seconds; a `long_lived_stale_time` of None turns its feature off.
+    """The BGP settings of a fleet. Times are in seconds, and for sessions that have none of their own.
 
-    `speakers` are by node name, in order of names. `unasked` has the options of sessions that exist without a BGPPeer.
-    With the `bind_mode` "NodeIP", BIRD listens on the node's own addresses only; with "None", on all.
+    `long_lived_stale_time` None means no long-lived graceful restart. `speakers` are by node name, in order of names.
+    `unasked` has the options of sessions that exist without a BGPPeer. With the `bind_mode` "NodeIP", BIRD listens on
+    the node's own addresses only; with "None", on all.
     """
 
     speakers: t.Mapping[str, Speaker]

@@ -75,7 +75,7 @@ def read(
 
     All resources are checked, also if no policy is in force; calico_node_policy_audit is not. `get` returns the value
     of a fleet variable. The ports of `bgp` are among the default failsafe ports. Raise FleetError for an invalid
-    resource or setting, with file and line if it is in a file.
+    resource or setting, with the file and known line of a resource in a file.
     """
     get("calico_policy_files")
     collected = _Collected(nodes)
