@@ -20,7 +20,7 @@ NODE, REFLECTING_NODE, REFLECTOR = "node", "node that reflects", "reflector"
 
 @dataclasses.dataclass(frozen=True)
 class Alike:
-    """Nodes with the same role and the same BGP load, which is that of both IP versions together."""
+    """Nodes with the same `role`, `load` and `told_of_a_block`. `load` is that of both IP versions together."""
 
     nodes: tuple[str, ...]  # in order of names
     role: str  # NODE, REFLECTING_NODE or REFLECTOR
@@ -39,8 +39,9 @@ class Alike:
 class FleetLoad:
     """The BGP load of a fleet.
 
-    `sessions` is the number of all sessions, each counted once, including those with routers outside the fleet.
-    `blocks` are the numbers of IPv4 blocks and of IPv6 blocks that nodes advertise to each other.
+    `sessions` is the number of all sessions of both IP versions, including those with routers outside the fleet. A
+    session counts once, or half if only one of its two nodes has it, rounded down for each IP version. `blocks` are the
+    numbers of IPv4 blocks and of IPv6 blocks that nodes advertise to each other, spare ones included.
     """
 
     alike: tuple[Alike, ...]  # by memory, the most first

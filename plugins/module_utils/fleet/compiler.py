@@ -279,10 +279,10 @@ def _fdb(vxlan: t.Sequence[str], remote: t.Sequence[FleetNode]) -> t.Iterator[Fd
 def _neighbors(
     vxlan: t.Sequence[str], remote: t.Sequence[tuple[FleetNode, NodeIpam]], bgp: bool
 ) -> t.Iterator[Neighbor]:
-    """Yield a neighbour entry with the MAC address of the VTEP for each gateway of routes into the `vxlan` devices.
+    """Yield the neighbour entries of the `vxlan` devices: the gateway of routes to each of `remote`, at its VTEP's MAC.
 
     The gateway into vxlan.calico is the BGP next hop, or the VTEP's address without BGP. The gateway into
-    vxlan-v6.calico is the VTEP's link-local address.
+    vxlan-v6.calico is the VTEP's link-local address. Nodes without such a gateway are left out.
     """
     for device in vxlan:
         for peer, ipam in remote:

@@ -19,7 +19,7 @@ from ..state.policy_json import to_plain
 from ..state.remote_endpoints import Collected
 
 #: The answer of the module remote_endpoints_info, not trusted: `node` (its name), `endpoints` (its workloads, a list),
-#: and `known`, which maps names of other nodes to {digest}.
+#: and `known`, which maps names of other nodes to tables with a `digest`.
 Answer = t.Mapping[str, t.Any]
 
 

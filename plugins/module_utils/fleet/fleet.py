@@ -79,8 +79,8 @@ class Fleet:
         """Return the fleet of `inventory`, with a plan of its blocks that continues `previous`.
 
         `previous` is None for a new fleet. `allocated` has the addresses that each node's agent assigned, by node name.
-        Raise FleetError if the planner refuses the inventory, for example because a pool has no free block. Raise
-        ValueError if `previous` is given and a text in `allocated` is not an address.
+        Raise FleetError if the planner refuses the inventory or `previous`, for example because a pool has no free
+        block. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
         """
         try:
             allocation = planner.plan(
@@ -141,7 +141,7 @@ class Fleet:
 
     @property
     def announced(self) -> frozenset[str]:
-        """The CIDRs of all blocks, spare ones included, that nodes advertise or, without BGP, have routes to."""
+        """The CIDRs of all blocks, spare ones included, that nodes may advertise or, without BGP, have routes to."""
         hidden = {pool.name for pool in self.pools if pool.disableBGPExport and self.settings.bgp_enabled}
         parts = (self.allocation.nodes.get(name, NodeAllocations()) for name in self.nodes)
         grants = (grant for part in parts for grant in (*part.blocks, *part.spare_blocks))

@@ -30,7 +30,7 @@ class Reset:
 
     ends: tuple[str, str]
     external: bool
-    text: str  # what happens to the session, and why: `restarts: cluster id`
+    text: str  # what happens to the session, and why it restarts: `ends`, `restarts: cluster id`
 
     def __str__(self) -> str:
         return f"{self.ends[0]} with {self.ends[1]} {self.text}"
@@ -40,8 +40,8 @@ class Reset:
 class Impact:
     """The interruptions that a run would cause in the fleet.
 
-    `withdrawn` has the CIDRs of blocks that are advertised and will not be. `hosts` are the hosts whose state changes,
-    () if that was not computed (see `changing`).
+    `withdrawn` has the CIDRs of blocks that nodes may advertise or have routes to, and that the fleet will no longer
+    advertise. `hosts` are the hosts whose state changes, () if that was not computed (see `changing`).
     With `hold` the change has phases in which backup routes carry the traffic that nodes of the fleet send. Traffic
     from routers outside the fleet depends on their sessions alone. With `divert` packets take backup routes into
     tunnels before sessions change.
@@ -192,9 +192,9 @@ def told_alone(
 ) -> dict[str, Impact]:
     """Return the part of the impact `found` that the state of only one node tells of, by node.
 
-    Both ends tell of a session of two nodes. The node of a block and all nodes with a route to it tell of the block.
-    Nodes that `after` lacks do not count. Only sessions and routes are in the results. The other arguments are those
-    from which `of_run` made `found`. Nodes that alone tell of nothing are missing.
+    A state tells of the node's own sessions and of the blocks of `announced_by`. Nodes that `after` lacks do not count.
+    Only sessions and routes are in the results. The other arguments are those from which `of_run` made `found`. Nodes
+    that alone tell of nothing are missing.
     """
     withdrawn = frozenset(found.withdrawn)
     tellers: dict[t.Any, list[str]] = {}
@@ -245,7 +245,7 @@ def _reset(node: str, change: SessionChange) -> Reset:
 
 
 def announced_by(state: t.Optional[NodeState]) -> t.Iterator[str]:
-    """Yield the CIDRs of blocks that a node with this state advertises, and of those that it reaches through others.
+    """Yield the CIDRs of blocks that a node with this state may advertise, and of those that it has routes to.
 
     A node without BGP advertises none, so its own blocks are left out. Yield nothing for None.
     """

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A fleet's policy, divided among its nodes.
 
-Each node gets all policies, its own endpoints, and the endpoints and network sets that rules can select. The latter are
-the same for all nodes, because a workload with any labels may be attached to any node. They are computed once for the
-fleet, so the work is linear in the number of endpoints and in the amount of data sent to the nodes.
+Each workload node gets all policies, its own endpoints, and the endpoints and network sets that rules can select. The
+latter are the same for all nodes, because a workload with any labels may be attached to any node. They are computed
+once for the fleet, so the work is linear in the number of endpoints and in the amount of data sent to the nodes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PolicyWire:
     settings: t.Mapping[str, t.Any]
 
     def of(self, node: str) -> t.Optional[dict[str, t.Any]]:
-        """Return the policy of a node in the form that `NodeState.from_dict` reads, None if the node has none.
+        """Return the policy of a node in the form that `NodeState.from_dict` reads, None for an unknown node.
 
         It is {"shared", "own", "settings"}.
         """
@@ -81,12 +81,12 @@ class PolicyParts:
         )
 
     def bare(self) -> PolicyParts:
-        """Return a copy with the settings alone, without policies, profiles, network sets and endpoints."""
+        """Return a copy without policies, profiles, network sets, endpoints and tiers other than `default`."""
         policy = dataclasses.replace(self.policy, policy_set=NO_POLICY, host_endpoints=())
         return PolicyParts(policy, NO_POLICY, {}, ())
 
     def content(self) -> t.Any:
-        """Return all policies, endpoints and settings as plain data, for the hash that names the plan."""
+        """Return [policies and endpoints of all nodes, settings by node] as plain data, for the plan's hash."""
         whole = PolicyState(self.policy_set, tuple(one for own in self.own.values() for one in own))
         return [
             whole.to_dict(),
@@ -125,7 +125,10 @@ def _endpoint(workload: InventoryWorkload, addresses: tuple[str, ...], policy: F
 
 
 def _meant(policy_set: PolicySet, owners: t.Sequence[Owner]) -> list[Owner]:
-    """Return those of `owners` that some rule selects by a selector or by the name of a port, in their order."""
+    """Return those of `owners` that a selector or named port in some rule matches, in their order.
+
+    Selectors that a rule negates count, too. Raise SelectorError if a selector is not valid.
+    """
     keys = {key for policy in policy_set.policies for key in of_rules(policy)}
     keys |= {key for profile in policy_set.profiles for key in of_rules(profile)}
     index: LabelIndex[int] = LabelIndex()

@@ -120,10 +120,7 @@ def endangered(
 
 
 def diverts(current: t.Optional[NodeState], target: t.Optional[Bird]) -> bool:
-    """Return whether any pool changes from direct routing to a tunnel; False if a node has no BIRD before or after.
-
-    Packets that routers outside the fleet forwarded then go through tunnels to the other nodes.
-    """
+    """Return whether any pool changes from direct routing to a tunnel; False without BIRD before or after."""
     if current is None or current.bird is None or target is None:
         return False
     return _into_tunnels(current.bird, target)
@@ -169,10 +166,11 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
 
 
 def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeState:
-    """Return `target` with the BGP sessions of `before`, to revert a change of sessions.
+    """Return `target` with the BGP sessions and other settings of BIRD in `before`, to revert a change of sessions.
 
-    Pools and blocks are those of `target`, and there are no backup routes. The routes that BIRD learns are those of
-    `target`, then those to destinations that only `before` has. If either state has no BIRD, return `target` itself.
+    BIRD's pools and blocks are those of `target`, and there are no backup routes. The routes that BIRD learns are those
+    of `target`, then those to destinations that only `before` has. If `before` is None, or either state has no BIRD,
+    return `target` itself.
     """
     if before is None or before.bird is None or target.bird is None:
         return target
@@ -192,9 +190,9 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
 def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     """Return the MTUs in bytes that fit both modes, by pool name.
 
-    It has only the pools of `_changing`, those whose workloads' MTU changes, and those that an unfinished change
-    limits. If the underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the
-    larger overhead is subtracted from the smaller underlay MTU.
+    It has only the pools of `_changing` and `_shared`, and those that an unfinished change limits. If the underlay's
+    MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead is
+    subtracted from the smaller underlay MTU.
     """
     held: dict[str, int] = {}
     for workload in current.workloads:
@@ -251,9 +249,9 @@ def _live_overhead(state: NodeState, cidr: str) -> int:
 def _limits_of_routes(current: NodeState, target: NodeState, limits: t.Mapping[str, int]) -> dict[str, int]:
     """Return those of `limits` (pool name to MTU in bytes) that the node's own routes need.
 
-    It leaves out pools that are not in `_changing` and whose routes have no limit yet: they only share workloads' links
-    with a changing pool, or only links have a limit. Their routes may have a larger MTU than such a link at rest, too.
-    BIRD 3.4 also does not write a route to the kernel if only its MTU has changed.
+    It leaves out pools that are not in `_changing` and whose routes have no limit yet: only workloads' links need one.
+    Routes may have a larger MTU than such a link at rest, too. BIRD 3.4 also does not write a route to the kernel if
+    only its MTU has changed.
     """
     names = {*_changing(current, target), *(name for name, dummy in _held_by_routes(current))}
     return {name: mtu for name, mtu in limits.items() if name in names}
@@ -262,8 +260,8 @@ def _limits_of_routes(current: NodeState, target: NodeState, limits: t.Mapping[s
 def _shared(current: NodeState, target: NodeState) -> t.Iterator[tuple[str, int]]:
     """Yield a pool's name and an MTU in bytes for each pool of a workload whose link's MTU changes.
 
-    It looks at workloads that have or had an IPv6 address only: an address that is added or removed changes their MTU.
-    The MTU is the smaller of both, and a pool may occur several times.
+    It looks only at workloads in both states that have or had an IPv6 address: an address that is added or removed may
+    change their MTU. The MTU is the smaller of both, and a pool may occur several times.
     """
     before = {workload.interface: workload for workload in current.workloads}
     for workload in target.workloads:
@@ -322,8 +320,8 @@ def _devices(current: NodeState, target: NodeState, changed: bool) -> tuple[Tunn
 def _pools(current: NodeState, target: NodeState, limits: t.Mapping[str, int], changed: bool) -> tuple[Pool, ...]:
     """Return the pools of `target` with the MTUs for workloads that agents attach during the change.
 
-    They are those that workloads of the inventory get: the old link MTU unless `changed`, and the limit in `limits`.
-    Pools that `limits` lacks are unchanged.
+    `workload_mtu` is the old one unless `changed` or `current` lacks the pool, `route_mtu` the limit in `limits`. Pools
+    that `limits` lacks are unchanged.
     """
     before = {pool.name: pool.workload_mtu for pool in current.pools}
     return tuple(

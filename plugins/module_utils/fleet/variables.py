@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every variable that a user may set for a fleet, with its type, default and description.
+"""The variables that a user may set for a fleet, its groups and its nodes, except those of roles.
 
-The compiler reads its defaults here, and docs/variables.md is generated from this file.
+The compiler reads their types and defaults here, and docs/variables.md has their descriptions from this file.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Variable:
     `scope` is FLEET (one value for all nodes), NODE (one value per node) or GROUP. The name of a group variable has the
     name of its group in it, so the lists of several groups add up.
 
-    `type` is str, int, bool, dict, list or "bool or dict". `default` is None if the variable is required or has no
-    fixed default; `default_text` then says what holds without it. Numbers are from `minimum` to `maximum`, both
-    allowed. `choices` are the allowed texts, () for any. Errors never show the value of a `secret` variable. Every
-    entry of a list `of_texts` must be a text.
+    `type` is str, int, bool, dict, list or "bool or dict". `default` is None if the variable is required, or if it has
+    no fixed default; in the second case `default_text` says what holds without it. Numbers are from `minimum` to
+    `maximum`, both allowed. `choices` are the allowed texts, () for any. An error does not show the value of a `secret`
+    variable that has the wrong type or differs between hosts. Every entry of a list `of_texts` must be a text.
     """
 
     name: str
@@ -647,9 +647,10 @@ _WORDS = {
 def check(name: str, value: t.Any, where: str = "") -> t.Any:
     """Return `value` for variable `name`, converted from text if an int or bool variable has a text that fits.
 
-    A text fits if it is a whole number of at most 20 digits, with or without spaces around it, or true, false, yes or
-    no in any mixture of cases. `where` is the node for node variables, for the error. Raise FleetError if the type, the
-    range, the choice or an entry of a list of texts is wrong, KeyError if there is no such variable.
+    A text fits an int variable if it is a whole number of at most 20 digits, with or without spaces around it, and a
+    bool variable if it is true, false, yes or no in any mixture of cases. `where` is the node for node variables, for
+    the error. Raise FleetError if the type, the range, the choice or an entry of a list of texts is wrong, KeyError if
+    there is no such variable.
     """
     variable = BY_NAME[name]
     label = f"{name} of {where}" if where else name

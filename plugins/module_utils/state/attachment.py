@@ -88,7 +88,7 @@ class AttachedWorkload:
 
     @classmethod
     def from_dict(cls, data: t.Any) -> AttachedWorkload:
-        """Return the workload in `data`. Unknown fields, which a later release may add, are ignored.
+        """Return the workload in `data`. Missing fields get their defaults, unknown ones of later releases are ignored.
 
         Raise ValueError if `data` is not a dict, a value has a wrong type, an address is invalid, or id or name is
         missing or empty.
@@ -196,8 +196,8 @@ def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
     With proxy_arp on, a delay of its answers has crashed kernels (felix #1937), so the delay is 0. rp_filter 1 accepts
     an IPv4 packet only if the route to its source uses this interface, also from a workload without an IPv4 address. A
     workload that may send from other addresses is not checked: 2 is as strict as 1 on an interface without an address.
-    IPv6 is enabled last. Then the link-local address, which is the workload's gateway, is derived from the MAC, and no
-    duplicate address detection delays it.
+    For a workload with an IPv6 address, IPv6 is enabled last. Then the link-local address, which is its gateway, is
+    derived from the MAC, and no duplicate address detection delays it.
     """
     name = workload.interface
     sysctls: tuple[Sysctl, ...] = (
@@ -217,7 +217,7 @@ def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
 
 
 def endpoint_routes(workload: VethEndpoint) -> tuple[Route, ...]:
-    """Return one route for each address of the workload, IPv4 first."""
+    """Return a route (/32 or /128) to the host end of the link for each address of the workload, IPv4 first."""
     return tuple(Route(host(address), device=workload.interface) for address in workload.addresses)
 
 
@@ -248,7 +248,7 @@ def with_opened(ipam: NodeIpam, opened: t.Collection[str]) -> NodeIpam:
 
 
 class OwnEndpoints:
-    """A cache of veth endpoints: one AttachedWorkload object with equal pools gives the same VethEndpoint object."""
+    """A cache of the veth endpoints of AttachedWorkloads, by the id of the workload."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[AttachedWorkload, tuple[Pool, ...], VethEndpoint]] = {}  # by id

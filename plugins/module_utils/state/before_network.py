@@ -34,9 +34,8 @@ _DHCPV6_CLIENT, _DHCPV6_SERVER = 546, 547
 def closed(state: NodeState) -> NodeState:
     """Return `state` with all interfaces closed that may turn out to belong to a HostEndpoint.
 
-    Traffic that configures an interface passes: failsafe ports, DHCPv6, and IPv6 discovery of neighbours, routers and
-    multicast listeners. The same object is returned if the state has no policy, or if every HostEndpoint of the node
-    names its interface.
+    Failsafe ports stay open, and so do DHCPv6 and IPv6 discovery of neighbours, routers and multicast listeners. The
+    same object is returned if the state has no policy, or if every HostEndpoint of the node names its interface.
     """
     if state.policy is None or not needs_interfaces(state):
         return state

@@ -14,7 +14,8 @@ class FleetError(Exception):
 
     `variable` is what to look for in the inventory (`calico_ip_pools[0].cidr`). `value` is its content, None to show
     none. `rule` is the rest of the sentence that says what is wrong, `remedy` a sentence that says how to go on.
-    `origin` is the file and line, or "" if these are not known. The error's text contains all of them.
+    `origin` is the file and line, or "" if these are not known. The error's text has all of them, and `value` as
+    `shown` returns it.
     """
 
     def __init__(self, variable: str, value: t.Any, rule: str, remedy: str, origin: str = "") -> None:

@@ -16,8 +16,7 @@ from .node_state import Block, IpSet
 def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet, ...]:
     """Return one IP set of `blocks`, the node's own, for each IP version of `versions`, also if it is empty.
 
-    Blocks of other versions are left out. A packet with a source in one of the sets must arrive at the interface of the
-    workload that has this address.
+    Blocks of other versions are left out.
     """
     members: dict[int, list[str]] = {version: [] for version in sorted(versions)}
     for block in blocks:

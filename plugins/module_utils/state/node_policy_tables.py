@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The policy of a NodeState compiled into iptables tables and IP sets. Module, boot unit and agent all use it. Pure.
 
-There are tables of IPv4 and of IPv6. Each has chains for the workloads with an address of its version. A workload
-without an IPv6 address can send nothing but neighbour discovery by IPv6.
+There are tables of IPv4 and of IPv6. Each has chains for the workloads with an address of its version.
 """
 
 from __future__ import annotations
@@ -173,8 +172,8 @@ def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endp
 
     They are the policy's, except for this node's workloads; `others`; and the workloads of `state`.
 
-    `others` are what other nodes had some time ago. An address that a workload here has, or that the inventory plans
-    for another endpoint, is removed from them. One that loses all its addresses this way is left out, and so is one of
+    `others` are what other nodes had some time ago. An address that a workload here or one of the policy's endpoints
+    has is removed from them. One that loses all its addresses this way is left out, and so is one of
     this node. A workload of another node that has the name of an earlier one, or of one here, is renamed to "<name> on
     <node>".
     """
@@ -314,10 +313,7 @@ def _local_blocks(state: NodeState) -> tuple[int, ...]:
 
 
 def _merged(without: tuple[IptablesTable, ...], policy: tuple[IptablesTable, ...]) -> tuple[IptablesTable, ...]:
-    """Return the tables of `policy`, and those of `without` that policy does not replace.
-
-    A table replaces the one of the same name and IP version, and contains the rules that the replaced one had.
-    """
+    """Return the tables of `policy`, then those of `without` that have another name or IP version."""
     replaced = {(table.family, table.name) for table in policy}
     kept = tuple(table for table in without if (table.family, table.name) not in replaced)
     return (*policy, *kept)

@@ -4,8 +4,7 @@
 """NodeState: all that one node must have, as a value.
 
 The fleet compiler makes one per node, and drivers bring the kernel to it. A node keeps the last ones as its generations
-and applies the newest at boot. It is plain data: it can be compared, stored as JSON and read back without loss, but not
-hashed (see `digest`).
+and applies the newest at boot. It is plain data: it can be compared and stored as JSON, but not hashed (see `digest`).
 Addresses are strings without a prefix length, CIDRs are strings with one, MTUs are bytes, AS numbers are integers.
 """
 
@@ -70,8 +69,8 @@ class Pool:
     """One IP pool as the node needs it. `encapsulation` is IPIP, IPIPCrossSubnet, VXLAN, VXLANCrossSubnet or "None".
 
     One list contains pools of both families, as with blocks and routes: a CIDR with ':' is IPv6. `block_size` is the
-    prefix length of its blocks. `workload_mtu` and `route_mtu` are the `mtu` and `route_mtu` of a workload with an
-    address of the pool.
+    prefix length of its blocks. `workload_mtu` and `route_mtu` limit the `mtu` and `route_mtu` of workloads that are
+    attached with an address of the pool; `route_mtu` None sets no limit.
     """
 
     name: str
@@ -154,9 +153,9 @@ class VethEndpoint:
     """A network namespace joined to the host by a veth pair.
 
     A workload with both families has `address` and `address6`; one with IPv6 alone has "" as `address`. `pool6` is the
-    pool of `address6`. `mtu` is the MTU of both link ends. `route_mtu` is set only while a pool changes its mode. It is
-    put on the routes inside the namespace, so that nothing larger is sent while link ends differ: a veth drops packets
-    that exceed its peer's MTU.
+    pool of `address6`. `mtu` is the MTU of both link ends. `route_mtu` is set only during a change of modes or MTUs. It
+    is put on the routes inside the namespace, so that nothing larger is sent while link ends differ: a veth drops
+    packets that exceed its peer's MTU.
 
     A namespace that is not `netns_owned` is managed by others: it is neither created nor deleted, and the workload ends
     with it. `netns` may then also be an absolute path (/var/run/netns/x, /proc/812/ns/net). `netns_identity`
@@ -324,9 +323,10 @@ class NodeState:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> NodeState:
         """Return the state in `data`, the result of `to_dict` or `to_wire`.
 
-        Its policy may also be in two parts (see PolicyWire). A missing field gets its default. Raise ValueError for
-        another version, an unknown field, a missing one without a default, or a value of another type, and for a policy
-        that cannot be unpacked or that `PolicyState.from_dict` refuses.
+        Its policy may also be in two parts (see PolicyWire). A missing field gets its default, but a pool's missing
+        `workload_mtu` is computed (see `_fill_workload_mtu`). Raise ValueError for another version, an unknown field, a
+        missing one without a default, or a value of another type, and for a policy that cannot be unpacked or that
+        `PolicyState.from_dict` refuses.
         """
         fields = dict(_mapping(data))
         version = fields.pop("version", None)
@@ -347,7 +347,7 @@ class NodeState:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 hex digest of all that is written to the node. It is equal if nothing that is written differs.
+        """The SHA-256 hex digest of the state as `to_dict` returns it.
 
         `plan`, `phase`, `nodes`, the generation of `ipam`, and the routes that BIRD learns are left out.
         """

@@ -20,7 +20,7 @@ CHAIN = "cali-nat-outgoing"
 
 
 def exemptions(bgp_ports: t.Iterable[int]) -> tuple[str, ...]:
-    """Return the rules of CHAIN for `bgp_ports` (TCP), the assigned port of BGP, and the ports of BFD.
+    """Return the rules of CHAIN that exempt packets to `bgp_ports` (TCP), the assigned port of BGP, and those of BFD.
 
     They must precede the rules that masquerade.
     """

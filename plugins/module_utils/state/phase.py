@@ -36,5 +36,5 @@ PHASES = (Phase.PREPARE, Phase.LINKS, Phase.DIVERT, Phase.FLIP, Phase.RETIRE)
 #: Phases in whose state a node may stay. The others are steps of a change: they never become a generation, and a node
 #: reverts to one only if the next phase is not confirmed.
 AT_REST = (Phase.CONVERGE, Phase.RETIRE)
-#: Phases in which BGP sessions are still as they were before the change.
+#: Phases in which BGP sessions are still as they were before the change, if backup routes hold its traffic.
 SESSIONS_HELD = (Phase.PREPARE, Phase.LINKS, Phase.DIVERT)

@@ -120,7 +120,8 @@ class RemoteEndpoints:
         """Return the reports that the node with this state accepts, and the endpoints that it does not.
 
         It is the last check. No address of a node or of this node's blocks may belong to another node's workload. A
-        report of an older release, which has no blocks, must have addresses in a pool and in no block of a third node.
+        report of an older release, which has no blocks, must have addresses in a pool, and in no block to which BIRD's
+        routes lead to a third node.
         A node without a state accepts all of a report with blocks, unchecked, and none of another. If everything is
         accepted, the result is this object.
         """

@@ -92,7 +92,7 @@ class Announcements:
                 raise FleetError(f"{path}[{index}]{separator}{owner}", name, f"is not in {FILTERS}.", remedy)
 
     def content(self) -> dict[str, t.Any]:
-        """Return all settings as plain data (dicts, lists, texts), for the hash that names the plan."""
+        """Return all settings as data for JSON, for the hash that names the plan; nodes without any are left out."""
         return {
             "filters": [one.to_document() for one in self.filters.values()],
             "nodes": {name: dataclasses.asdict(one) for name, one in self.nodes.items() if one != _NOTHING},

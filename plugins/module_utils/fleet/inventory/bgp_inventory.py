@@ -34,9 +34,9 @@ Get = t.Callable[[str], t.Any]
 
 @dataclasses.dataclass(frozen=True)
 class FleetBGP:
-    """The BGP settings of a fleet. Times are in seconds; `long_lived_stale_time` None keeps no stale routes.
+    """The BGP settings of a fleet. Times are in seconds, and for sessions that have none of their own.
 
-    `speakers` are by node name, in order of names. Of two `peers` that define the same session the first one applies.
+    `long_lived_stale_time` None means no long-lived graceful restart. `speakers` are by node name, in order of names.
     `unasked` has the options of sessions that exist without a BGPPeer. With the `bind_mode` "NodeIP", BIRD listens on
     the node's own addresses only; with "None", on all.
     """
@@ -59,7 +59,8 @@ class FleetBGP:
     def ports(self) -> tuple[int, ...]:
         """The TCP ports of all sessions on either side, sorted and each once.
 
-        Listening ports of nodes without sessions and ports of BGPPeers that apply to no node are included.
+        Listening ports of nodes without sessions and ports of BGPPeers that apply to no node are included, and 179 for
+        each peerIP without a port.
         """
         listening = {speaker.listen_port for speaker in self.speakers.values()}
         own = {given.extensions.listenPort for given in self.peers if given.extensions.listenPort}

@@ -150,8 +150,8 @@ class Peers:
     def check_pairs(self, peering: Peering) -> None:
         """Raise FleetError if two BGPPeers give a node the same peer address and port, or one suits none of its nodes.
 
-        One of two such peers would have no effect. A BGPPeer suits a node that has an address of the peer's IP version.
-        A BGPPeer that selects no node, or that has no peerIP, is accepted.
+        A peerIP without a port and one with a port count as different. A BGPPeer suits a node that has an address of
+        the peer's IP version. A BGPPeer that selects no node, or that has no peerIP, is accepted.
         """
         seen: dict[tuple[str, str, int], PeerDefinition] = {}
         for given, local, dummy in peering.meant():
@@ -249,8 +249,8 @@ def _check_ranges(given: PeerDefinition) -> None:
 def _check_names(content: t.Mapping[str, t.Any], label: str) -> None:
     """Raise FleetError if `content` has a field that neither Calico nor this collection knows.
 
-    The error suggests a similar field of both, or names some if none is similar. Content whose spec is not a mapping is
-    accepted here.
+    Of a whole document only the fields of its spec are examined. The error suggests a similar known field, or names
+    some if none is similar. Content whose spec is not a mapping is accepted here.
     """
     spec = content.get("spec", content)
     if not isinstance(spec, t.Mapping):

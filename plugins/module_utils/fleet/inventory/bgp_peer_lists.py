@@ -4,7 +4,7 @@
 """The lists of BGPPeers in an inventory: of the fleet, of groups and of nodes. They add up; none overrides another.
 
 Many hosts may have the same list through group_vars, and so the same entry. It counts once, for all of them. A list
-with templates (sourceAddress: "{{ second_address }}") may differ between hosts. Then its entries count for each host.
+with templates (sourceAddress: "{{ second_address }}") may differ between hosts. Then each different entry counts.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class PeerEntry(t.NamedTuple):
 def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterator[PeerEntry]:
     """Yield the entries of the fleet's list, then of the groups' lists, then of the nodes' lists.
 
-    An entry that several hosts have at the same place of the same list is yielded once, with all of them. `get` returns
-    the value of a fleet variable, or raises FleetError. Raise FleetError if a variable is not a list or names an
-    unknown group.
+    An entry that several hosts have at the same place of the same variable is yielded once, with all of them. `get`
+    returns the value of a fleet variable, or raises FleetError. Raise FleetError if a variable is not a list or names
+    an unknown group.
     """
     for index, content in enumerate(get(FLEET)):
         yield PeerEntry(content, f"{FLEET}[{index}]")
@@ -59,8 +59,8 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
 def _lists(host: Host, groups: t.Collection[str]) -> t.Iterator[tuple[str, t.Sequence[t.Any], str]]:
     """Yield (variable, entries, label of an entry with {index} in it) for each list of `host`.
 
-    Lists of groups that the host is not in are left out. Raise FleetError if a list is none, or if its variable names a
-    group that is not in `groups`.
+    Lists of groups that the host is not in are left out. Raise FleetError if a variable is not a list, or names a group
+    that is not in `groups`.
     """
     own_groups = {_in_a_name(group) for group in host.groups}
     for variable in sorted(host.variables):

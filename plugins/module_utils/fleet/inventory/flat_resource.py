@@ -53,8 +53,8 @@ def values_of(entry: t.Any, part: str, field: str) -> t.Iterator[t.Any]:
 def label_texts(labels: t.Mapping[t.Any, t.Any], label: str) -> dict[str, str]:
     """Return the labels with keys and values as texts: YAML reads unquoted ones as numbers and booleans.
 
-    A boolean value becomes true or false, any other value and each key its text in Python. Raise FleetError, which
-    names `label`, for labels that Calico refuses, and for a label whose value is null.
+    A boolean value becomes true or false, any other value and each key its text in Python. Raise FleetError for labels
+    that Calico refuses, which names `label`, and for a label whose value is null, which names it within `label`.
     """
     empty = next((str(key) for key, entry in labels.items() if entry is None), None)
     if empty is not None:

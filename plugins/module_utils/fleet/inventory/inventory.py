@@ -24,7 +24,10 @@ _MISSING = object()
 
 @dataclasses.dataclass(frozen=True)
 class FleetSettings:
-    """The settings of a fleet that are the same for all of its nodes, except those of BGP peers and policy."""
+    """The settings of a fleet apart from those in FleetBGP and FleetPolicy.
+
+    `as_number` and `listen_port` are for nodes that have none of their own.
+    """
 
     bgp_enabled: bool
     as_number: int
@@ -58,7 +61,7 @@ class Inventory:
 
 
 def read(hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> Inventory:
-    """Return the checked content of all variables, with defaults for those that are not required.
+    """Return the checked content of the inventory's variables, with defaults for those that are not set.
 
     `documents` are policy resources from files. Raise FleetError for the first missing, invalid or contradictory value
     or misspelt or renamed variable, with its file and line if they are known, and if group calico_nodes has no hosts.

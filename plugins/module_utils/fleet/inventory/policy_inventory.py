@@ -43,8 +43,8 @@ class FleetPolicy:
     def settings_of(self, node: str) -> PolicySettings:
         """Return the settings of one node: those of the fleet, its audit mode, and its SSH port as a failsafe port.
 
-        No port is added if the list of inbound failsafe ports is empty, or has that TCP port already; a port that it
-        has for one network stays closed to others. The SSH port of an unknown node is 22, and it has no audit mode.
+        No port is added if the list of inbound failsafe ports is empty, or has that TCP port already, also for one
+        network only. The SSH port of an unknown node is 22, and it has no audit mode.
         """
         ports = self.settings.failsafe_inbound
         ssh = Failsafe("tcp", self.ssh_ports.get(node, _SSH_PORT))
@@ -75,7 +75,7 @@ def read(
 
     All resources are checked, also if no policy is in force; calico_node_policy_audit is not. `get` returns the value
     of a fleet variable. The ports of `bgp` are among the default failsafe ports. Raise FleetError for an invalid
-    resource or setting, with file and line if it is in a file.
+    resource or setting, with the file and known line of a resource in a file.
     """
     get("calico_policy_files")
     collected = _Collected(nodes)

@@ -81,7 +81,7 @@ def _failsafes(
 def _with_bgp(default: t.Iterable[Failsafe], bgp: FleetBGP) -> t.Iterator[Failsafe]:
     """Yield the default failsafe ports, with this fleet's BGP ports in the place of the standard one.
 
-    If any session has BFD, the port of BFD over several hops (RFC 5883) is added.
+    If `bgp.has_bfd`, the port of BFD over several hops (RFC 5883) is added.
     """
     for one in default:
         if (one.protocol, one.port) == ("tcp", BGP_PORT):

@@ -61,7 +61,7 @@ class Source(t.NamedTuple):
         return not ("spec" in self.entry or "metadata" in self.entry)
 
     def error(self, who: str, field: str, value: t.Any, rule: str, remedy: str) -> FleetError:
-        """Return, not raise, an error about a field of this resource, with its variable or with its file and line.
+        """Return, not raise, an error about a field of this resource, with its variable, or its file and known line.
 
         `who` names the resource ("Tier a"). `field` is the path in a whole document (spec.tier), "" for all of it.
         """

@@ -3,6 +3,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rules that find what is valid in an inventory but does not work, breaks easily or is probably a mistake.
 
-They are pure. Each file has the rules of one subject: functions from a LintedFleet to its issues. `rules` lists them
-all.
+They are pure. A rule is a function from a LintedFleet to its issues; `rules` lists them all.
 """

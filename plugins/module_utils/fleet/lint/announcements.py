@@ -50,7 +50,7 @@ def unused_filter(network: LintedFleet) -> t.Iterator[Issue]:
 def unreached_rule(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a rule of a BGPFilter that is never reached, because an earlier rule matches all that it does.
 
-    The earlier rule has the same conditions or none; narrower conditions are not compared.
+    The earlier rule has the same conditions or none; other conditions that match as much are not noticed.
     """
     for index, (name, resource) in enumerate(network.fleet.bgp.announcements.filters.items()):
         for function in bgp_filters.functions(resource):

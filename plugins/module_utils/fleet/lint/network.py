@@ -24,8 +24,8 @@ from ..inventory.node_inventory import FleetNode
 class UnderlayLink:
     """The device that has a node's address, from gathered facts.
 
-    `mtu` is in bytes. `alone` is True if the address is an additional one with prefix length 32, which is usual for
-    addresses that move between hosts.
+    `mtu` is in bytes, 65535 if it is unknown. `alone` is True if the address is an additional one with prefix length
+    32, which is usual for addresses that move between hosts.
     """
 
     name: str
@@ -49,8 +49,9 @@ class LintedFleet:
     """A compiled fleet with facts about its inventory, which the rules examine.
 
     `outside` are hosts in neither calico_nodes nor calico_rr that have variables of a node. `ways` maps node names to
-    the address or name by which Ansible reaches the node. `links` maps node names to the device with the node's IPv4
-    address, None if no device has it. `links6` does so for IPv6. Nodes without such facts are left out.
+    the node's ansible_host; nodes without one are missing. `links` maps node names to the device with the node's IPv4
+    address, None if no device has it. `links6` does so for IPv6. Nodes without such an address or without gathered
+    facts are missing.
     """
 
     fleet: Fleet

@@ -16,7 +16,8 @@ from .network import LintedFleet
 def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
     """Report rules and policies that are never reached, names that look mistyped, and HostEndpoints without policy.
 
-    Also report tiers without policy, and named ports in rules that no endpoint has.
+    Also report tiers other than `default` without policy, and named ports in rules that no endpoint has. A HostEndpoint
+    with a profile is not reported.
     """
     for found in _of_policy(network):
         yield _placed(network, found)

@@ -60,7 +60,7 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def not_exported(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a pool with disableBGPExport that selects several nodes: they cannot reach each other's workloads.
+    """Report a pool with disableBGPExport that selects several nodes: they get no routes to each other's blocks of it.
 
     There is no issue if BGP is disabled.
     """

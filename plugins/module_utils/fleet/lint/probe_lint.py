@@ -35,7 +35,7 @@ def findings(fleet: Fleet) -> list[PolicyFinding]:
 
     Each node with a HostEndpoint is checked with one other node as its peer, in both directions. A node without a
     tunnel of an IP version, or with the only one, is not checked for it. Nodes in audit mode have no findings. The list
-    is empty without policy. The work is linear in the number of nodes.
+    is empty without policy.
     """
     if fleet.policy is None:
         return []

@@ -20,9 +20,9 @@ from .network import LintedFleet, address_of, counted, listed
 def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes that never receive the routes to others' blocks, because no chain of sessions advertises them.
 
-    Nodes are those in group calico_nodes with an address of the IP version. It makes one issue for each IP version,
-    which names the node that lacks the most. Nodes without any session of the IP version are left out: the rule
-    `node-without-session` reports those that have no session at all.
+    Nodes are those in group calico_nodes with an address of the IP version. It makes at most one issue for each IP
+    version, which names the node that lacks the most. Nodes without any session of the IP version are left out: the
+    rule `node-without-session` reports those that have no session at all.
     """
     for family in sorted({pool.version for pool in network.fleet.pools if not pool.disableBGPExport}):
         nodes = [node.name for node in network.workload_nodes if network.speakers.get(node.name)]

@@ -32,7 +32,7 @@ def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def only_one(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a fleet with a single reflector and no mesh: without it no node receives routes to another's blocks.
+    """Report a fleet with a single reflector and no mesh: no other reflector takes over if it fails.
 
     Reflectors without clients do not count.
     """

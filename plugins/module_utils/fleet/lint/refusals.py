@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All errors of an inventory that cannot become a fleet, not only the first one.
+"""The errors of an inventory that cannot become a fleet, not only the first one.
 
 After each error the refused value is taken out and the rest is read again. So each error is the compiler's own. An
-error that follows from an earlier one names something that was taken out, and is left out.
+error that may follow from an earlier one is left out.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ def read(
 ) -> tuple[t.Optional[Inventory], tuple[FleetError, ...]]:
     """Return the inventory and (), or None and the errors of `hosts` and `documents`, at most 20.
 
-    Errors that may follow from an earlier one are left out.
-    `documents` are policy resources from files. The search ends at an error that is not about the value of a variable,
-    such as one in a file.
+    Errors that may follow from an earlier one are left out. `documents` are policy resources from files. The search
+    ends at an error that is not about the value of a variable, such as one in a file.
     """
     left = _Rest(hosts)
     errors: list[FleetError] = []

@@ -89,11 +89,7 @@ def named(names: t.Optional[t.Sequence[str]]) -> frozenset[str]:
 
 
 def findings(network: LintedFleet, ignored: t.Collection[str] = ()) -> list[LintFinding]:
-    """Return the findings of all rules but the `ignored` ones: errors before warnings, each in the order of RULES.
-
-    The work is linear in the number of hosts, except for the rule blocks-do-not-arrive: its sets of nodes are integers
-    with a bit for each node.
-    """
+    """Return the findings of all rules but the `ignored` ones: errors before warnings, each in the order of RULES."""
     by_name = {host.name: host for host in (*network.hosts, *network.outside)}
     found = [
         LintFinding.from_issue(rule.severity, rule.name, issue, _place(issue.variable, network.hosts, by_name))

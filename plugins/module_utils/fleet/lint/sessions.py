@@ -17,7 +17,8 @@ from .network import LintedFleet, Pair, address_of, listed
 def missing(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes without any BGP session.
 
-    It makes one issue for all of them, and none in a fleet of one node or if BGP is disabled.
+    A node in a mesh of two or more counts as one with sessions. It makes one issue for all nodes, and none in a fleet
+    of one node or if BGP is disabled.
     """
     if len(network.speakers) < 2:
         return
@@ -195,7 +196,8 @@ def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
 def own_as_refused(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes of one AS that are connected by eBGP only: each drops routes with its own AS number in the path.
 
-    Nodes that accept their own AS number in any session (numAllowedLocalASNumbers) are left out.
+    All their sessions are with routers outside the fleet. Nodes that accept their own AS number in any session
+    (numAllowedLocalASNumbers) are left out.
     """
     meeting: dict[int, list[str]] = {}
     for name, found in network.sessions.items():

@@ -41,7 +41,7 @@ def tunnel_behind_a_router(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def _hears_by_routers_alone(network: LintedFleet, speaker: Speaker, as_number: t.Optional[int]) -> bool:
-    """Return whether `speaker` gets other nodes' blocks only over eBGP with routers of AS `as_number`.
+    """Return whether `speaker` gets other nodes' blocks from routers only, and `as_number` is not its own AS number.
 
     With a session to another node it prefers that node's own advertisements. It is also False if `speaker` gets no such
     blocks: all workload nodes are of its AS, and no session accepts its own AS number in a path.
@@ -56,7 +56,7 @@ def _hears_by_routers_alone(network: LintedFleet, speaker: Speaker, as_number: t
 def above_the_link(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a calico_underlay_mtu that is larger than the MTU of a node's own device, according to gathered facts.
 
-    It makes one issue, which names the nodes whose device has the smallest MTU.
+    It makes one issue for all of them, about the nodes whose device has the smallest MTU.
     """
     mtu = network.fleet.settings.underlay_mtu
     links = {*network.links.items(), *network.links6.items()}

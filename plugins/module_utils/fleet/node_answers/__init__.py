@@ -5,12 +5,13 @@
 
 Root on a node can write anything into the answers of its modules and into its files. So each answer goes through a
 reader before the controller or another node uses it. A reader accepts only values of the right type and size, and only
-statements of a node about itself. It either raises `shapes.Unreadable` for an invalid answer, or leaves the invalid
-part out, reports it with its node (`state.answers.left_out.LeftOut`) and uses the rest. The readers are pure.
+statements of a node about itself. For an invalid answer it raises `shapes.Unreadable`, or leaves the invalid part out
+and uses the rest. Parts that are left out may be reported with their node (`state.answers.left_out.LeftOut`). The
+readers are pure.
 
     shapes      readers of plain values: texts, numbers, lists, tables
-    node_info   the stored state, the journal and the generations of a node
-    results     answers of modules about a change: plans, convergence, probes, status
+    node_info   the stored state, journal, changed passwords and generations of a node
+    results     answers of other modules: plans, convergence, probes, status, exchanges of workloads
     witnesses   what the states of few nodes may decide about a run of all nodes
 
 `state/answers/` has the limits and the reader of workloads, which also runs on the nodes that receive them.

@@ -86,9 +86,9 @@ def _words(error: BaseException) -> str:
 def _check(found: NodeState) -> None:
     """Raise Unreadable if the state has values that the compiler cannot compute with.
 
-    These are an MTU outside of 68 to 65535, a generation outside of 0 to 2**53, an unknown kind of tunnel or tunnel
-    device, two pools of one name, and invalid pools, blocks of BIRD, destinations of routes to other nodes, BGP peers
-    or names of nodes in BIRD's routes and peers. They are also too many pools, blocks, peers or routes.
+    These are an underlay MTU outside of 68 to 65535, a generation outside of 0 to 2**53, an unknown kind of tunnel or
+    tunnel device, two pools of one name, and invalid pools, blocks of BIRD, destinations of routes to other nodes, BGP
+    peers or names of nodes in BIRD's routes and peers. They are also too many pools, blocks, peers or routes.
     """
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")

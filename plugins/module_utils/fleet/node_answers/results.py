@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The readers of answers of modules about a change: plans, convergence, probes, status, exchanges of workloads.
+"""The readers of answers of modules: plans, convergence, probes, status, exchanges of workloads.
 
 Each reader returns the part of the answer that actions on the controller use, with checked types; see `of_result`.
 """
@@ -78,7 +78,7 @@ PLAN = table(
 def any_phase(value: t.Any) -> t.Any:
     """Return the known fields of a phase's result as a dict, whether it is of `node`, `probe` or `soak`.
 
-    Raise Unreadable if one of them is invalid.
+    Raise Unreadable if one of them is invalid, or if `value` is no mapping.
     """
     return {**PLAN(value), **CONVERGENCE(value), **PROBES(value)}
 
@@ -132,8 +132,8 @@ _NO_STATE = table({"node": maybe(_PLACE), "agent": _AGENT, **_PROBLEMS})
 def status(value: t.Any) -> t.Any:
     """Return the answer of the module `node_status_info` as a dict of its known fields.
 
-    If `node` is None, the node has no state, and the dict has only node, agent and problems. Raise Unreadable if a
-    field is missing or invalid.
+    If `node` is None, the node has no state, and the dict has only node, agent and problems. Raise Unreadable if
+    `value` is no mapping, or if a field is invalid or a required one missing.
     """
     found = _NO_STATE(value)
     if found["node"] is not None:

@@ -32,8 +32,8 @@ PEERS = 16_384
 #: The most names of passwords that a node may report: it has one or two for each session.
 PASSWORDS = 16_384
 
-#: The most characters of one text in an answer: a message, a problem, a name. A longer message is cut, any other text
-#: is refused.
+#: The most characters of one text in an answer, if its reader has no other limit. A longer message is cut, any other
+#: text is refused.
 TEXT = 4_096
 #: The most characters of a message's first line that are shown. The important part is at its beginning.
 LINE = 1_000
