@@ -26,7 +26,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 _PREFIX = "calico_"
 _ROLES = pathlib.Path(__file__).resolve().parents[3] / "roles"
 _DEFINED = re.compile(r"^(calico_\w+):", re.MULTILINE)
-#: Variables that say which host this is and where its inventory lies. Ansible accepts them from facts, too.
+#: Variables that say which host this is, in which groups, and where its inventory lies. Ansible accepts them from
+#: facts, too.
 IDENTITY = frozenset(
     {"inventory_hostname", "inventory_hostname_short", "inventory_dir", "inventory_file", "group_names"}
 )

@@ -283,7 +283,7 @@ def _own_addresses(
 
 
 class _Told:
-    """A plan from the inventory, the lockfile and the nodes' answers that no single node's answer can prevent.
+    """A plan from the inventory, the lockfile and the nodes' answers, without answers that prevent it, if need be.
 
     `remembered` is the lockfile's plan, `previous` the same plan corrected by the nodes' copies. `allocated` has the
     addresses that nodes assigned, by node.
@@ -302,7 +302,7 @@ class _Told:
         self._allocated = allocated
 
     def fleet(self) -> tuple[Fleet, dict[str, FleetError]]:
-        """Return the fleet, and an error for each node whose answers do not fit and are left out.
+        """Return the fleet, and an error for each node whose answers are left out, since with all of them it fails.
 
         Raise FleetError if the fleet cannot be planned with all answers, and also not by the inventory and the lockfile
         alone, or if there is no lockfile.
