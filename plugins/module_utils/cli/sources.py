@@ -151,10 +151,10 @@ class Sources:
         return known.remote
 
     def ipam(self) -> Data:
-        """Return {"usage": one entry per block, "allocations": one per address}, from the agent or else from the disk.
+        """Return {"usage": Usage of each block, "allocations": Allocation of each address}, both as lists of dicts.
 
-        If they are from the disk, warn about that and about allocations that contradict the state. Raise CommandError
-        as `ask_if_running` does and, if no agent runs, the errors of `_ipam_on_disk`.
+        If no agent runs, they are read from the disk, with warnings about that and about allocations that contradict
+        the state. Raise CommandError as `ask_if_running` does and, if no agent runs, the errors of `_ipam_on_disk`.
         """
         answer = self.ask_if_running("ipam.show")
         if answer is None:

@@ -39,7 +39,7 @@ _REMEDY = (
 
 @functools.cache
 def is_of_fleet(name: str) -> bool:
-    """Return whether `name` is a variable of a fleet or a group list, a likely misspelling of one, or in RENAMED."""
+    """Return whether `name` is a variable of a fleet or a likely misspelling of one, a group list, or in RENAMED."""
     if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
         return True
     return name in variables.RENAMED or (name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name])))

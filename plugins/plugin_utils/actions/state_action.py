@@ -48,7 +48,7 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def probed(paths: t.Iterable[probing.ProbePath]) -> list[dict[str, t.Any]]:
-        """Return the option `targets` of the modules that probe, for these paths."""
+        """Return the option `targets` of the modules that probe, for these paths; `size` is in bytes."""
         return [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
 
     @staticmethod
@@ -121,8 +121,8 @@ class StateAction(GuardedAction):
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Return this host's answer to node_info, and keep it in `answered`.
 
-        Raise FleetError if the module fails or calico_bgp_secrets is invalid, AnsibleConnectionFailure if the host
-        cannot be reached.
+        Raise FleetError if the module fails, AnsibleConnectionFailure if the host cannot be reached, and the errors of
+        `bgp_secrets.packed`.
         """
         answer = self._execute_module(
             module_name="baremetal.host_routing.node_info",

@@ -437,7 +437,7 @@ def _joined_first(
 
     Those nodes count that `_agreeing` returns. A node without sessions and routes cannot take part in a change in
     phases. Raise FleetError if the command line asks for a mode (`mode`), or if a node that counts would need phases
-    even so: it is in the middle of a change, or the nodes that count have different modes or MTUs.
+    even so, as when it is in the middle of a change or the nodes that count have different modes.
     """
     states = [state for state in observed.values() if state is not None]
     agreeing = _agreeing(states)
@@ -522,9 +522,9 @@ def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.
 
 
 def needs_phases(current: t.Optional[NodeState], target: NodeState) -> bool:
-    """Return whether the node needs the phases of a change to get from its `current` state to `target`.
+    """Return whether pools, the underlay's MTU or an interrupted change require phases from `current` to `target`.
 
-    It is False if `current` is None, for a node without a state.
+    BGP sessions do not count. It is False if `current` is None, for a node without a state.
     """
     return transition.needed(current, target.pools, target.underlay_mtu)
 

@@ -144,7 +144,10 @@ class FlowQuestion:
         return Evaluator((self.policy or PolicyState()).policy_set, self.known.endpoints)
 
     def answer(self) -> Path:
-        """Return the verdict with the stages of each host in turn. The first host that denies ends the path."""
+        """Return the verdict with the stages of each host in turn; hosts without policy allow and have none.
+
+        The first host that denies ends the path.
+        """
         stages: list[Stage] = []
         nodes = {*self.known.members.values(), *self.known.members6.values()}
         flow = self.flow
