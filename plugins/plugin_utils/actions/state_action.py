@@ -92,9 +92,9 @@ class StateAction(GuardedAction):
         """Return a list of (phase, state of this host in it), for the phases that `phases` selects from the targets.
 
         `fleet` is the folder that the fleet action made, None in an ad-hoc run: then the first host of the task
-        compiles the fleet for all of them, with `mode` as the encapsulation of `pool` if they are given. `observed` is
-        the variable with this host's node_info result, None to ask the host; without such a variable the host counts
-        as one without a state. The targets are kept in `targets`. Raise FleetError if the host is refused, is not in
+        compiles the fleet for all of them, with `pool` in the mode `mode` if they are given. `observed` is the variable
+        with this host's node_info result, None to ask the host; without such a variable the host counts as one without
+        a state. The targets are kept in `targets`. Raise FleetError if the host is refused, is not in
         the fleet, or has a state that cannot be read. Also raise it if asking the host or compiling fails. Raise
         AnsibleConnectionFailure if the host has to be asked and cannot be reached, OSError if the folder cannot be
         read.
