@@ -98,8 +98,7 @@ def compile_targets(
 
     `passwords` has the names of the secrets that change, by node. `hold` uses backup routes in the phases, even if
     nothing requires them. A `topology` other than "" determines BGP, and pools keep their present modes. `without`
-    leaves one node out. `refused` are the nodes whose answers could not be read; they take no part, and a notice names
-    each.
+    leaves one node out. `refused` has the reason why nodes take no part, by node; it becomes a notice.
 
     Raise FleetError, with file and line if these are known, if the inventory or the lockfile is invalid, if the fleet
     cannot be planned or cannot lose the node `without`, or if new nodes cannot join in the modes that they would get.
