@@ -28,8 +28,8 @@ simulation says. When one is missed the exit status is 1.
 
 The figure for `cold` is the quickest round of each. BIRD before 2.14 may sleep for up to 3 s with routes yet to be sent
 (io_loop in sysdep/unix/io.c: work that is done after it looked for events makes events), with either configuration, in
-about every other start of 20 nodes: a median would only say which of both met with it. The other figures are medians of
-the rounds' ratios.
+about every other start of 20 nodes: a median would only say which of both met with it. The other ratios are medians of
+those of the rounds.
 """
 
 from __future__ import annotations

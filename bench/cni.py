@@ -228,7 +228,7 @@ class Ours(Plugin):
     `group` is the number of the group whose members may read through the API, None for no group. The constructor mounts
     a tmpfs on `folder`/run and, for a group, a file over /etc/group. It starts the agent and waits for its first answer
     without a limit, and raises AssertionError if the agent ends before, AgentError if an answer takes more than 30
-    seconds, or CalledProcessError if a mount fails. `close` unmounts the tmpfs only.
+    seconds, or CalledProcessError if a mount fails. `close` ends the agent and unmounts the tmpfs, not the file.
     """
 
     def __init__(self, folder: pathlib.Path, group: t.Optional[int] = None) -> None:

@@ -12,8 +12,8 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.sta
 class ActionModule(StateAction):
     """The controller's part of the module convergence_info: it fills in the sessions and routes to wait for.
 
-    Without the option `state` they are those of this host's compiled state, except those that need a host which is not
-    in the play or failed in it. The task fails if the state cannot be determined. The result also has
+    Without the option `state` they are those of this host's state in `phase`, except those that need a host which is
+    not in the play or failed in it. The task fails if the state cannot be determined. The result also has
     `external_sessions`, the number of expected sessions with routers outside the fleet.
     """
 

@@ -304,8 +304,9 @@ class ActionModule(GuardedAction):
     ) -> dict[str, t.Any]:
         """Save the states that the nodes stored as a generation as the run's targets, and return the task's result.
 
-        The result has the targets' path, the plan, what needs phases, and warnings. Nodes are not changed. node_info
-        read the generation into `variable`. Blocks that were granted later, and from which addresses are in use, stay.
+        The result has the targets' `path`, the `plan` ("" if the nodes' plans differ), `change` (whether phases are
+        needed), and warnings. Nodes are not changed. node_info read the generation into `variable`. Blocks of its
+        pools that were granted later, and from which addresses are in use, stay.
         Raise FleetError if a node that was read does not have the generation, or has there a state that cannot be read
         or is another node's. Also raise it if a variable of a host cannot be evaluated.
         """

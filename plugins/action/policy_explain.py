@@ -25,8 +25,8 @@ _OPTIONS = ("from", "to", "port")
 class ActionModule(GuardedAction):
     """The action policy_explain, which prints how policy judges a flow, by the inventory and the lockfile alone.
 
-    The result has `verdict`, `lines` and `answer`. The task fails if the inventory or the question is invalid, or if
-    the verdict is not the one in `expect`.
+    The result has `verdict`, `lines` and `answer`. The task fails if the inventory, the lockfile or the question is
+    invalid, or if the verdict is not the one in `expect`.
     """
 
     TRANSFERS_FILES = False

@@ -16,8 +16,8 @@ class ActionModule(GuardedAction):
 
     With `write`, the file is replaced, except in check mode, and the result has `changed` and `diff`. An entry stays,
     without these keys, if its file is not known, cannot be read or written, or cannot be edited line by line; the
-    printed `lines` say how to write it. Without `write` nothing changes. The task fails only if a variable of a host
-    cannot be evaluated or is too large.
+    printed `lines` say how to write it. Without `write` nothing changes. The task fails if a variable of a host cannot
+    be evaluated or is too large.
     """
 
     _requires_connection = False

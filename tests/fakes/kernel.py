@@ -185,11 +185,11 @@ class FakeKernel:
             self.machine.watch(self)
 
     def snapshot(self) -> t.Any:
-        """Return links, addresses, routes, neighbours, rules, sysctls, tables and sets, in a form to compare with `==`.
+        """Return the state of this namespace as a dict to compare with `==`.
 
-        So it has forwarding entries. Indexes of links are 0 in it, and tracked connections are left out. For the host's
-        own namespace it has a snapshot of each other namespace under "namespaces"; for one that has a name
-        "namespaces" is {}.
+        It has links (with index 0), addresses, routes, neighbours, forwarding entries, rules, sysctls, tables and sets.
+        For the host's own namespace it has a snapshot of each other namespace under "namespaces"; for one that has a
+        name "namespaces" is {}.
         """
         return {
             "links": [dataclasses.replace(link, index=0, peer_index=0) for link in self.links()],

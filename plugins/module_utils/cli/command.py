@@ -25,9 +25,9 @@ def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = Non
     """Run calicoctl with `arguments` on `machine` (by default this one) and return the exit status.
 
     0: done. 1: problems were found, or the command failed. 2: the command line was not understood, or a command whose
-    verdict is 0 or 1 has no answer. Such a command sets `failure` in its parsed arguments, the least exit status if it
-    fails. An interrupt or a closed stdout is a failure too, without a message. Errors go to stderr, after `program`,
-    the name of this program; no exception is raised for them.
+    verdict is 0 or 1, or a question to an inventory, has no answer. `failure` in a command's parsed arguments is the
+    least exit status if it fails, 1 if it is not set. An interrupt or a closed stdout is a failure too, without a
+    message. Errors go to stderr, after `program`, the name of this program; no exception is raised for them.
     """
     # Names and messages come from nodes, workloads and files: their control characters are escaped (terminal_text.py).
     out, err = (t.cast(t.TextIO, terminal_text.Stream(stream)) for stream in (sys.stdout, sys.stderr))

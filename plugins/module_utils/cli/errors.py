@@ -11,7 +11,7 @@ DONE, PROBLEMS, MISUNDERSTOOD = 0, 1, 2
 
 
 class CommandError(Exception):
-    """A command that failed, with exit status 1. The text says what, where and the remedy."""
+    """A command that failed, with exit status 1, or 2 for the subclasses. The text says what, where and the remedy."""
 
     status = PROBLEMS
 
@@ -23,6 +23,6 @@ class UsageError(CommandError):
 
 
 class NoVerdict(CommandError):
-    """A yes-or-no command (exit status 0 or 1) without an answer, with exit status 2."""
+    """A question without an answer, with exit status 2, since 1 is the answer "no" of some commands."""
 
     status = 2

@@ -35,7 +35,7 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (\S+)")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line: what is wrong, the word that was probably meant, and where help is.
+    """A parser whose errors are one line: what is wrong, sometimes the word that was probably meant, and where help is.
 
     An error is written to stderr and raises SystemExit with status 2.
     """
@@ -82,8 +82,8 @@ def _hint(word: str, known: t.Sequence[str]) -> str:
 def build(program: str = "calicoctl") -> Parser:
     """Return the parser. Parsed arguments have `run`, the command's function: (arguments, sources) -> exit status.
 
-    Those of a verb of refusal.VERBS have none: such a verb is in the parser for its help alone. `program` is its name
-    in help and errors.
+    Those of a verb of refusal.VERBS have none: such a verb is in the parser for its help alone. `program` is the
+    program's name in help and errors.
     """
     parser = Parser(
         prog=program,

@@ -73,8 +73,8 @@ class Sources:
     def ask(self, method: str, **params: t.Any) -> Data:
         """Return the agent's result for `method`.
 
-        Raise CommandError if the agent refuses, does not run, or does not answer within 30 seconds, or if its socket
-        may not be opened.
+        Raise CommandError if the agent refuses, does not run, or does not answer within 30 seconds or not by the
+        protocol, or if its socket may not be opened.
         """
         try:
             return self._client.call(method, **params)
@@ -123,8 +123,8 @@ class Sources:
         """Return the workloads that the API, the CNI plugin or a module attached, sorted by id.
 
         Workloads of the inventory are not among them: they are in the state. If no agent runs, the records on the disk
-        are read, with a warning for each that cannot be. Raise CommandError as `ask_if_running` does, and ValueError if
-        the agent returns a workload that this release cannot read.
+        are read, with a warning about that and one for each that cannot be read. Raise CommandError as `ask_if_running`
+        does, and ValueError if the agent returns a workload that this release cannot read.
         """
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
@@ -151,10 +151,10 @@ class Sources:
         return known.remote
 
     def ipam(self) -> Data:
-        """Return {"usage": one entry per block, "allocations": one per address}, from the agent or else from the disk.
+        """Return {"usage": Usage of each block, "allocations": Allocation of each address}, both as lists of dicts.
 
-        Warn if they are from the disk. Raise CommandError as `ask_if_running` does, or if no agent runs and the
-        allocations or the state cannot be read.
+        If no agent runs, they are read from the disk, with warnings about that and about allocations that contradict
+        the state. Raise CommandError as `ask_if_running` does and, if no agent runs, the errors of `_ipam_on_disk`.
         """
         answer = self.ask_if_running("ipam.show")
         if answer is None:
@@ -171,8 +171,8 @@ class Sources:
     def ipam_check(self) -> Data:
         """Return the check of allocations: {"lines": texts to print, "problems": the number of problems, ...}.
 
-        If no agent runs, check what is on the disk, and warn. Raise CommandError as `ask_if_running` does, or if no
-        agent runs and the allocations or the state cannot be read.
+        If no agent runs, check what is on the disk, and warn. Raise CommandError as `ask_if_running` does and, if no
+        agent runs, the errors of `_ipam_on_disk`.
         """
         answer = self.ask_if_running("ipam.check")
         if answer is None:

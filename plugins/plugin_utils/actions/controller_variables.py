@@ -26,7 +26,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 _PREFIX = "calico_"
 _ROLES = pathlib.Path(__file__).resolve().parents[3] / "roles"
 _DEFINED = re.compile(r"^(calico_\w+):", re.MULTILINE)
-#: Variables that say which host this is and where its inventory lies. Ansible accepts them from facts, too.
+#: Variables that say which host this is, in which groups, and where its inventory lies. Ansible accepts them from
+#: facts, too.
 IDENTITY = frozenset(
     {"inventory_hostname", "inventory_hostname_short", "inventory_dir", "inventory_file", "group_names"}
 )
@@ -38,7 +39,7 @@ _REMEDY = (
 
 @functools.cache
 def is_of_fleet(name: str) -> bool:
-    """Return whether `name` is a variable of a fleet or a group list, a likely misspelling of one, or in RENAMED."""
+    """Return whether `name` is a variable of a fleet or a likely misspelling of one, a group list, or in RENAMED."""
     if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
         return True
     return name in variables.RENAMED or (name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name])))

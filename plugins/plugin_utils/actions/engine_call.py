@@ -117,9 +117,10 @@ def validated(spec: ModuleSpec, module: str, args: t.Mapping[str, t.Any]) -> Val
 
 
 def scrubbed(answer: Data, secrets: t.AbstractSet[str]) -> Data:
-    """Return an answer without the values in `secrets`, as AnsibleModule does it: True, False and None stay.
+    """Return an answer without the values in `secrets`, as AnsibleModule does it.
 
-    The result is `answer` itself if there are no secrets, otherwise a new dict.
+    True, False and None stay as values of the answer's own keys. The result is `answer` itself if there are no secrets,
+    otherwise a new dict.
     """
     if not secrets:
         return answer

@@ -48,7 +48,7 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def probed(paths: t.Iterable[probing.ProbePath]) -> list[dict[str, t.Any]]:
-        """Return the option `targets` of the modules that probe, for these paths."""
+        """Return the option `targets` of the modules that probe, for these paths; `size` is in bytes."""
         return [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
 
     @staticmethod
@@ -92,9 +92,9 @@ class StateAction(GuardedAction):
         """Return a list of (phase, state of this host in it), for the phases that `phases` selects from the targets.
 
         `fleet` is the folder that the fleet action made, None in an ad-hoc run: then the first host of the task
-        compiles the fleet for all of them, with `mode` as the encapsulation of `pool` if they are given. `observed` is
-        the variable with this host's node_info result, None to ask the host; without such a variable the host counts
-        as one without a state. The targets are kept in `targets`. Raise FleetError if the host is refused, is not in
+        compiles the fleet for all of them, with `pool` in the mode `mode` if they are given. `observed` is the variable
+        with this host's node_info result, None to ask the host; without such a variable the host counts as one without
+        a state. The targets are kept in `targets`. Raise FleetError if the host is refused, is not in
         the fleet, or has a state that cannot be read. Also raise it if asking the host or compiling fails. Raise
         AnsibleConnectionFailure if the host has to be asked and cannot be reached, OSError if the folder cannot be
         read.
@@ -121,8 +121,8 @@ class StateAction(GuardedAction):
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Return this host's answer to node_info, and keep it in `answered`.
 
-        Raise FleetError if the module fails or calico_bgp_secrets is invalid, AnsibleConnectionFailure if the host
-        cannot be reached.
+        Raise FleetError if the module fails, AnsibleConnectionFailure if the host cannot be reached, and the errors of
+        `bgp_secrets.packed`.
         """
         answer = self._execute_module(
             module_name="baremetal.host_routing.node_info",

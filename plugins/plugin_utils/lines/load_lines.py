@@ -19,9 +19,10 @@ HEADING = ("NODES", "ROLE", "SESSIONS", "PATHS", "ROUTES", "START", "BLOCK", "MI
 def document(found: FleetLoad) -> dict[str, t.Any]:
     """Return the costs as a dict for programs.
 
-    The keys are sessions, blocks, told_at_start (routes announced when the whole fleet starts), nodes (a list of groups
-    with the same costs, `memory` in MiB) and uniform (the rows of `calicoctl scale` for a fleet of this size). The list
-    uniform is empty for fewer than two nodes; reflectors without workloads do not count.
+    The keys are sessions, blocks, told_at_start (routes announced when the whole fleet starts), nodes and uniform.
+    `nodes` has a dict for each group of nodes with the same costs: the keys nodes (names), role, the fields of Load,
+    told_of_a_block, and memory in MiB. `uniform` has the rows of `calicoctl scale` for a fleet of this size. It is
+    empty for fewer than two nodes; reflectors without workloads do not count.
     """
     return {
         "sessions": found.sessions,

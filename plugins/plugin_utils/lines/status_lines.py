@@ -51,8 +51,8 @@ def text(hosts: t.Sequence[str], results: Results) -> list[str]:
 def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
     """Return sentences about what is wrong, an empty list for nothing.
 
-    `results` are those of node_status_info by host. A host without a usable one is a problem. A session between two
-    nodes that both see down is named once.
+    `results` are those of node_status_info by host. A host without a usable one is a problem. Of the sessions between
+    the same two nodes that are down, one is named.
     """
     found: list[str] = []
     seen: set[frozenset[str]] = set()

@@ -66,7 +66,7 @@ def of(hosts: t.Sequence[Host], name: str) -> Removal:
 
 
 def _nothing_is_placed_on(hosts: t.Sequence[Host], name: str) -> None:
-    """Raise FleetError if an entry of the inventory is placed on the node: only its owner knows where it must go."""
+    """Raise FleetError if an entry of a list in _NAMING is placed on the node: its owner must say where it goes."""
     for variable in _NAMING:
         entries = next((host.variables[variable] for host in hosts if variable in host.variables), ())
         for index, entry in enumerate(entries if isinstance(entries, list) else ()):

@@ -63,7 +63,7 @@ def reason(result: t.Optional[t.Mapping[str, t.Any]]) -> str:
 
 
 def first_line(message: t.Any) -> str:
-    """Return the first line of a message as a terminal can show it, "" if it is no text.
+    """Return the first line of a message as a terminal can show it, "" if it is blank or no text.
 
     If it is longer than 1,000 characters, it is cut there and "..." is added.
     """

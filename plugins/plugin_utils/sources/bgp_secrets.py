@@ -21,7 +21,8 @@ def packed(task_vars: t.Mapping[str, t.Any], names: t.Optional[t.Collection[str]
     """Return the packed passwords of this task's host, or None if there are none. See bgp/passwords.py.
 
     `names` limits them to these secrets; None means all. A name that calico_bgp_secrets lacks is ignored. Raise
-    FleetError if calico_bgp_secrets is invalid; without any names it is not read.
+    FleetError if calico_bgp_secrets is invalid, AnsibleTemplateError if a template in it cannot be evaluated. For no
+    names its content is not read.
     """
     value = task_vars["hostvars"][task_vars["inventory_hostname"]].get(bgp_secrets.VARIABLE)
     if not value or (names is not None and not names):

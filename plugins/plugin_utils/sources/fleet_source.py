@@ -98,8 +98,7 @@ def compile_targets(
 
     `passwords` has the names of the secrets that change, by node. `hold` uses backup routes in the phases, even if
     nothing requires them. A `topology` other than "" determines BGP, and pools keep their present modes. `without`
-    leaves one node out. `refused` are the nodes whose answers could not be read; they take no part, and a notice names
-    each.
+    leaves one node out. `refused` has the reason why nodes take no part, by node; it becomes a notice.
 
     Raise FleetError, with file and line if these are known, if the inventory or the lockfile is invalid, if the fleet
     cannot be planned or cannot lose the node `without`, or if new nodes cannot join in the modes that they would get.
@@ -283,7 +282,7 @@ def _own_addresses(
 
 
 class _Told:
-    """A plan from the inventory, the lockfile and the nodes' answers that no single node's answer can prevent.
+    """A plan from the inventory, the lockfile and the nodes' answers, without answers that prevent it, if need be.
 
     `remembered` is the lockfile's plan, `previous` the same plan corrected by the nodes' copies. `allocated` has the
     addresses that nodes assigned, by node.
@@ -302,7 +301,7 @@ class _Told:
         self._allocated = allocated
 
     def fleet(self) -> tuple[Fleet, dict[str, FleetError]]:
-        """Return the fleet, and an error for each node whose answers do not fit and are left out.
+        """Return the fleet, and an error for each node whose answers are left out, since with all of them it fails.
 
         Raise FleetError if the fleet cannot be planned with all answers, and also not by the inventory and the lockfile
         alone, or if there is no lockfile.
@@ -437,7 +436,7 @@ def _joined_first(
 
     Those nodes count that `_agreeing` returns. A node without sessions and routes cannot take part in a change in
     phases. Raise FleetError if the command line asks for a mode (`mode`), or if a node that counts would need phases
-    even so: it is in the middle of a change, or the nodes that count have different modes or MTUs.
+    even so, as when it is in the middle of a change or the nodes that count have different modes.
     """
     states = [state for state in observed.values() if state is not None]
     agreeing = _agreeing(states)
@@ -522,9 +521,9 @@ def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.
 
 
 def needs_phases(current: t.Optional[NodeState], target: NodeState) -> bool:
-    """Return whether the node needs the phases of a change to get from its `current` state to `target`.
+    """Return whether pools, the underlay's MTU or an interrupted change require phases from `current` to `target`.
 
-    It is False if `current` is None, for a node without a state.
+    BGP sessions do not count. It is False if `current` is None, for a node without a state.
     """
     return transition.needed(current, target.pools, target.underlay_mtu)
 

@@ -121,9 +121,9 @@ class _Values:
         return self._known[key] or _value(name, self._evaluated(host, name))
 
     def _evaluated(self, host: t.Any, name: str) -> t.Any:
-        """Return the value of a variable that is a template.
+        """Return the value of a variable as Ansible evaluates it.
 
-        Raise FleetError if the template cannot be evaluated, or if the value is too large.
+        Raise FleetError if it is a template that cannot be evaluated, or if the value is too large.
         """
         try:
             value = self._hostvars[host][name]

@@ -60,8 +60,8 @@ class Looked:
 def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
     """Return the errors of an invalid inventory, or else what the rules find, without those of calico_lint_ignore.
 
-    The errors are at most 20. One about a file or the plan is the last. Errors that may follow from an earlier
-    one are left out. A FleetError becomes a finding; none is raised.
+    Of an invalid inventory there are at most 20 errors, none after one about a file or the plan, and none that may
+    follow from an earlier one. A FleetError becomes a finding; none is raised.
     """
     hosts: t.Sequence[Host] = ()
     try:

@@ -32,8 +32,8 @@ def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
 
     `names` are paths, folders or patterns, relative to the inventory's folder, or to the current one if it has none.
     Each file is read once. A pattern may match nothing. Raise FleetError if an entry is not a text, a path does not
-    exist, a folder has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed, or lies where
-    Ansible takes it for an inventory.
+    exist, a folder cannot be read or has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed,
+    or lies where Ansible takes it for an inventory.
     """
     folder = task_vars.get("inventory_dir") or os.getcwd()
     sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]

@@ -38,10 +38,11 @@ _ENCAPSULATION_OF = {
 
 
 def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
-    """Return the encapsulation of each pool that all these nodes use for live packets, by pool name.
+    """Return the encapsulation of each pool on which all these nodes agree, by pool name.
 
-    That holds at rest and in every phase of a change. Nodes that lack a pool do not count for it. A pool on which the
-    nodes disagree is missing.
+    A node's is that of BIRD's filter, which is the old one until the phase `flip`. If the filter lacks the pool, as
+    without BGP, it is that of the node's state, which is the new one in all phases of a change. Nodes that lack a pool
+    do not count for it. A pool on which the nodes disagree is missing.
     """
     found: dict[str, set[str]] = {}
     for state in states:
@@ -52,7 +53,7 @@ def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
 
 
 def modes_of_most(states: t.Collection[NodeState]) -> dict[str, str]:
-    """Return the encapsulation of each pool that more than half of these nodes use for live packets, by pool name."""
+    """Return the encapsulation of each pool that more than half of these nodes have by `live_modes`, by pool name."""
     found = collections.Counter(entry for state in states for entry in live_modes([state]).items())
     return {name: mode for (name, mode), count in found.items() if 2 * count > len(states)}
 

@@ -76,8 +76,8 @@ class Targets:
 def save(targets: Targets) -> str:
     """Store the targets in a new folder on the controller and return its path.
 
-    It has mode 0700 and is removed when ansible-playbook ends. Policy is large and the same for all nodes, so it is
-    stored separately: the states of `load` have only its settings. Raise OSError if it cannot be written.
+    It has mode 0700 and is removed when ansible-playbook ends. A fleet's policy is large and stored separately: the
+    states of `load` have only its settings. Raise OSError if it cannot be written.
     """
     folder = tempfile.mkdtemp(prefix="host_routing-", dir=constants.DEFAULT_LOCAL_TMP)
     if targets.fleet is not None and targets.fleet.policy is not None:

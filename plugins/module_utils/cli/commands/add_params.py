@@ -35,9 +35,10 @@ def wishes(
 ) -> Data:
     """Return the parameters of the API method workload.add. `mtu` is in bytes, and `mac` is put into small letters.
 
-    The agent creates and owns a network namespace that is given by name, or not given (then `name` is its name). One
-    that is given by path or by the id of a process belongs to its creator. `pid` takes precedence over `netns`.
-    `address6` and `families` are in the result only if they are given. The agent chooses what is None or empty.
+    The agent owns a network namespace that is given by name, or not given (then `name` is its name), and makes it if it
+    is missing. One that is given by path or by the id of a process belongs to its creator. `pid` takes precedence over
+    `netns`. `address6` and `families` are in the result only if they are given. The agent chooses each address, family,
+    pool, MAC address and MTU that is None or empty.
     """
     place = f"/proc/{pid}/ns/net" if pid is not None else netns or name
     wanted = {
@@ -81,7 +82,7 @@ def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> l
 
 
 def described(wanted: t.Mapping[str, t.Any]) -> str:
-    """Return the interface, the network namespace, and the other wanted parameters that are set, as one line."""
+    """Return the interface, the network namespace, and what else is wanted but name and namespace, as one line."""
     parts = [f"{wanted['peer_interface']} in {wanted['netns']}"]
     for field in ("address", "address6", "families", "pools", "labels", "mac", "mtu"):
         if wanted.get(field):

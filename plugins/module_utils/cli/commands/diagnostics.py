@@ -22,7 +22,8 @@ from ...bird.errors import BirdError
 from ..errors import DONE, CommandError
 from ..sources import Sources
 
-#: {file in the archive: command whose output it holds}. The file of a command that is not installed says that.
+#: {file in the archive, without .txt: command whose output it holds}. The file of a command that is not installed says
+#: that.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "date": ("date", "--iso-8601=seconds"),
     "hostname": ("hostname",),

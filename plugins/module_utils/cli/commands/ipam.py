@@ -110,8 +110,8 @@ def _checked(text: str) -> str:
 
 def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:
     ipam = sources.state().ipam
-    # No variable sets these directly: only one node assigns from a block, the plan grants blocks, and the cooldown is
-    # constant.
+    # No variable sets the first three directly: only one node assigns from a block, and the plan grants blocks. The
+    # cooldown is the default one.
     settings = {
         "StrictAffinity": "true",
         "AutoAllocateBlocks": "false",

@@ -60,7 +60,10 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _say(answer: Data, nothing: str) -> None:
-    """Print to stderr why an answer is empty or incomplete. `nothing` is the text if nothing matches the question."""
+    """Print to stderr why an answer is, or may be, empty or incomplete.
+
+    `nothing` is the text for an empty answer that has no other reason.
+    """
     if not answer["policy"]:
         sys.stderr.write("This node has no policy, so none drops anything.\n")
     elif not answer["wanted_group"]:
@@ -128,7 +131,7 @@ def _time(text: str) -> str:
 
 
 def _port(drop: Data) -> str:
-    """Return `5432/tcp` or `8/icmp`, as `policy explain --port` accepts it; for other protocols, the protocol."""
+    """Return `5432/tcp` or `8/icmp`, as `policy explain --port` accepts it; without port and type, the protocol."""
     number = drop["icmp_type"] if drop["destination_port"] is None else drop["destination_port"]
     protocol: str = drop["protocol"]
     return protocol if number is None else f"{number}/{protocol}"

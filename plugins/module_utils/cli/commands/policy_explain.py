@@ -72,10 +72,10 @@ def _doubts(sources: Sources, node: str) -> list[str]:
 
 
 def _known(sources: Sources) -> KnownNetwork:
-    """Return the network as this node knows it: its own workloads and interfaces, and others' by the last run.
+    """Return the network as this node knows it: its own workloads and interfaces, and others' as they were told to it.
 
-    Raise CommandError without a state, or if the agent refuses or does not answer in time, and KernelError if addresses
-    cannot be read.
+    Raise CommandError as `Sources.stored` does, CommandError and ValueError as `Sources.workloads` does, and
+    KernelError if addresses cannot be read.
     """
     stored = sources.stored()
     state = with_workloads(stored.state, sources.workloads(), ())

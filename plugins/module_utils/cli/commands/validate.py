@@ -72,7 +72,7 @@ def _problem(name: str, document: t.Any, lines: Lines) -> t.Optional[Problem]:
     try:
         check_supported(parse(document))
     except ResourceError as error:
-        # A missing field has no line of its own: `lines` returns the line of the nearest field around it.
+        # A missing field has no line of its own: in YAML, `lines` returns the line of the nearest field around it.
         return Problem(name, lines(error.field), str(error))
     return None
 

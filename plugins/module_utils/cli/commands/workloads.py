@@ -140,7 +140,7 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def listed(sources: Sources) -> list[Data]:
-    """Return all workloads as mappings with `by` ("inventory", "cni" or "api"), sorted by namespace, name and id.
+    """Return all workloads sorted by namespace, name and id: the fields of each and `by` ("inventory", "cni" or "api").
 
     If no agent runs, those that it attached are read from the disk, with a warning. Raise CommandError without a state,
     if the state cannot be read, or if the agent refuses, does not answer within 30 seconds or may not be asked. Raise

@@ -39,7 +39,11 @@ class FlowAnswer:
         )
 
     def document(self) -> Data:
-        """Return the answer as data for JSON. `policy` is False if the network has none: then all flows are allowed."""
+        """Return the answer as data for JSON.
+
+        Its keys are policy, from, to, flow, path, known, notes and those of explanation.to_document. `policy` is False
+        if the network has none: then all flows are allowed.
+        """
         asked = self._asked
         return {
             "policy": asked.policy is not None,

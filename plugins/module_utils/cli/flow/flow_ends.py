@@ -51,7 +51,7 @@ class FlowEnds:
         self._workloads = [one for one in known.endpoints if one.kind == WORKLOAD_ENDPOINT and one.addresses]
 
     def find(self, option: str, text: str) -> FlowEnd:
-        """Return the end that `text`, a name or an address, means.
+        """Return the end that `text` means: an address, or the name of a workload, node or HostEndpoint.
 
         `option` is the command line's option, for errors. An IPv4-mapped IPv6 address means the IPv4 address. Raise
         NoVerdict for an unknown or ambiguous name, an address with a zone, a text that is too long for either, or a
@@ -104,7 +104,10 @@ class FlowEnds:
         return (one for one in self._known.endpoints if one.kind == HOST_ENDPOINT)
 
     def _host(self, option: str, endpoint: Endpoint) -> FlowEnd:
-        """Return the node of a HostEndpoint with the addresses of its interface. Raise NoVerdict if none is known."""
+        """Return the node of a HostEndpoint with its expected addresses, or else with those of its interface.
+
+        Raise NoVerdict if no address is known.
+        """
         known, node = self._known, endpoint.node
         addresses = endpoint.addresses or known.interfaces.get(node, {}).get(endpoint.interface, ())
         if not addresses and endpoint.interface in (WILDCARD, known.underlay(node).interface):

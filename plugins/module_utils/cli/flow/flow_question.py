@@ -39,7 +39,8 @@ class Asked(t.NamedTuple):
     def kind(self) -> FlowKind:
         """Return the protocol, with its port or ICMP type, that the user asks about.
 
-        Raise UsageError for a port, ICMP type, protocol or source port that does not exist, or for a missing port.
+        Raise UsageError for a port, ICMP type, protocol or source port that does not exist, or if the port or protocol
+        is missing.
         """
         kind = flow_kind(self.port, self.options[2])
         if not 1 <= self.source_port <= 65535:
@@ -81,7 +82,10 @@ class FlowQuestion:
 
     @property
     def leg(self) -> Leg:
-        """The leg from this node to the remote end. Packets from there take the same leg."""
+        """The leg from this node to the destination or, if this node is not the source's, to the source.
+
+        If the source is masqueraded, its leg is that to the address that replaces its own.
+        """
         if self.sends:
             return leg_to(self.state, self.destination.address)
         return leg_to(self.state, self.masqueraded or self.source.address)
@@ -132,7 +136,7 @@ class FlowQuestion:
 
     @property
     def policy(self) -> t.Optional[PolicyState]:
-        """The fleet's policy, from the first node that has it: all nodes have the same one. None if none has any."""
+        """The policy of this node, or of the first node of the flow that has one; None if none of them has."""
         return next((found for found in map(self.policy_of, (self.here, *self.nodes)) if found is not None), None)
 
     @functools.cached_property
@@ -140,7 +144,10 @@ class FlowQuestion:
         return Evaluator((self.policy or PolicyState()).policy_set, self.known.endpoints)
 
     def answer(self) -> Path:
-        """Return the verdict with the stages of each host in turn. The first host that denies ends the path."""
+        """Return the verdict with the stages of each host in turn; hosts without policy allow and have none.
+
+        The first host that denies ends the path.
+        """
         stages: list[Stage] = []
         nodes = {*self.known.members.values(), *self.known.members6.values()}
         flow = self.flow
@@ -159,7 +166,8 @@ class FlowQuestion:
     def _host(self, node: str) -> PathHost:
         """Return `node` with its known interfaces, and default routes by the one that leads to the flow's other end.
 
-        That is the tunnel, if the flow passes one, else the underlay's interface, "" if it is not known.
+        That is the tunnel, if the flow passes one, else the underlay's interface. It is "" if the interface is not
+        known, or if both ends are on this node.
         """
         known = self.known
         interfaces = dict(known.interfaces.get(node, {}))
@@ -183,10 +191,10 @@ class FlowQuestion:
 def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
     """Return the question `asked` about the network `known`.
 
-    Raise UsageError for a port, ICMP type, protocol or source port that does not exist, for a missing port, or for an
-    ICMP message of the other IP version. Raise NoVerdict if FlowEnds.find does for an end, as for one that is unknown
-    or ambiguous. Raise it also if the ends share no IP version or have the same address, or, in an inventory's network,
-    if neither is on a node whose state is known.
+    Raise UsageError for a port, ICMP type, protocol or source port that does not exist, if the port or protocol is
+    missing, or for an ICMP message of the other IP version. Raise NoVerdict if FlowEnds.find does for an end, as for
+    one that is unknown or ambiguous. Raise it also if the ends share no IP version or have the same address, or, in an
+    inventory's network, if neither is on a node whose state is known. Errors of `known.device_to` are passed on.
     """
     kind = asked.kind()
     ends = FlowEnds(known)

@@ -22,7 +22,7 @@ def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool) -> InventoryA
     """Run the playbook explain.yml and return its answer. Raise NoVerdict if it has none.
 
     `inventories` are as `ansible-playbook -i` takes them. `verbose` makes it name policies that do not apply too. Raise
-    OSError if the playbook cannot be started.
+    OSError if the playbook cannot be started or temporary files cannot be written.
     """
     told = {
         "from": asked.source,

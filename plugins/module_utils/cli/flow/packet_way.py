@@ -26,8 +26,9 @@ class Leg:
     `next_hop`; "direct", over the underlay to `next_hop`; "nowhere", an address in a pool to which no route leads, or
     one that a route of this node drops; "outside", an address outside the fleet, or of an IP version that this node
     has no address of. `node` is the name of the node at the end, this one if its route drops the packet, "" if there is
-    none. `device` is a workload's interface or a tunnel, else "". `next_hop` is the underlay address of the node at the
-    end. `mtu` is the greatest packet in bytes, before encapsulation, None if no limit is known.
+    none. `device` is a workload's interface or a tunnel, else "". `next_hop` is the underlay address that the packet is
+    sent to, "" if there is none. `mtu` is the greatest packet in bytes, before encapsulation, None if no limit is
+    known.
     """
 
     kind: str
@@ -118,9 +119,9 @@ def _name(member: t.Optional[FleetMember]) -> str:
 
 
 def masqueraded(state: NodeState, source: str, destination: str) -> bool:
-    """Return whether the node replaces `source` by its own address on the way to `destination`.
+    """Return whether natOutgoing replaces `source` on the way to `destination`, exempt ports aside.
 
-    It does if a pool that contains `source` has natOutgoing, and no pool contains `destination`.
+    It does if a pool that contains `source` has it, and no pool contains `destination`.
     """
     pools = [pool for pool in state.pools if contains(pool.cidr, source)]
     outside = not any(contains(pool.cidr, destination) for pool in state.pools)
@@ -131,7 +132,7 @@ def hop_text(leg: Leg, device: str = "", back_to: str = "") -> str:
     """Return the step between two nodes: `tunl0 (IPIP to 10.10.2.14)`, `eth0 (direct to 10.10.1.12)`.
 
     Without a gateway it is `eth0 (by the underlay's routing to ...)`. `device` is the underlay interface. Without it,
-    and with `back_to`, a direct step is only the words in parentheses. With `back_to`, the step is that of packets from
+    or with `back_to`, a direct step is only the words in parentheses. With `back_to`, the step is that of packets from
     there to that address.
     """
     if leg.kind == TUNNEL:

@@ -35,11 +35,11 @@ class NotReadable(Exception):
 
 
 def documents_of(text: str, name: str) -> t.Iterator[tuple[t.Any, Lines]]:
-    """Yield each document of a text with its function of lines, and the items of lists (kind List, IPPoolList...).
+    """Yield each document of a text with its function of lines; in place of a list, yield its items.
 
-    The text is parsed as JSON if `name`, the file's, ends in .json, else as YAML. Empty documents are left out, but not
-    empty items of a list. Raise NotReadable if it cannot be parsed so, has a key twice or is beyond the limits, and
-    CommandError if PyYAML is needed and missing.
+    Lists have the kind List, IPPoolList and so on. The text is parsed as JSON if `name`, the file's, ends in .json,
+    else as YAML. Empty documents are left out, but not empty items of a list. Raise NotReadable if it cannot be parsed
+    so, has a key twice or is beyond the limits, and CommandError if PyYAML is needed and missing.
     """
     for document, lines in _json(text) if name.endswith(".json") else _yaml(text):
         if isinstance(document, dict) and _is_list(document):

@@ -144,7 +144,7 @@ def _bgp_peers(view: View) -> list[Document]:
 
 
 def _bgp_peer(node: str, peer: BirdPeer) -> Document:
-    """Return the session as a BGPPeer. Calico has no fields for its timers and for BFD.
+    """Return the session as a BGPPeer. What that has no field for, such as BFD, is left out.
 
     Raise ResourceError for a session that is no valid BGPPeer.
     """
