@@ -14,6 +14,7 @@
 |---|---|
 | `model`, `hooks`, `node_policy` | the values; the points where a policy applies to a packet; the policy of a node |
 | `from_resources`, `scoped_selectors` | resources to values; namespaces and service accounts folded into selectors |
+| `to_resources`, `rule_words` | values to resources; rules as text |
 | `labels` | the labels that selectors see: an endpoint's own, its namespace's, and those of its profiles |
 | `address_index`, `rule_match`, `evaluator` | the reference implementation, which tests compare everything else with |
 | `packet_path`, `explanation` | the contents of `calicoctl policy explain` |

@@ -135,7 +135,8 @@ def profile(resource: Profile) -> model.PolicyProfile:
 def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.PolicyNetworkSet:
     """Return a GlobalNetworkSet or NetworkSet resource as a value.
 
-    Its nets are canonical CIDRs, sorted as text and unique. A single address gets a prefix length of 32 or 128.
+    A NetworkSet is named "namespace/name" and gets labels for its namespace. The nets are canonical CIDRs, sorted as
+    text and unique. A single address gets a prefix length of 32 or 128.
     """
     nets = tuple(sorted({_net(text) for text in resource.nets}))
     if not isinstance(resource, NetworkSet):
@@ -163,9 +164,10 @@ def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
 
 
 def workload_endpoint(resource: WorkloadEndpoint) -> model.Endpoint:
-    """Return a WorkloadEndpoint resource as a value, with labels for its namespace, service account and orchestrator.
+    """Return a WorkloadEndpoint resource as a value named "namespace/name", with the addresses of its ipNetworks.
 
-    Ports without a name are left out. Raise ResourceError if it has a field that this collection does not support.
+    Labels for its namespace, service account and orchestrator are added. Ports without a name are left out. Raise
+    ResourceError if it has a field that this collection does not support.
     """
     check_supported(resource)
     own = dict(resource.labels)
@@ -195,7 +197,7 @@ def _rules(resource: t.Union[AnyPolicy, Profile], direction: str, namespace: str
 def _rule(rule: Rule, namespace: str) -> model.PolicyRule:
     protocol = _protocol(rule.protocol)
     # Packets of another protocol are no ICMP messages, so notICMP excludes none of them. `check_supported` refuses a
-    # notICMP without a protocol.
+    # notICMP with a type but without a protocol.
     not_icmp = _icmp(rule.notICMP) if protocol in ("icmp", "icmpv6") else None
     return model.PolicyRule(
         action=rule.action,

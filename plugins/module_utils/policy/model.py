@@ -167,8 +167,8 @@ class Endpoint:
     `kind` is "WorkloadEndpoint" or "HostEndpoint". `name` is unique within its kind: "default/web" for a workload, else
     the name of the HostEndpoint. `interface` is the host side of a workload's interface ("cali..."). For a HostEndpoint
     it is the interfaceName, "*" for all, or "" for interfaces that have one of `addresses`. `addresses` are single
-    addresses of both IP versions in canonical form, without a prefix length. `labels` are its own, sorted. `profiles`
-    are names, in the order of evaluation. `namespace` is "" for a HostEndpoint.
+    addresses of both IP versions in canonical form, without a prefix length. `labels` are sorted, without those from
+    profiles. `profiles` are names, in the order of evaluation. `namespace` is "" for a HostEndpoint.
     """
 
     kind: str

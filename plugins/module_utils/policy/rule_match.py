@@ -137,9 +137,9 @@ def _message(kind: t.Optional[int], code: t.Optional[int]) -> str:
 
 
 def _meant(port: Port, address: str, protocol: t.Optional[Protocol], index: AddressIndex) -> str:
-    """Return a port as text, a named one with its numbers at the address: "sql (5432)".
+    """Return a port as text, a named one with its numbers for `protocol` at the address: "sql (5432)".
 
-    If no owner of the address has such a port, it is "sql (no such port there)".
+    If no owner of the address has such a port, the result is "sql (no such port there)".
     """
     if not isinstance(port, NamedPort):
         return port_text(port)

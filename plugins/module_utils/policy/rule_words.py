@@ -12,7 +12,7 @@ from .model import EGRESS, INGRESS, Entity, Icmp, NamedPort, Policy, PolicyProfi
 
 
 def rule_text(rule: PolicyRule) -> str:
-    """Return the rule as one line of text, annotations included.
+    """Return the rule as one line of text, annotations included, such as "Allow tcp to ports 80, 443 # owner: web".
 
     Control characters are escaped. An ICMP code without a type is not shown.
     """

@@ -1,11 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Conversion of policy values back to Calico v3 resources, from which `from_resources` makes equal values again.
+"""Conversion of policy values back to Calico v3 resources.
 
-Only a policy that `from_resources.policy_set` was told to stage gets another name then. Namespaces that were folded
-into selectors are separated again: the policy's own namespace, which a resource implies, and namespaceSelectors.
-Service accounts remain in the selectors as labels.
+Namespaces that were folded into selectors are separated again: the policy's own namespace, which a resource implies,
+and namespaceSelectors of rules. Service accounts remain in the selectors as labels.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ _ANYWHERE = f"has({NAME_LABEL}) || !has({NAME_LABEL})"
 def policy(value: model.Policy) -> Resource:
     """Return a policy as a resource: of a staged kind if it is staged, and without the name's prefix "staged:".
 
-    Raise ResourceError if it is not valid as a resource, SelectorError if a selector cannot be parsed, and KeyError for
-    an unknown name of a protocol.
+    Raise ResourceError or SelectorError if it is not valid as a resource, and KeyError for an unknown name of a
+    protocol.
     """
     namespace, name = _split(value.name, value.kind == "NetworkPolicy")
     own = _without(value.selector, namespace)
@@ -61,8 +60,7 @@ def tier(value: model.PolicyTier) -> Resource:
 def profile(value: model.PolicyProfile) -> Resource:
     """Return a profile as a Profile resource.
 
-    Raise ResourceError if it is not valid as one, SelectorError if a selector cannot be parsed, and KeyError for an
-    unknown name of a protocol.
+    Raise ResourceError or SelectorError if it is not valid as one, and KeyError for an unknown name of a protocol.
     """
     spec = {
         "labelsToApply": dict(value.labels),
@@ -100,7 +98,7 @@ def host_endpoint(value: model.Endpoint) -> Resource:
 
 
 def own_labels(labels: t.Iterable[tuple[str, str]], namespace: str) -> dict[str, str]:
-    """Return `labels` as a mapping, without those that an object in `namespace` always has."""
+    """Return `labels` as a mapping without those that an object in `namespace` always has; all of them if it is ""."""
     implied = dict(namespaced_labels({}, namespace)) if namespace else {}
     return {key: value for key, value in labels if implied.get(key) != value}
 
@@ -186,7 +184,10 @@ def _port(port: model.Port) -> t.Union[int, str]:
 
 
 def _scope(entity: model.Entity, namespace: str) -> Data:
-    """Return the `selector` and `namespaceSelector` fields of an entity in a policy of `namespace` ("" for none)."""
+    """Return the `selector` and `namespaceSelector` fields of an entity in a policy of `namespace` ("" for none).
+
+    Fields that are not needed are missing or "". Raise SelectorError if the entity's selector is not valid.
+    """
     own = _without(entity.selector, namespace) if entity.selector and namespace else None
     if own is not None:
         # A notSelector alone also implies the policy's own namespace, so the selector may be empty.
@@ -203,7 +204,8 @@ def _scope(entity: model.Entity, namespace: str) -> Data:
 def _without(selector: str, namespace: str) -> t.Optional[str]:
     """Return `selector` without the operand that requires `namespace`, or None if it has no such operand.
 
-    The result is "" if nothing else is left. If `namespace` is "", the selector is returned unchanged.
+    The result is canonical, "" if nothing else is left. If `namespace` is "", the selector is returned unchanged. Else
+    raise SelectorError if it is not valid.
     """
     if not namespace:
         return selector

@@ -6,11 +6,11 @@
 
     pool = resources.parse({"kind": "IPPool", "metadata": {"name": "a"}, "spec": {"cidr": "10.244.0.0/16"}})
     pool.blockSize, pool.encapsulation         # 26, "None"
-    pool.to_document()                         # the document with all defaults
+    pool.to_document()                         # the document that `parse` reads as this pool again
     resources.check_supported(policy)          # raises ResourceError for a field that cannot be applied here
 
-Fields have the names of the Calico documentation (https://docs.tigera.io/calico/latest/reference/resources/). A
-document of a kind in KINDS is valid exactly if Calico's own client accepts it after filling in its defaults.
+Fields have the names of the Calico documentation (https://docs.tigera.io/calico/latest/reference/resources/). The
+rules for what is valid are those of Calico's own client, after it has filled in its defaults.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ _OF_KUBERNETES = {
 
 
 def parse(document: t.Mapping[str, t.Any]) -> Resource:
-    """Return the resource that one v3 document describes, with all defaults filled in.
+    """Return the resource that one v3 document describes, with defaults filled in.
 
     `apiVersion` may be left out; fields that a server adds to metadata are accepted and dropped, but for the namespace
     of a kind that has one. Raises ResourceError for a document that is not valid.
@@ -69,7 +69,7 @@ def parse(document: t.Mapping[str, t.Any]) -> Resource:
 
 
 def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
-    """Return the resource of `kind` that a flat mapping describes, with all defaults. Inventories use this form.
+    """Return the resource of `kind` that a flat mapping describes, with defaults filled in.
 
     name, labels, annotations and, for kinds that have one, namespace are metadata; all other keys are spec. Errors name
     fields without "spec." and "metadata.". An IPPool may also have the operator's `encapsulation` and `natOutgoing:
@@ -157,7 +157,8 @@ def _metadata_fields(cls: type[Resource]) -> t.Collection[str]:
 def _document_of(cls: type[Resource], flat: t.Mapping[str, t.Any]) -> Document:
     """Return the v3 document of a flat mapping.
 
-    Raises Refused for a key that is no field of `cls` or is obsolete, and for an invalid `encapsulation` of an IPPool.
+    Raises Refused for a key that is no field of `cls`, for an obsolete one that is set, and as `ip_pool.from_operator`
+    does.
     """
     known = (*_metadata_fields(cls), *types_of(cls), *(ip_pool.FLAT_FIELDS if cls is IPPool else ()))
     envelope = {key: value for key, value in flat.items() if key in ("apiVersion", "kind")}

@@ -18,9 +18,10 @@ _LIMIT = (2**63 - 1) / 1e9
 
 
 def parse_duration(text: str) -> t.Optional[float]:
-    """Return the duration `text` in seconds, negative after a minus sign, or None if `text` is no duration.
+    """Return the duration `text`, such as "1m30s", in seconds, negative after a minus sign, or None if it is none.
 
-    None is also returned for more than 292 years, which Go cannot count in nanoseconds.
+    A number without a unit is no duration, except 0. Neither are more than 2**63 - 1 nanoseconds (292 years), which Go
+    cannot count.
     """
     if text in ("0", "+0", "-0"):
         return 0.0

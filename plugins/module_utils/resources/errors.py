@@ -10,7 +10,7 @@ import typing as t
 
 
 class Refused(Exception):
-    """A value that a field does not accept. Readers raise it; each container that it passes adds its own field's name.
+    """A value that a field does not accept. Each container that it passes adds a name or an index to `field`.
 
     `rule` is a sentence without its subject ("is not a range of addresses."), `remedy` a sentence of its own. `value`
     is None if the value is missing or need not be shown. `field` is the path to the value, as far as it is known.
@@ -32,11 +32,11 @@ class Refused(Exception):
 
 
 class ResourceError(ValueError):
-    """A document that is no valid resource.
+    """A document that is no valid resource, or a resource that cannot be applied here.
 
     `kind` and `name` identify the resource ("" if they could not be read). `field` is the path of the wrong field
-    (`spec.blockSize`; `blockSize` in the flat form) and `value` its value (None: missing, or not worth showing). `rule`
-    says what is wrong, as a sentence without its subject, and `remedy` how to correct it.
+    (`spec.blockSize`; `blockSize` in the flat form; "" for the whole document) and `value` its value (None: missing, or
+    not worth showing). `rule` says what is wrong, as a sentence without its subject, and `remedy` how to correct it.
     """
 
     def __init__(self, kind: str, name: str, field: str, value: t.Any, rule: str, remedy: str) -> None:

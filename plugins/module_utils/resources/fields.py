@@ -162,7 +162,7 @@ class Integer(_Plain):
 class Number:
     """A finite number, read as a float. It is written as an integer if it is whole and between -2**53 and 2**53.
 
-    `read` raises Refused for a text, a boolean, or a number that is not finite as a float.
+    `read` raises Refused for any other value, also for a text or a boolean.
     """
 
     def read(self, value: t.Any) -> float:
@@ -350,7 +350,7 @@ def read_fields(cls: t.Callable[..., T], value: t.Any, **others: t.Any) -> T:
 
 
 def write_fields(made: t.Any) -> Document:
-    """Return the mapping that `read_fields` would read as `made` again.
+    """Return the fields of `made` that documents may set, as a mapping that `read_fields` reads as the same values.
 
     Fields that are None, "" or {} are left out. So is an empty list or a dataclass that equals the field's fixed
     default; a default that is a class counts as none.

@@ -38,7 +38,7 @@ class EndpointSelector(SelectorText):
 class NamespaceSelector(SelectorText):
     """A selector over labels of namespaces, or global() for endpoints and sets without a namespace.
 
-    `read` raises Refused for global() together with anything else, even if it is in quotes.
+    `read` also raises Refused for global() together with anything else, even if it is in quotes.
     """
 
     def read(self, value: t.Any) -> str:

@@ -4,8 +4,8 @@
 
 """Protocols and ports in rules and endpoints.
 
-A protocol is a name ("TCP") or a number (6). In rules with ICMP or HTTP matches, Calico treats a name and its number
-differently, and so do the readers here. A port is a number, a range ("1000:2000") or a name ("http").
+A protocol is a name ("TCP") or a number (6). Some checks of rules treat a name and its number differently, as
+in Calico. A port is a number, a range ("1000:2000") or a name ("http").
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Port = t.Union[PortRange, str]
 
 
 def _number(digits: str) -> int:
-    """Return the number of `digits`, cut to six of them: no valid number here has more than five."""
+    """Return the number that the first six of `digits` after leading zeros spell: no valid one has more than five."""
     return int(digits.lstrip("0")[:6] or "0")
 
 

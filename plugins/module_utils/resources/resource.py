@@ -21,7 +21,7 @@ R = t.TypeVar("R", bound="Resource")
 class Resource:
     """A resource with all defaults. The fields of spec are attributes, named as in Calico's documents.
 
-    Only `parse` and `parse_flat` validate: a resource that is built by calling its class may be invalid.
+    `parse` and `parse_flat` validate; a resource that is built by calling its class may be invalid.
     """
 
     KIND: t.ClassVar[str]
@@ -48,21 +48,21 @@ class Resource:
         return spec
 
     def checked(self: R) -> R:
-        """Return this resource with the defaults that depend on several fields of spec.
+        """Return this resource with spec adjusted by this kind's rules, such as defaults that depend on other fields.
 
-        Raises Refused if the fields contradict each other.
+        Raises Refused if spec breaks these rules.
         """
         return self
 
     def checked_metadata(self: R) -> R:
-        """Return this resource, which is `checked` already, with metadata by this kind's rules.
+        """Return this resource, which is `checked` already, adjusted by this kind's rules for metadata.
 
-        Raises Refused if the metadata breaks them.
+        Raises Refused if the metadata breaks these rules.
         """
         return self
 
     def to_document(self) -> Document:
-        """Return the v3 document with all defaults, which `parse` reads as this resource again."""
+        """Return the v3 document that `parse` reads as this resource again, if valid; empty fields may be left out."""
         document = {
             "apiVersion": API_VERSION,
             "kind": self.KIND,

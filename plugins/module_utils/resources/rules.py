@@ -43,7 +43,7 @@ _PORTS = Items(RULE_PORT)
 
 @dataclasses.dataclass(frozen=True)
 class ICMPFields:
-    """A match on ICMP type and code. Without a code it matches any code, without a type any message.
+    """A match on ICMP type and code. Without a code it matches any code, without a type it is no condition.
 
     `checked` raises Refused for a code without a type.
     """
@@ -80,7 +80,7 @@ class ServiceAccountMatch:
 
 @dataclasses.dataclass(frozen=True)
 class EntityRule:
-    """A match on the source or destination of packets. All fields that are set must match; without any, all do.
+    """A match on the source or destination of packets. All fields that are set must hold; without any, all match.
 
     `checked` raises Refused for services beside selectors, serviceAccounts or ranges.
     """
@@ -158,10 +158,10 @@ class RuleMetadata:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A rule of a policy or profile. `protocol` and `notProtocol` are a name of PROTOCOLS or a number.
+    """A rule of a policy or profile. `protocol` and `notProtocol` are a name of PROTOCOLS, a number, or None if absent.
 
-    `checked` raises Refused without an action, and for ports, ICMP, HTTP, ranges or an ipVersion that do not fit the
-    protocol, the action or each other.
+    `checked` raises Refused without an action, for an ipVersion other than 4 and 6, and for fields that do not fit
+    together.
     """
 
     action: str = field(OneOf(ACTIONS), "")
@@ -277,7 +277,7 @@ class WithRules(t.Protocol):
 
 
 def each_rule(of: WithRules) -> t.Iterator[tuple[str, str, Rule]]:
-    """Yield the direction ("ingress", "egress"), the path inside spec ("ingress[0]") and the rule, in their order."""
+    """Yield (direction, path inside spec, rule), such as ("ingress", "ingress[0]", rule), ingress rules first."""
     for direction, rules in (("ingress", of.ingress), ("egress", of.egress)):
         for index, rule in enumerate(rules):
             yield direction, f"{direction}[{index}]", rule

@@ -82,7 +82,7 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
 
 
 def _unsupported_lengths(resource: BGPFilter) -> t.Iterator[Refused]:
-    """Yield a refusal for each prefixLength with which Calico's filter is refused by BIRD or never matches."""
+    """Yield the refusals of prefixLengths with which BIRD refuses Calico's filter or the filter never matches."""
     for path, rule in each_filter_rule(resource):
         length, cidr = rule.prefixLength, parse_cidr_or_address(rule.cidr)
         if length is None or cidr is None:

@@ -22,9 +22,9 @@ from .workload_groups import Group, Groups
 class Compiler:
     """A compiler for IP version 4 or 6 that reuses results of its last compilation.
 
-    Unchanged sets, and chains of policies, profiles and groups, are the same objects as before. Workloads that join or
-    leave a group that keeps other members change only sets, and then no chain is compiled, unless workloads may send
-    from any address.
+    Sets of selectors, named ports and groups, and chains of policies, profiles and groups, are the same objects as
+    before if they were made from equal values. Workloads that join or leave a group that keeps other members change
+    only sets, and then no chain is compiled, unless workloads may send from any address.
     """
 
     def __init__(self, settings: ChainSettings, family: int) -> None:
@@ -41,8 +41,9 @@ class Compiler:
     def compile(self, node: NodePolicy) -> Tables:
         """Return the tables and sets for a node's policy in the compiler's IP version.
 
-        Of several workloads, or several host endpoints, on one interface, only the first counts. Raise KeyError if the
-        chains need a policy that `node` does not have, or a rule in them a protocol that model.PROTOCOL_NUMBERS lacks.
+        Of several workloads, or several host endpoints, on one interface, only the first counts. Workloads without an
+        address of this IP version are left out. Raise KeyError if the chains need a policy that `node` does not have,
+        or a rule in them a protocol that model.PROTOCOL_NUMBERS lacks.
         """
         hosts, workloads = sorted_out(node.endpoints)
         # A workload without an address of this family is in no set, so it needs no group and no chains.

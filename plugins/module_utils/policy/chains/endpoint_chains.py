@@ -51,9 +51,8 @@ class EndpointChains:
     ) -> list[IptablesRule]:
         """Return the rules of the chain of a group of workloads with these tiers and profiles, in one direction.
 
-        Packets that neither a policy nor a profile accepts are denied. The chains before it, `cali-from-workload` and
-        `cali-to-workload`, handle established and invalid packets. Raise KeyError if a tier names a policy that the
-        node does not have.
+        Packets that neither a policy nor a profile accepts are denied as `RuleWriter.deny` does. Raise KeyError if the
+        node does not have a policy that a tier names for this direction.
         """
         return [IptablesRule((), clear_marks(self.marks.verdict)), *self._decide(tiers, direction, profiles, True)]
 
@@ -61,8 +60,8 @@ class EndpointChains:
         """Return the rules for packets that the host itself receives ("Ingress") or sends ("Egress").
 
         Packets of established connections and of failsafe ports are accepted. Packets of invalid state are dropped, if
-        the settings want this. Packets that neither a policy nor a profile accepts are denied. Raise KeyError if the
-        endpoint names a policy that the node does not have.
+        the settings want this. Others that neither a policy nor a profile accepts are denied as `RuleWriter.deny` does.
+        Raise KeyError if the node does not have a policy that applies here.
         """
         return [
             *self._tracked(direction),
@@ -74,9 +73,9 @@ class EndpointChains:
     def forward(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """Return the rules for forwarded packets.
 
-        They are allowed unless a policy with applyOnForward, or the default action of its tier, denies them. Packets of
-        invalid state are dropped, if the settings want this. Raise KeyError if the endpoint names a policy that the
-        node does not have.
+        Packets of established connections are accepted. Packets of invalid state are dropped, if the settings want
+        this. Others are allowed unless a policy with applyOnForward, or the default action of its tier, denies them.
+        Raise KeyError if the node does not have a policy that applies here.
         """
         return [
             *self._tracked(direction),
@@ -89,7 +88,7 @@ class EndpointChains:
         """Return the rules for incoming packets before DNAT. Undecided packets continue to the other chains.
 
         Packets of established connections and of failsafe ports are accepted. Packets of invalid state are dropped, if
-        the settings want this. Raise KeyError if the endpoint names a policy that the node does not have.
+        the settings want this. Raise KeyError if the node does not have a policy that applies here.
         """
         return [
             *self._tracked(model.INGRESS),
@@ -101,8 +100,7 @@ class EndpointChains:
     def untracked(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """Return the rules for packets before connection tracking. Undecided packets continue to the other chains.
 
-        Packets of failsafe ports are accepted. Raise KeyError if the endpoint names a policy that the node does not
-        have.
+        Packets of failsafe ports are accepted. Raise KeyError if the node does not have a policy that applies here.
         """
         return [
             *self._failsafes(direction),
@@ -124,7 +122,7 @@ class EndpointChains:
             yield IptablesRule(matching, ACCEPT)
 
     def drop_invalid(self, direction: str) -> t.Iterator[IptablesRule]:
-        """Yield the rules that log and drop packets of invalid state, none if the settings do not want this."""
+        """Yield the rules of `drop_unasked` for packets of invalid state; none if the settings do not want this."""
         if self.writer.settings.drop_invalid:
             reason = Reason(log_prefix.DENY, direction, log_prefix.HOST, 0, log_prefix.INVALID_STATE)
             yield from self.writer.drop_unasked((INVALID,), reason)

@@ -85,8 +85,8 @@ class NodeChains:
     def workload_chain(self, write: EndpointChains, group: Group, direction: str) -> tuple[IptablesRule, ...]:
         """Return the chain of a group of workloads in one direction, from the cache if possible.
 
-        The group's ID is a digest of its tiers and profiles, so the cache need not compare these. Raise KeyError if the
-        group names a policy that the node does not have.
+        The group's ID is a digest of its tiers and profiles, so the cache need not compare these. Errors of
+        `EndpointChains.workload` are passed on.
         """
 
         def made() -> tuple[IptablesRule, ...]:

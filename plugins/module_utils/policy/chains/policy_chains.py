@@ -4,8 +4,8 @@
 """Chains of policies and profiles: one per direction, shared by all endpoints to which they apply.
 
 A rule that allows or passes goes to a chain that marks the packet. From there the packet returns to the endpoint's
-chain, which tests the mark. So most rules are one line. A rule with lists of alternatives has a line for each
-alternative, which sets a mark, and a last line that tests these marks.
+chain, which tests the mark. So most rules are one line. A rule with lists of alternatives has further
+lines: one that clears marks, and one for each alternative, which sets a mark. Its last lines test these marks.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class RuleWriter:
         """Yield the rules for packets that policy denies: log and drop them, or in audit mode log and accept them.
 
         In the table filter they are rejected instead of dropped if the settings say so. `matching` are the conditions
-        of the rules, `reason` is what the log says.
+        of the rules, `reason` is what the log says. Nothing is logged if the NFLOG group in the settings is 0.
         """
         if self.settings.audit:
             yield from self.note(matching, reason._replace(verdict=log_prefix.AUDIT))
@@ -65,7 +65,8 @@ class RuleWriter:
     def drop_unasked(self, matching: tuple[str, ...], reason: Reason) -> t.Iterator[IptablesRule]:
         """Yield the rules that log and drop packets that no policy can allow, also in audit mode.
 
-        `matching` are the conditions of the rules, `reason` is what the log says.
+        `matching` are the conditions of the rules, `reason` is what the log says. Nothing is logged if the NFLOG group
+        in the settings is 0.
         """
         yield from self.note(matching, reason)
         yield IptablesRule(matching, DROP)
@@ -81,14 +82,14 @@ class RuleWriter:
     def policy(self, policy: model.Policy, direction: str) -> PolicyChain:
         """Return the chain of a policy in one direction, "Ingress" or "Egress", also if it is not among its types.
 
-        Rules that no packet of the IP version can match are left out. A staged policy decides nothing: a rule that
+        Rules without `conditions` for the IP version are left out. A staged policy decides nothing: a rule that
         matches, unless its action is Log, marks the packet as staged and leaves the chain; Deny also logs it. Raise
         KeyError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
         """
         return self._chain(policy.rules(direction), direction, log_prefix.POLICY, policy.name, policy.staged)
 
     def profile(self, profile: model.PolicyProfile, direction: str) -> PolicyChain:
-        """Return the chain of a profile in one direction, without rules that no packet of the IP version can match.
+        """Return the chain of a profile in one direction, without rules that have no `conditions` for the IP version.
 
         Raise KeyError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
         """

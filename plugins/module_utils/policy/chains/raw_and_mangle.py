@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables raw and mangle: policy before connection tracking, before DNAT, and on packets that DNAT changed."""
+"""The tables raw and mangle: checks on sources, and policy before connection tracking, before DNAT and after it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class ResultCache:
     def recall(self, key: t.Hashable, given: t.Any, make: t.Callable[[], T]) -> T:
         """Return the cached result for `key` if it was computed from a value equal to `given`, else `make()`.
 
-        The cache holds results of this and the previous round. Errors of `make` are passed on, and nothing is cached.
+        The cache holds results of this and the previous round. Errors of `make` are passed on, without caching.
         """
         found = self._now.get(key) or self._before.get(key)
         if found is None or not (found[0] is given or found[0] == given):

@@ -86,7 +86,7 @@ class ChainSettings:
 
     @property
     def vxlan_ports(self) -> tuple[int, ...]:
-        """The UDP ports of VXLAN: the fleet's and 4789, the assigned one, sorted.
+        """The UDP ports of VXLAN, sorted: the fleet's and the assigned one, 4789; one if they are equal.
 
         Workloads may not send to them, unless `allow_vxlan_from_workloads` is true.
         """
@@ -94,7 +94,7 @@ class ChainSettings:
 
     @property
     def rp_filter(self) -> bool:
-        """Whether the kernel checks IPv4 source addresses, by the sysctl rp_filter of workloads' interfaces.
+        """Whether the node sets the sysctl rp_filter of workloads' interfaces: whether 4 is in `local_blocks`.
 
         A NodeState of an earlier release has neither those sysctls nor the set of the node's blocks.
         """

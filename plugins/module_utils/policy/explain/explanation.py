@@ -35,9 +35,10 @@ def explain(
     """Return the lines of text that explain `path`, the result of `packet_path.path` for `flow`.
 
     `knowledge` maps names of endpoints to a text that says since when their data is known; only owners of the flow's
-    two addresses are looked up. `way` is lines about the packet's route, which are inserted before the hints. Policies
-    that apply at no stage are only counted. With `all_policies`, each one that does not apply at a stage is listed for
-    it, with the reason. Errors of `rule_match.mismatch` are passed on: hints try rules that the path did not.
+    two addresses are looked up. `way` is lines about the packet's route, which are inserted before the hints. If a
+    stage has an endpoint, policies that apply at no stage are counted. With `all_policies`, each one that does not
+    apply at such a stage is listed for it instead, with the reason. Errors of `rule_match.mismatch` are passed on:
+    hints try rules that the path did not.
     """
     lines = [_headline(path)]
     rows = [row for stage in path.stages for row in _rows(stage, path)]

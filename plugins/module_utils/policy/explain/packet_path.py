@@ -252,7 +252,7 @@ class _Asked:
         return bool(pre_dnat and not failsafe and self._ask(host, pre_dnat, INGRESS, PRE_DNAT, flow))
 
     def _unless_refused(self, host: PathHost, flow: Flow) -> None:
-        """Raise _Denied if the host drops `flow` before policy.
+        """Raise _Denied, after adding a stage, if the host drops a workload's `flow` before policy.
 
         That is a flow to the host's loopback, or one that is encapsulated where workloads may not send such.
         """
@@ -323,9 +323,9 @@ class _Asked:
         )
 
     def _ask(self, host: PathHost, endpoint: Endpoint, direction: str, hook: str, flow: Flow) -> bool:
-        """Return whether policy, or a default at this hook, decides and the flow passes; False if nothing decides.
+        """Return whether a policy, profile or default decides at this hook and the flow passes; False if none decides.
 
-        Add a stage, unless nothing decides and no policy applies. Raise _Denied on a denial, except in audit mode: a
+        Add a stage, unless none decides and no policy applies. Raise _Denied on a denial, except in audit mode: a
         denied flow passes then.
         """
         verdict = self.evaluator.verdict(endpoint, direction, flow, hook)

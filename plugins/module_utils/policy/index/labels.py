@@ -24,8 +24,7 @@ def namespaced_labels(own: t.Mapping[str, str], namespace: str, service_account:
     """Return the labels of an endpoint or set in a namespace, sorted: its own and those for its namespace.
 
     Labels for `service_account` are added unless it is "". Own labels with the names or prefixes of such labels are
-    dropped, so that an endpoint cannot claim another namespace. Further labels of the namespace or service account come
-    from profiles (`kns.<namespace>`, `ksa...`), as in Calico.
+    dropped, so that an endpoint cannot claim another namespace.
     """
     labels = {
         label: value

@@ -62,7 +62,7 @@ def nets_set(nets: t.Iterable[str], family: int) -> str:
 
 
 def workloads_set(group: str, family: int) -> str:
-    """Return the name of the set of (address, interface) pairs of this node's workloads in `group`.
+    """Return the name of the set of (address, interface) pairs of workloads in `group`, in IP version `family`.
 
     `group` is the ID of a group of workloads, or a prefix of several IDs.
     """

@@ -126,7 +126,7 @@ class PasswordReference(Fields[BGPPassword]):
         super().__init__(BGPPassword)
 
     def read(self, value: t.Any) -> BGPPassword:
-        """Return the reference. Raise Refused if `value` is not a mapping that describes one."""
+        """Return the reference, maybe an empty one. Raise Refused if `value` is not a mapping of valid fields."""
         try:
             return super().read(value)
         except Refused as refused:
@@ -201,9 +201,9 @@ _WITH_PORT = re.compile(r"(?:([0-9.]+)|\[([0-9a-fA-F:.]+)\]):(\d{1,20})", re.ASC
 
 
 def split_peer_ip(text: str) -> t.Optional[tuple[str, int]]:
-    """Return the address and port (0 if none is given) of a peerIP, or None if `text` is not a peerIP.
+    """Return (address as written, port) of a peerIP, with port 0 if none is given, or None if `text` is not a peerIP.
 
-    A peerIP is written 10.0.0.1, 10.0.0.1:179, fd00::1 or [fd00::1]:179.
+    A peerIP is written 10.0.0.1, 10.0.0.1:179, fd00::1 or [fd00::1]:179, with a port from 1 to 65535.
     """
     found = _WITH_PORT.fullmatch(text)
     if not found:

@@ -96,7 +96,7 @@ def _check_port(port: t.Union[EndpointPort, WorkloadEndpointPort]) -> None:
 class HostEndpoint(Resource):
     """An interface of a node: by name, "*" for all without an endpoint of their own, or by one of its addresses.
 
-    `checked` raises Refused without a node, or without both a name and addresses.
+    `checked` raises Refused without a node, or with neither interfaceName nor expectedIPs.
     """
 
     KIND: t.ClassVar[str] = "HostEndpoint"

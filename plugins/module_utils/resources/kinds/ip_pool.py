@@ -38,9 +38,9 @@ _LINK_LOCAL = {4: t.cast(Cidr, parse_cidr("169.254.0.0/16")), 6: t.cast(Cidr, pa
 class IPPool(Resource):
     """An IP pool with every default filled in. `blockSize` is the prefix length of its blocks.
 
-    `checked` raises Refused for a cidr that is invalid or link-local. Unless the pool is disabled, it also refuses one
-    smaller than a block, and an IPv4 one in the writing of IPv6. It always refuses a blockSize out of range
-    (BLOCK_SIZES), both encapsulations at once, and IPIP for IPv6.
+    `checked` raises Refused for a cidr that is invalid or overlaps the link-local range. Unless the pool is disabled,
+    it also refuses one smaller than a block, and an IPv4 one in the writing of IPv6. It always refuses a blockSize out
+    of range (BLOCK_SIZES), both encapsulations at once, and IPIP for IPv6.
     """
 
     KIND: t.ClassVar[str] = "IPPool"
@@ -75,7 +75,7 @@ class IPPool(Resource):
     def with_encapsulation(self, encapsulation: str) -> IPPool:
         """Return a copy of this pool with another encapsulation, a key of ENCAPSULATIONS.
 
-        Raises ResourceError if it is not one, or is IPIP for an IPv6 pool.
+        Raises ResourceError if it is not one, or is IPIP or IPIPCrossSubnet for an IPv6 pool.
         """
         try:
             modes = ENCAPSULATIONS.get(encapsulation)
@@ -190,8 +190,9 @@ FLAT_FIELDS = ("encapsulation",)
 def from_operator(flat: t.Mapping[str, t.Any]) -> Document:
     """Return a flat pool with the operator's fields translated to IPPool's.
 
-    `encapsulation: IPIP` becomes ipipMode and vxlanMode, `natOutgoing: Enabled` becomes true and Disabled false. Raises
-    Refused for an encapsulation that is unknown or stands beside ipipMode or vxlanMode.
+    `encapsulation: IPIP` becomes ipipMode and vxlanMode, `natOutgoing: Enabled` becomes true and Disabled false. Other
+    fields are copied; a null encapsulation is dropped. Raises Refused for an encapsulation that is unknown or stands
+    beside ipipMode or vxlanMode, unless these are null.
     """
     pool = dict(flat)
     word = pool.pop("encapsulation", None)

@@ -70,10 +70,10 @@ class _Policy(Resource):
         return dataclasses.replace(self, types=self.types or _types_of_rules(self.ingress, self.egress))
 
     def checked_metadata(self: P) -> P:
-        """Return the policy with its tier and its final name. Raises Refused for a name that no policy can have.
+        """Return the policy with its final name and its tier, "default" if none is given.
 
-        As in Calico 3.29, a name may begin with the tier if that is given ("platform.web"). In the tier default,
-        "default.web" and "web" are one policy: the prefix is removed.
+        As in Calico 3.29, a name may begin with the tier if that is given ("platform.web"). If it is given as
+        "default", this prefix is removed. Raises Refused for a name that no policy can have.
         """
         name = self.name
         prefix = f"{self.tier}."

@@ -44,7 +44,7 @@ class _Never(Exception):
 
 
 def conditions(rule: PolicyRule, family: int) -> t.Optional[Conditions]:
-    """Return the conditions of a rule for IP version `family`, 4 or 6, or None if no such packet can match.
+    """Return the conditions of a rule for IP version `family`, 4 or 6; None only if no such packet can match.
 
     Raise KeyError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
     """
@@ -78,9 +78,9 @@ def _protocol(rule: PolicyRule) -> list[str]:
 
 
 def _protocol_text(protocol: Protocol) -> str:
-    """Return "tcp" or "udp", or the number of any other protocol as text.
+    """Return "tcp" and "udp" unchanged, any other name as its number, and a number as text.
 
-    The names of others depend on /etc/protocols of the host.
+    The names of others depend on /etc/protocols of the host. Raise KeyError for an unknown name.
     """
     return str(protocol) if protocol in _DIRECTLY else str(protocol_number(protocol))
 
