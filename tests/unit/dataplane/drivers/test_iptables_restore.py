@@ -36,7 +36,10 @@ def saved(kernel: FakeKernel) -> list[str]:
 
 
 def refusing(kernel: FakeKernel, errors: str, times: int = 1000, code: int = 1) -> list[str]:
-    """Let the next `times` restores fail with the exit status `code` and `errors`. Return a list that gets every restore's input."""
+    """Let the next `times` restores fail with the exit status `code` and `errors`.
+
+    Return a list that gets the input of every restore.
+    """
     run, inputs = kernel.run, []
 
     def refused(argv: t.Sequence[str], stdin: str = "", timeout: float = 60.0) -> Completed:
