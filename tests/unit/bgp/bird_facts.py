@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Blocks, sessions and static routes in a bird.cfg, read from the text alone; sessions have what their templates say."""
+"""Blocks, sessions and static routes in a bird.cfg, read from the text alone. Sessions have what templates say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Block:
     """A protocol or a template: its own statements, and those of its channels by channel name.
 
     `kind` is the protocol's type, such as bgp. `parent` is the name of its template, "" without one. `channels` is
-    {channel: its lines}.
+    {channel: its lines}; a channel that stands on one line is a statement instead.
     """
 
     kind: str
@@ -131,9 +131,9 @@ def _fact(statement: str) -> dict[str, t.Any]:
 
 
 def routes(text: str, protocol: str) -> tuple[str, ...]:
-    """Return the lines that begin with `route` of a static protocol, without the last semicolon; () if it does not exist.
+    """Return the lines that begin with `route` of a static protocol, () if it does not exist.
 
-    Raise ValueError if a block of the bird.cfg `text` has no closing line `}`.
+    Semicolons at their ends are left out. Raise ValueError if a block of the bird.cfg `text` has no closing line `}`.
     """
     block = blocks(text).get(protocol)
     return tuple(line.rstrip(";") for line in block.statements if line.startswith("route ")) if block else ()

@@ -70,7 +70,7 @@ async def settled(folder: pathlib.Path, state: NodeState | None = None) -> Node:
 
 
 def cut(node: Node) -> list[Connection]:
-    """Return copies, with mark 0, of the tracked connections that have a mark, which means cut. The kernel's keep it."""
+    """Return copies, with mark 0, of the tracked connections that have a mark, which means cut."""
     return [one._replace(mark=0) for one in node.kernel.machine.tracked if one.mark]
 
 

@@ -38,8 +38,8 @@ from tests.unit.dataplane.suites.suite_node import STATE, foreign, state_of
 class Node:
     """A reconciler with its kernel. `told` has the lines of the changes that it reported, with "drift " before drift.
 
-    `start` empties it. `heard` are further callbacks of Listener. `excluded`, `chance` and `registry` are arguments of Wanted, Pace and
-    CachedDrivers.
+    `start` empties it. `heard` are further callbacks of Listener. `excluded`, `chance` and `registry` are arguments of
+    Wanted, Pace and CachedDrivers.
     """
 
     def __init__(self, state=STATE, excluded=tuple, chance=lambda: 0.5, registry=REGISTRY, **heard):

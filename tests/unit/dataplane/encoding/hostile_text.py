@@ -345,7 +345,7 @@ class Written:
 
 
 class _Recorder(FakeKernel):
-    """A FakeKernel that keeps inputs of programs that write sets and rules, and changes of single members, in `written`.
+    """A FakeKernel that keeps in `written` inputs of programs that write sets and rules, and changes of single members.
 
     `run` raises AssertionError for an argument with a line feed or NUL.
     """

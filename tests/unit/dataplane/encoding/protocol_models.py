@@ -99,7 +99,7 @@ _BUILTIN = re.compile(r"-j (cali-[A-Z]+|ACCEPT)")
 
 
 def check_iptables(text: str) -> None:
-    """Raise AssertionError unless the text has the form that our driver writes, IndexError if it or a line is too short.
+    """Raise AssertionError unless the text has the form that our driver writes, IndexError if it or a line is short.
 
     Allowed is one transaction on one table: chains of ours, and hooks in other chains.
     """
