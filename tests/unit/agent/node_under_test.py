@@ -132,7 +132,7 @@ class Node:
         return await self.start()
 
     def request(self, name: str, **more: t.Any) -> AddRequest:
-        """Return a request for a workload in a namespace of its name, which is made unless the agent is to own it.
+        """Return a request for a workload in a namespace of its name, made if missing unless the agent is to own it.
 
         `more` are further fields of AddRequest. A `netns` among them is requested instead and not made; the namespace
         of the workload's name is made all the same.
@@ -146,7 +146,7 @@ class Node:
         workload = await self.agent.add(self.request(name, **more))
         return workload.addresses[0]
 
-    # ---- state of the kernel, the disk and the agent
+    # ---- state of the kernel, the disk and the agent, waiting, and a full disk
 
     @property
     def routes(self) -> set[str]:

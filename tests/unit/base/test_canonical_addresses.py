@@ -108,12 +108,12 @@ def test_a_range_is_read_with_or_without_a_length() -> None:
     ["10.0.0.0/0000032", "10.0.0.0/33", "fd00::/129", "10.0.0.0/ 8", "fd00::%1/8", "10.0.0.0"],
 )
 def test_what_is_no_cidr(text: str) -> None:
-    """A length that is too long, has other characters or is missing makes no CIDR."""
+    """A length that is too great, too long or missing, another character in it, or a zone makes a text no CIDR."""
     assert addresses.parse_cidr(text) is None
 
 
 def test_the_longest_lengths_are_lengths() -> None:
-    """A length of the whole address is valid, and leading zeros are accepted as Go accepts them."""
+    """Lengths from 0 to that of the whole address are valid, with leading zeros up to six digits in all."""
     for text, length in (("10.0.0.0/32", 32), ("10.0.0.0/000032", 32), ("fd00::/128", 128), ("0.0.0.0/0", 0)):
         found = addresses.parse_cidr(text)
         assert found is not None

@@ -205,7 +205,7 @@ def test_the_limits_of_resources_and_of_the_lockfile(limits: DocumentLimits, rul
     ],
 )
 def test_what_an_alias_counts(loader: t.Any, text: str, values: int, depth: int) -> None:
-    """An alias adds the values and the levels of what it stands for, no more and no less."""
+    """An alias adds the values and the levels of what it stands for, no more and no less; one of nothing is a value."""
     document_limits.check_yaml(text, loader, DocumentLimits(1 << 20, values, depth))
     for less in (DocumentLimits(1 << 20, values - 1, depth), DocumentLimits(1 << 20, values, depth - 1)):
         with pytest.raises(BeyondLimits):

@@ -24,7 +24,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_en
     ],
 )
 def test_a_long_value_is_cut(value: t.Any, text: str) -> None:
-    """A text is cut to ten characters here, and the representation of another value is if it has more than forty."""
+    """A text is cut to ten characters here, and so is the representation of another value of more than forty."""
     assert shown(value, 10) == text
 
 

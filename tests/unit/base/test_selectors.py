@@ -199,7 +199,7 @@ def test_equality_is_that_of_the_canonical_form() -> None:
     assert str(parse(" has( a )")) == "has(a)"
 
 
-# --- These tests compare selectors with a second implementation, and check the texts of errors ----------------------
+# --- selectors compared with a second implementation, labels, replaced leaves, and errors ---------------------------
 # A model is a nested tuple. `spell` writes it as text with random blanks and quotes, `holds` evaluates it in the slow
 # and obvious way, and `flat` returns its canonical form by recursion.
 

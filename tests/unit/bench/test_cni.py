@@ -18,7 +18,10 @@ MANY = 1000
 
 
 def figures(**ours: float) -> dict[str, t.Any]:
-    """Return figures with which all goals are met; `ours` are other seconds of ADD, {what: seconds}."""
+    """Return figures as `measure` does, with which all goals are met unless `ours` changes that.
+
+    `ours` is {key of the figures: seconds of an ADD by our plugin}, with an underscore for a blank.
+    """
     names = ("0", "10", str(MANY), "sets", "few_chains", "chains")
     found: dict[str, t.Any] = {
         name.replace("_", " "): {

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts on the sessions in a bird.cfg, read from the text alone, with templates resolved as BIRD resolves them."""
+"""Blocks, sessions and static routes in a bird.cfg, read from the text alone. Sessions have what templates say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Block:
     """A protocol or a template: its own statements, and those of its channels by channel name.
 
     `kind` is the protocol's type, such as bgp. `parent` is the name of its template, "" without one. `channels` is
-    {channel: its lines}.
+    {channel: its lines}; a channel that stands on one line is a statement instead.
     """
 
     kind: str
@@ -68,8 +68,9 @@ def sessions(text: str) -> dict[str, dict[str, t.Any]]:
 
     `family` is 4 or 6, `template` is the name of the session's template, "" without one. `own` has the session's
     statements without its template's, `direct` says whether `direct;` is among them, and `channel` has the lines of its
-    channel with the template's. Other facts are named as in confd_bird_cases.json. Raise KeyError for an unknown
-    template, and ValueError for a session that does not have exactly one channel.
+    channel with the template's. Other facts are named as in confd_bird_cases.json, and missing without a statement;
+    `password` is the name of a symbol. Raise KeyError for an unknown template, and ValueError for a session that does
+    not have exactly one channel.
     """
     every = blocks(text)
     return {
@@ -130,9 +131,9 @@ def _fact(statement: str) -> dict[str, t.Any]:
 
 
 def routes(text: str, protocol: str) -> tuple[str, ...]:
-    """Return the lines that begin with `route` of a static protocol, without semicolons; () if it does not exist.
+    """Return the lines that begin with `route` of a static protocol, () if it does not exist.
 
-    Raise ValueError if a block of the bird.cfg `text` has no closing line `}`.
+    Semicolons at their ends are left out. Raise ValueError if a block of the bird.cfg `text` has no closing line `}`.
     """
     block = blocks(text).get(protocol)
     return tuple(line.rstrip(";") for line in block.statements if line.startswith("route ")) if block else ()

@@ -45,7 +45,7 @@ NODE_VARIABLES = {
     "listenPort": "calico_node_bgp_listen_port",
     "prefixAdvertisements": "calico_node_bgp_prefix_advertisements",
 }
-#: Fields without a variable here: Kubernetes' services, and who writes a tunnel's routes (here always BIRD).
+#: Fields without a variable here: Kubernetes' services, and who writes routes of pools without VXLAN (here BIRD).
 WITHOUT_A_PLACE = {"serviceClusterIPs", "serviceLoadBalancerIPs", "programClusterRoutes"}
 
 #: {case: the secrets that exist in that step, name:key -> password}. Other secrets are missing.

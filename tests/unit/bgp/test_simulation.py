@@ -208,7 +208,7 @@ def test_it_is_what_following_each_block_says(
     assert simulation.sessions() * 2 == sum(len(own) for own in oracle.sessions.values())
 
 
-# --- These tests are about BIRD's counts, routers outside the fleet, both IP versions, and memory -------------------
+# --- BIRD's counts, routers outside the fleet, both IP versions, a BGPPeer beside the mesh, and memory --------------
 
 
 def shape(count: int, reflectors: int = 0, each: int = 1, **fields: t.Any) -> Simulation:

@@ -66,7 +66,7 @@ def ready_for(kernel, endpoint):
 @settings(max_examples=40, deadline=None)
 @given(endpoints("a"), endpoints("b"), endpoints("b"))
 def test_after_attach_the_drivers_want_nothing_and_after_detach_nothing_is_left(other, endpoint, changed):
-    """The drivers find no difference after attaching, and detaching restores the state from before.
+    """After attaching, the drivers remove a former namespace at most, and detaching restores the state from before.
 
     `changed` is the workload of `endpoint` with other settings, attached again. The state is compared only if both have
     the same namespace, and without that namespace's inside.

@@ -28,7 +28,7 @@ class LiveServer:
 
     `root` is the uid that may do everything, by default the tests' own. `limits` are ApiLimits() by default. `more` are
     further arguments of Server. The constructor raises what Server.start raises, such as SocketInUse, and TimeoutError
-    after 10 seconds. The fixture `serve` closes the server.
+    after 10 seconds.
     """
 
     def __init__(
@@ -85,7 +85,8 @@ class LiveServer:
         """Send `data`, then return everything that the server sends until it closes the connection.
 
         With `end` True, shut down sending after `data`. A server that closes early is no error, and no other OSError
-        while sending is one. Raise TimeoutError if the server then sends nothing for 10 seconds and does not close.
+        while sending is one. Raise TimeoutError if the server then sends nothing for 10 seconds and does not close, and
+        OSError if it cannot be connected to.
         """
         with self.connect() as connection:
             try:

@@ -17,7 +17,7 @@ from tests.unit.agent.virtual_time import run
 
 
 def shared(**settings: t.Any) -> FairShare:
-    """Return a FairShare with these further arguments, on the clock of the running loop: virtual seconds."""
+    """Return a FairShare with these arguments; `clock` and `meter` are by default the loop's time in seconds."""
     clock = asyncio.get_running_loop().time
     return FairShare(**{"clock": clock, "meter": clock, **settings})
 

@@ -76,7 +76,7 @@ class FakeAgent:
         self.given[address] = Allocation(address, handle, attributes, POOL, BLOCK)
         return address
 
-    # --- workloads
+    # --- workloads, and what STATUS reports
 
     async def add(self, request: AddRequest) -> AttachedWorkload:
         request = request.checked()

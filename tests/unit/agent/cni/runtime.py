@@ -112,7 +112,7 @@ class Runtime(abc.ABC):
 
     @abc.abstractmethod
     def release(self, container: Container) -> None:
-        """Free the address of the container, without a DEL."""
+        """Free the container's address, which must be its only one, without a DEL."""
 
     @abc.abstractmethod
     def use_up(self) -> None:
@@ -120,9 +120,9 @@ class Runtime(abc.ABC):
 
     @abc.abstractmethod
     def bird(self, answers: bool) -> None:
-        """Make the node part of a fleet with BGP whose BIRD answers or does not.
+        """Make the node part of a fleet with BGP whose BIRD does not answer.
 
-        The runtime in memory has no BIRD, and raises AssertionError if `answers` is True.
+        Raise AssertionError if `answers` is True, because the runtimes have no BIRD.
         """
 
     def configuration(self, version: str = "1.1.0", network: str = NETWORK, **fields: t.Any) -> dict[str, t.Any]:

@@ -487,7 +487,7 @@ def test_status_came_with_1_1_0(runtime: Runtime) -> None:
     assert runtime.run("STATUS", version="1.0.0").code == 1
 
 
-# --- errors
+# --- errors, secrets, and addresses of the block
 
 
 @pytest.mark.parametrize("stdin", [b"", b"{", b"[]", b"7", b"\xff\xfe\x00", b"[" * 100_000])

@@ -153,7 +153,7 @@ def test_one_that_says_nothing_is_dropped(
 
 @pytest.mark.parametrize("command", ["ADD", "GC", "STATUS"])
 def test_a_later_request_finds_them_completed(runtime: FakeRuntime, folder: pathlib.Path, command: str) -> None:
-    """Each request completes stored DELs first: the shim may store one just before the agent opens its socket."""
+    """ADD, GC and STATUS complete stored DELs first: the shim may store one just before the agent opens its socket."""
     container = runtime.container()
     first = runtime.add(container)
     (folder / "a.request").write_bytes(taken(container))

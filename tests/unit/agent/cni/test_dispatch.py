@@ -143,7 +143,7 @@ def test_names_of_workloads(runtime: FakeRuntime, pod: str, id: str, name: str) 
 
 
 def test_a_configuration_of_calico_is_taken(runtime: FakeRuntime) -> None:
-    """`mtu` and the IPv4 pools of a configuration of Calico's own plugin are used; its other fields are ignored."""
+    """`mtu` and the IPv4 pools of Calico's own configuration are used; its fields for Kubernetes have no effect."""
     calicos = {
         "nodename": "node1",
         "log_level": "info",

@@ -70,7 +70,7 @@ async def settled(folder: pathlib.Path, state: NodeState | None = None) -> Node:
 
 
 def cut(node: Node) -> list[Connection]:
-    """Return a list of the connections that are marked as cut, each with its mark reset to 0."""
+    """Return copies, with mark 0, of the tracked connections that have a mark, which means cut."""
     return [one._replace(mark=0) for one in node.kernel.machine.tracked if one.mark]
 
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tests of the event filter: which notifications lead to a look.
 
-integration/agent/test_monitor.py asks the real kernel.
+tests/integration/agent/test_monitor.py asks the real kernel.
 """
 
 from __future__ import annotations

@@ -24,7 +24,10 @@ from tests.unit.dataplane.suites.suite_node import STATE
 
 
 class Marked:
-    """A proxy of a reconciler that keeps the marks in `marks`, and counts calls of `ask` in `asked`."""
+    """A proxy of a reconciler that counts calls of `ask` in `asked`, and keeps the marks in `marks`.
+
+    A mark is a kind, None for all kinds, or (kind, interiors) if there are interiors.
+    """
 
     def __init__(self, reconciler):
         self.reconciler = reconciler

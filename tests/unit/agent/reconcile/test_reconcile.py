@@ -38,8 +38,8 @@ from tests.unit.dataplane.suites.suite_node import STATE, foreign, state_of
 class Node:
     """A reconciler with its kernel. `told` has the lines of the changes that it reported, with "drift " before drift.
 
-    `heard` are further callbacks of Listener. `excluded`, `chance` and `registry` are arguments of Wanted, Pace and
-    CachedDrivers.
+    `start` empties it. `heard` are further callbacks of Listener. `excluded`, `chance` and `registry` are arguments of
+    Wanted, Pace and CachedDrivers.
     """
 
     def __init__(self, state=STATE, excluded=tuple, chance=lambda: 0.5, registry=REGISTRY, **heard):
@@ -654,7 +654,7 @@ def test_a_workload_that_is_half_attached_is_left_to_who_attaches_it():
 
 
 def test_of_rules_that_were_refused_none_is_told():
-    """If iptables-restore refuses a table, none of its changes is reported: they are one transaction.
+    """If iptables-restore fails for a whole table, none of its changes is reported: they are one transaction.
 
     The retry makes and reports them.
     """

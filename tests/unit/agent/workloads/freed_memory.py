@@ -4,7 +4,7 @@
 """A program for test_growth.py: the memory that glibc keeps after it was freed, and where threads allocate theirs.
 
 It allocates and frees chunks of all sizes that a thread's cache holds (tcache in malloc/malloc.c). It prints JSON:
-`kept`, the bytes in use more than before, and `elsewhere`, the chunks of threads outside the arena below the break.
+`kept`, the bytes in use more than before, and `elsewhere`, the number of chunks of threads above the break.
 """
 
 from __future__ import annotations

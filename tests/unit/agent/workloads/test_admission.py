@@ -54,7 +54,10 @@ def members(node, prefix):
 
 
 def known(node):
-    """Return the IPv4 addresses in the sets of workloads that rules look up, unless a chain of these is missing."""
+    """Return the IPv4 addresses in the sets of workloads that rules look up, as a set.
+
+    A set of workloads is left out if a chain to which its rules lead is missing.
+    """
     tables = node.kernel.netfilter.tables["nft", "iptables"].get("filter", {})
     rules = [rule for chain, found in tables.items() if chain.startswith("cali-") for rule in found]
     found = set()

@@ -76,7 +76,7 @@ class World(Node):
             self.machine.kernel = self.kernel
         await self.start()
 
-    # ---- calls, kills and sabotage
+    # ---- steps
 
     async def call(self, call: Call):
         try:

@@ -32,7 +32,7 @@ HOST = Endpoint("HostEndpoint", "by-address", "node1", "", ("10.10.1.11",))
 
 
 def members(node, prefix):
-    """Return, as one set, all members of the IPv4 sets of the kind `prefix`: `w:` for workloads, `s:` for selectors."""
+    """Return all members, as one set, of the IPv4 sets of the kind `prefix`: w: workloads, s: selectors, "" all."""
     saved = [line.split() for line in node.kernel.run(["ipset", "save"]).output.splitlines()]
     return {words[2] for words in saved if words[0] == "add" and words[1].startswith(f"cali40{prefix}")}
 
@@ -141,7 +141,7 @@ def test_a_host_endpoint_by_address_goes_where_its_address_goes(tmp_path):
 
 
 def test_a_host_endpoint_by_its_ipv6_address(tmp_path):
-    """A HostEndpoint's IPv6 address that is added later is found at the next periodic resync, not by notification."""
+    """A HostEndpoint's IPv6 address that is added later is found at the next periodic resync without a notification."""
 
     async def scenario():
         host = Endpoint("HostEndpoint", "by-address", "node1", "", ("2001:db8::1",))

@@ -515,7 +515,7 @@ def test_a_host_endpoint_as_an_end(node: Node) -> None:
 
 
 def test_a_fault_is_no_verdict(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception in calicoctl, or an interrupt, ends with exit status 2, because 1 means denied."""
+    """An unexpected exception or an interrupt ends `policy explain` with exit status 2, because 1 means denied."""
 
     def broken(*dummy: t.Any) -> t.Any:
         raise KeyError("labels")

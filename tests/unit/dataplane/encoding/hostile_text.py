@@ -345,7 +345,7 @@ class Written:
 
 
 class _Recorder(FakeKernel):
-    """A FakeKernel that keeps the inputs of programs that write sets and rules in `written`.
+    """A FakeKernel that keeps in `written` inputs of programs that write sets and rules, and changes of single members.
 
     `run` raises AssertionError for an argument with a line feed or NUL.
     """
@@ -371,9 +371,9 @@ def write(desired: NodeState, others: t.Iterable[Endpoint] = (), known: t.Option
     """Give a state to all writers, and return what they write.
 
     A ValueError, KeyError or UndefinedError of a compiler or renderer counts as a refusal, and that part is not
-    written; other errors are raised. `others` are endpoints that other nodes reported. `known` is a state and the
-    output for it: if the fields of the firewall are the same objects in it, sets, tables and all lines and refusals are
-    taken from there, and those of sysctls are added again.
+    written. An ApplyError is a refusal, too; other errors are raised. `others` are endpoints that other nodes reported.
+    `known` is a state and the output for it: if the fields of the firewall are the same objects in it, sets, tables and
+    all lines and refusals are taken from there, and those of all else are added again.
     """
     if known is not None and all(getattr(known[0], name) is getattr(desired, name) for name in _OF_FIREWALL):
         written = dataclasses.replace(known[1], paths=[], lines=list(known[1].lines), refused=list(known[1].refused))

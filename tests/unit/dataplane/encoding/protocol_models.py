@@ -39,7 +39,7 @@ def ipset_commands(text: str) -> list[list[str]]:
 
 
 def check_ipset(text: str) -> None:
-    """Raise AssertionError for a command that no driver of ours gives."""
+    """Raise AssertionError unless each command has the form of those that our driver gives."""
     sizes = {"create": (7,), "add": (3,), "del": (3,), "flush": (2,), "swap": (3,), "destroy": (2,)}
     for words in ipset_commands(text):
         assert len(words) in sizes.get(words[0], ()), words
@@ -99,7 +99,7 @@ _BUILTIN = re.compile(r"-j (cali-[A-Z]+|ACCEPT)")
 
 
 def check_iptables(text: str) -> None:
-    """Raise AssertionError for a line that no driver of ours writes, or IndexError if the text or a line is too short.
+    """Raise AssertionError unless the text has the form that our driver writes, IndexError if it or a line is short.
 
     Allowed is one transaction on one table: chains of ours, and hooks in other chains.
     """
@@ -112,7 +112,7 @@ def check_iptables(text: str) -> None:
 
 @functools.lru_cache(maxsize=1 << 16)  # Most lines of an attacked state are those of the harmless one.
 def check_iptables_line(line: str) -> None:
-    """Raise AssertionError for a line of a transaction that no driver of ours writes, IndexError for a short one."""
+    """Raise AssertionError unless a transaction's line has the form of our driver's, IndexError for a short one."""
     if line.startswith(":"):
         assert re.fullmatch(r":cali-[^ ]{1,23} - \[0:0\]", line), line
         return
@@ -130,7 +130,7 @@ def check_iptables_line(line: str) -> None:
 
 
 def check_rule(rule: t.Sequence[str], line: str) -> None:
-    """Raise AssertionError unless the tokens `rule` are one rule as our drivers write it; `line` is for the message."""
+    """Raise AssertionError unless the tokens `rule` have the form of our driver's rules; `line` is for the message."""
     options: list[str] = []
     position = 0
     while position < len(rule):

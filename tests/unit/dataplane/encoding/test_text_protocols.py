@@ -37,7 +37,7 @@ STATE = hostile_text.state()
 OTHERS = hostile_text.endpoints_of_others()
 HARMLESS = hostile_text.write(STATE, OTHERS)
 PATHS = list(texts(STATE))
-#: Values that stand in the place of harmless ones: words, addresses and pieces of commands in any order.
+#: Values that stand in the place of harmless ones: pieces of commands, addresses and words, or any characters.
 ANY = st.one_of(
     st.sampled_from(HOSTILE),
     st.lists(

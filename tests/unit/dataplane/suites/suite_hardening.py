@@ -43,7 +43,7 @@ def closed(kernel, device):
 
 
 def trusting(kernel):
-    """Make the host of suite_attach.py, and let new interfaces accept all that the kernel has a setting for."""
+    """Make the host of suite_attach.py, and set the SETTINGS of hardening.py that the kernel has to 1 in `default`."""
     host(kernel)
     for setting in hardening.SETTINGS:
         if kernel.sysctl_read(hardening.key(setting, "default")) is not None:
