@@ -63,7 +63,8 @@ def interop(router_of_another_make: Network, fleet: Fleet) -> Interop:
 def streams(network: Network) -> t.Callable[..., Streams]:
     """A function that returns Streams between the workloads of all nodes, or of `nodes`, both ways.
 
-    `family` is the IP version, 4 or 6, `size` that of the packets in bytes, `rate` the number of packets a second from each workload to each other one.
+    `family` is the IP version, 4 or 6, `size` that of the packets in bytes, and `rate` the number of packets a second
+    from each workload to each other one.
     """
 
     def make(nodes: t.Optional[t.Sequence[Node]] = None, size: int = 64, rate: int = 500, family: int = 4) -> Streams:
