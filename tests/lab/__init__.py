@@ -14,7 +14,7 @@ __all__ = ["NODES", "BaseLab", "Capture", "CommandFailed", "Lab", "LabError", "N
 def Lab(name: str = DEFAULT_NAME, machine: str | None = None) -> BaseLab:
     """Return the lab called ``name``.
 
-    ``machine`` is "native" or "qemu"; None means "qemu" if the lab was started so and not taken down, else "native".
+    ``machine`` is "native" or "qemu"; None means "qemu" if the lab's folder has an emulated machine, else "native".
     Raise LabError for another one, or if ``name`` cannot be a lab's name. The lab need not be up.
     """
     if machine is None:

@@ -121,7 +121,7 @@ class Capture:
         self._program.stop()
 
     def wait(self, seconds: float) -> None:
-        """Wait ``seconds``, or less if ``count`` was given and that many packets have been seen."""
+        """Wait ``seconds``, or less if tcpdump ends before, as it does after ``count`` packets."""
         self._program.join(seconds)
 
     def text(self, *options: str) -> str:
@@ -162,11 +162,12 @@ class BaseLab(abc.ABC):
         switches: bool = False,
         ipv6: bool = False,
     ) -> None:
-        """Start what is not running of the lab; return when `hosts` have booted and SSH answers on them.
+        """Start `hosts` and the network around them, where they do not run; return when SSH answers on all `hosts`.
 
-        `hosts` are names (a list, or with commas), None for the usual four. `baked`: hosts have BIRD and other packages
-        installed. `podman`: hosts that are started now have podman, and /srv/box to run. `switches`: start top-of-rack
-        switches (machines/tors.py). `ipv6`: both subnets have IPv6. The emulated machine refuses these three.
+        If one had to be started, all have booted then. `hosts` are names (a list, or with commas); None, "" and [] mean
+        the usual four. `baked`: hosts have BIRD and other packages installed. `podman`: hosts that are started now have
+        podman, and /srv/box to run. `switches`: start top-of-rack switches (machines/tors.py). `ipv6`: both subnets and
+        the hosts that are started now have IPv6. The emulated machine refuses these three.
 
         Missing programs are installed and missing images built on this machine first. Raise LabError without root, if
         that fails, for what is refused, an unknown host, a lab that is up on another machine or has running hosts that
@@ -194,7 +195,7 @@ class BaseLab(abc.ABC):
         """Run ``systemctl reboot`` inside; return when the host has booted and SSH answers again.
 
         `wait` False does not wait for that, but the emulated machine always waits. Raise LabError if the host is off,
-        or does not come back: on the machine's own kernel it has 100 seconds to go down and the time of `start`.
+        or does not come back: on the machine's own kernel it has 100 seconds until it boots and the time of `start`.
         """
 
     @abc.abstractmethod

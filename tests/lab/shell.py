@@ -21,7 +21,7 @@ _began = time.monotonic()
 
 
 def progress(text: str) -> None:
-    """Print one line of progress to stderr unless HOST_ROUTING_LAB_QUIET is set."""
+    """Print one line of progress to stderr unless HOST_ROUTING_LAB_QUIET is set and not empty."""
     if not os.environ.get("HOST_ROUTING_LAB_QUIET"):
         print(f"lab {time.monotonic() - _began:6.1f}s  {text}", file=sys.stderr, flush=True)
 

@@ -61,9 +61,10 @@ def interop(router_of_another_make: Network, fleet: Fleet) -> Interop:
 
 @pytest.fixture
 def streams(network: Network) -> t.Callable[..., Streams]:
-    """A function that returns Streams of one IP version between the workloads of all nodes, or of `nodes`, both ways.
+    """A function that returns Streams between the workloads of all nodes, or of `nodes`, both ways.
 
-    `size` is that of the packets in bytes, `rate` the number of packets a second from each workload to each other one.
+    `family` is the IP version, 4 or 6, `size` that of the packets in bytes, and `rate` the number of packets a second
+    from each workload to each other one.
     """
 
     def make(nodes: t.Optional[t.Sequence[Node]] = None, size: int = 64, rate: int = 500, family: int = 4) -> Streams:

@@ -31,8 +31,9 @@ class RealKernel(HostKernel):
     def snapshot(self):
         """Return {subject: what iproute2, iptables-save, ipset or /proc shows of it}, without temporary properties.
 
-        Left out are IPv6 rules, IPv6 routes of protocol kernel, IPv6 addresses of another scope than global, the
-        policies of built-in chains, and all sysctls but the interfaces' proxy_arp, forwarding and rp_filter of IPv4.
+        Left out are IPv6 routing rules, IPv6 routes of protocol kernel, IPv6 addresses of another scope than global,
+        multicast entries (see `_passing`), the policies of built-in chains, and all sysctls but the interfaces'
+        proxy_arp, forwarding and rp_filter of IPv4.
         """
         seen = {}
         for name, command in {

@@ -77,9 +77,10 @@ class Fleet:
         return subprocess.run(enter, capture_output=True, text=True, check=True).stdout
 
     def ping(self) -> None:
-        """Ping from one node's workload to the other's; raise subprocess.CalledProcessError if there is no answer.
+        """Ping from one node's workload to the other's until three answers have come.
 
-        Raise StopIteration if the other workload has no address. The pings take at most 5 seconds.
+        Raise subprocess.CalledProcessError if they have not within 5 seconds, and StopIteration if the other workload
+        has no address.
         """
         one, other = (("ip", "netns", "exec", f"web-{host}") for host in NODES)
         held = self.run(NODES[1], *other, "ip", "-6", "-brief", "address", "show", "eth0")

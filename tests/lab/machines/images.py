@@ -193,7 +193,7 @@ def switch_layers() -> list[Path]:
 def _kinds(baked: bool, podman: bool) -> list[str]:
     """Return the kinds of layers from the lowest to the topmost.
 
-    podman builds on the packages that roles install, so it needs a baked host.
+    podman builds on the packages that roles install, so `podman` implies `baked`.
     """
     return ["base", "repo", *(["baked"] if baked or podman else []), *(["podman"] if podman else [])]
 
@@ -383,7 +383,7 @@ def build(releases: Iterable[str] = RELEASES, baked: bool = True, podman: bool =
 
 
 def _in_use() -> set[str]:
-    """Return the names of the cache's layers and disks that any lab uses which is up."""
+    """Return the names of the cache's layers and disks that labs in STATE_ROOT or running machines use."""
     texts = [path.read_text() for path in STATE_ROOT.glob("*/*/env")]
     for path in STATE_ROOT.glob("*/machine/pid"):
         with contextlib.suppress(OSError):
@@ -394,9 +394,9 @@ def _in_use() -> set[str]:
 def drop_stale(more: Iterable[Path] = ()) -> list[Path]:
     """Remove the cache's layers and disks that nothing present names, and return their folders, sorted.
 
-    Recipes of this file, labs that are up and ``more`` name some; the emulated machine's are named by the latter two
-    only. Leftovers of killed builds go, too. A folder that cannot be removed causes no error, and is in the result as
-    well.
+    Recipes of this file, labs (see `_in_use`) and ``more`` name some; the emulated machine's are named by the latter
+    two only. Leftovers of killed builds go, too. A folder that cannot be removed causes no error, and is in the result
+    as well.
     """
     wanted = {layer_path(kind, release).name for kind in _BUILDERS for release in RELEASES}
     wanted |= {path.name for path in more} | _in_use()

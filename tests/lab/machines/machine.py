@@ -146,9 +146,9 @@ def _build_disk(target: Path) -> None:
 
 
 def build_image() -> Path:
-    """Build the kernel, the layers and the disk if they are missing; return the folder of kernel and disk.
+    """Build the disk, and the kernel and layers that it lacks, unless it exists; return the folder of kernel and disk.
 
-    Install the programs that this needs on this machine. Raise LabError or OSError if anything fails.
+    To build it, install the programs that this needs on this machine. Raise LabError or OSError if anything fails.
     """
     folder = disk_folder()
     if folder.is_dir():
@@ -236,8 +236,8 @@ class MachineLab(BaseLab):
     def _save(self, snapshot: Path) -> None:
         """Save the memory of the running machine, with the keys that its hosts know.
 
-        A failure is only reported, but raise LabError or OSError if the machine cannot go on afterwards. Older
-        snapshots than the last three are removed.
+        LabError and OSError while saving are only reported. Raise them if the folder cannot be made, or the machine
+        cannot go on afterwards. All snapshots but the three used last are removed.
         """
         half = Path(f"{snapshot}.half")
         shutil.rmtree(half, ignore_errors=True)
@@ -266,7 +266,7 @@ class MachineLab(BaseLab):
     def _restore(self, folder: Path, snapshot: Path, nodes: Sequence[Node]) -> bool:
         """Start from a snapshot and return True when SSH answers; return False if there is none or it does not come up.
 
-        The result is also False if HOST_ROUTING_LAB_SNAPSHOT is "0". Each step of coming up may take 60 to 100 seconds.
+        The result is also False if HOST_ROUTING_LAB_SNAPSHOT is "0". Each step of coming up may take up to 100 seconds.
         A snapshot that does not come up is removed.
         """
         if not snapshot.is_dir() or not _snapshots_wanted():
@@ -412,8 +412,8 @@ class MachineLab(BaseLab):
 
         HOST_ROUTING_LAB_ACCEL "auto", the default, tries KVM if /dev/kvm can be used. If KVM does not boot the machine
         within 15 seconds, that is recorded, and "auto" does not try it again until this machine reboots. "kvm" always
-        tries it, and raises LabError then instead; other values do not. Raise LabError also if the machine ends, or its
-        lab does not come up within BOOT_TIMEOUT seconds.
+        tries it, and raises LabError then instead; other values do not. Raise LabError also if the lab inside does not
+        come up, or takes more than BOOT_TIMEOUT seconds.
         """
         wanted = os.environ.get("HOST_ROUTING_LAB_ACCEL", "auto")
         refused = CACHE_ROOT / "no-kvm"

@@ -44,7 +44,7 @@ def settings(netns: str, script: str) -> None:
 def make(places: Places) -> None:
     """Create the namespaces of the router, the outside host and the control network, where missing.
 
-    Each gets its bridges, addresses and routes. Raise LabError if one cannot be created.
+    Each new one gets its links, addresses and routes. Raise LabError if one cannot be created.
     """
     there = namespaces()
     router, outside, control = (places.netns(who) for who in ("router", "outside", "control"))
@@ -101,9 +101,10 @@ def make_ipv6(places: Places) -> None:
 def bird_conf(ipv6: bool = False) -> str:
     """Return the configuration of the router's BIRD.
 
-    The router waits for the session of every host, accepts blocks and advertises nothing. Prefixes in private ranges
-    and in 198.18.0.0/15 count as blocks, but not those of the lab's own networks. With `ipv6` it has sessions over IPv6
-    as well, and accepts prefixes in fd00::/8.
+    The router waits for the session of every host, accepts blocks and advertises nothing. Blocks are prefixes of at
+    least 12, 14 or 16 bits (see the filter) in private ranges and 198.18.0.0/15, but not in the lab's own networks.
+    With `ipv6` it has sessions over IPv6 as well, and accepts prefixes of at least 16 bits in fd00::/8, without
+    fd00:10:10::/48.
     """
     text = f"""log stderr {{ warning, error, fatal, bug, auth }};
 router id {RACKS[1]}.1;

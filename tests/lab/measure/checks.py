@@ -296,7 +296,7 @@ def check_units(fleet: Fleet, node: Observed) -> None:
 
 
 def check_host(fleet: Fleet, node: Observed) -> None:
-    """Assert that a node with workloads has all that it must have in its kernel, and its units.
+    """Assert that a node that is no reflector has the right routes, devices, workloads, sysctls, rules and units.
 
     Blocks, BGP sessions and what BIRD has learned are not checked.
     """

@@ -50,7 +50,7 @@ class Ping:
     """A ping to send.
 
     `source` is the host that sends. `netns` None: from the host itself. `size` is the size of the whole IP packet in
-    bytes, sent with DF; None is ping's default size without DF. `answer` False: no answer is expected.
+    bytes, sent with DF; None leaves size and DF to ping. `answer` False: no answer is expected.
     """
 
     source: str

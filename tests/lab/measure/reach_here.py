@@ -11,8 +11,8 @@ Its input is JSON on stdin.
     python3 reach_here.py try     [{"netns": ..., "address": ..., "protocol": "tcp" or "udp", "port": 80,
                                     "expected": true}] -> ["answer", "refused" or "nothing", ...]
 
-"answer": a connection came about, or an answer to a datagram came. "refused": a reset or, for UDP, an ICMP error came,
-as from a place where no server has the port. "nothing": neither was seen in time.
+"answer": a connection came about, or an answer to a datagram came. "refused": a reset or ICMP's "port unreachable"
+came, as from a place where no server has the port. "nothing": neither was seen in time.
 All attempts run at the same time, for PATIENCE seconds at most. They end when all have a result. They also end after
 MOMENT seconds if each attempt that is expected to succeed has one by then, or as soon as the last of these has one.
 The script uses nothing of the collection; standard library only, Python 3.9.

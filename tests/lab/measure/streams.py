@@ -104,7 +104,7 @@ class Report:
     """The results of all streams and transfers, and sums of them.
 
     ``seconds`` is the time of sending, ``cpu_seconds`` the processor time of all traffic programs, ``longest_pause_ms``
-    the longest time that one of them could not run. ``silent_hosts`` gave no results. ``buffer_drops`` are drops of the
+    the longest delay of a burst in one of them. ``silent_hosts`` gave no results. ``buffer_drops`` are drops of the
     receiving sockets themselves. ``counters`` are those of the kernel that grew meanwhile, from `drops.growth`.
     ``excused`` are the causes of a loss that the machine answers for, and not the network.
     """
@@ -129,7 +129,7 @@ class Report:
 
     @property
     def lost(self) -> int:
-        """The number of sent packets that had not arrived by the time of the report, whatever took them."""
+        """Packets sent minus packets received by the time of the report, as far as hosts have reported."""
         return self.sent - self.received
 
     @property
@@ -155,7 +155,7 @@ class Report:
 
     @property
     def bytes_missing(self) -> int:
-        """The number of bytes written to connections that the other ends have not read by the time of the report."""
+        """Bytes written to connections minus bytes read by the time of the report, as far as hosts have reported."""
         return sum(result.sent - result.received for result in self.transfers)
 
     def summary(self) -> str:
@@ -298,7 +298,7 @@ class Streams:
                 target.place("listen", entry.dst_netns, entry.port)
 
     def start(self) -> Streams:
-        """Open all sockets on all hosts, then send from all of them; return `self` once every host sends.
+        """Start the traffic programs of all hosts, then send from all of them; return `self` once every host sends.
 
         It sleeps `warm_up` seconds between. Raise LabError if a host cannot, does not say within 60 seconds that its
         sockets are open, or does not answer a later command within 30. All traffic programs are then ended.

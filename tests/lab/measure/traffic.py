@@ -20,8 +20,9 @@ stdin, one JSON specification and then one word a line; every answer is one line
     listen   {"netns": null, "port": 7401}
 
 "first": this process gets a higher priority than usual.
-"buffer" is the size of the receive buffer in bytes.
-"size" is the length of the IP packet. "full" asks the kernel before each burst for the MTU of the route.
+"tick" is the time between two bursts in seconds. "buffer" is the size of the receive buffer in bytes.
+"pps" is packets per second, "rate" bytes per second.
+"size" is the length of the IP packet, at least 44. "full" asks the kernel before each burst for the MTU of the route.
 DF is never set, so a packet that meets a smaller MTU a moment later is fragmented and not lost.
 The process ends when its stdin does.
 """
@@ -405,7 +406,7 @@ class Traffic:
         self.connect = spec.get("connect", [])
         self.transfers: t.List[Transfer] = []
         self.sending = self.quiet = False
-        self.late = 0.0  # the longest time in seconds that this process was kept from running
+        self.late = 0.0  # the longest delay of a turn, in seconds
 
     def start(self) -> None:
         now = time.monotonic()

@@ -63,7 +63,7 @@ def write(
 
     The fleet's lockfile will lie beside it. `labels` are labels of nodes in addition to their racks. `reflectors` are
     members of `nodes`, or hosts that only reflect. `variables` are further fleet variables, named here without calico_.
-    Raise KeyError for a name that is no host of the lab.
+    Raise KeyError if `nodes` or `reflectors` has a name that is no host of the lab.
     """
     group = folder / "group_vars" / "all"
     group.mkdir(parents=True, exist_ok=True)

@@ -87,8 +87,8 @@ ExecStart=/bin/sh -c 'ip link set eth0 up && ip route replace default via {gatew
 WantedBy=multi-user.target
 """
 
-#: A program that sends to each target every 2 ms until it is terminated. Then it prints how many packets were sent, and
-#: how many were answered by "port unreachable": those passed the firewall, too.
+#: A program that sends to each target about every 2 ms until it is terminated. Then it prints how many packets were
+#: sent, and how many were answered by "port unreachable": those passed the firewall, too.
 SENDER = """
 import json, signal, socket, sys, time
 targets = json.loads(sys.argv[1])

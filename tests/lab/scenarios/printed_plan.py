@@ -31,7 +31,7 @@ _BEHIND = re.compile(
 
 
 class Line(NamedTuple):
-    """One line of a plan; `before` and `after` are as printed, without a note, "" where there is none."""
+    """One line of a plan; `before` and `after` are as printed, `after` without a note; "" where there is none."""
 
     action: str
     kind: str

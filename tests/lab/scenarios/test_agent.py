@@ -251,8 +251,8 @@ def test_a_rebooted_node_gives_no_address_twice(lab: BaseLab, fleet: Fleet, boxe
 class Visitors:
     """Workloads that come and go on a node, one after the other, from the constructor until `stop` or an error.
 
-    ADD and DEL are retried, as a container runtime does, until a minute after the last kill: a busy machine may not
-    start an agent between two kills. `rounds` counts workloads that came and went. `failures` has the error that ended
+    ADD and DEL are retried for two minutes each, as a container runtime does: a busy machine may not start an agent
+    between two kills. `rounds` counts workloads that came and went. `failures` has the error that ended
     it, if any. `stop` asserts that the last one goes within 120 seconds.
     """
 

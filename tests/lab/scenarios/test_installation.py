@@ -74,7 +74,7 @@ def unmoved(observed: dict[str, Observed]) -> dict[str, dict]:
 
 
 def plan(lab: BaseLab, path: str) -> tuple[dict[str, list[printed_plan.Line]], Run, dict[str, Observed]]:
-    """Run site.yml with --check --diff; assert that it succeeds and changes no lockfile, and of `read` only MOVING.
+    """Run site.yml with --check --diff; assert that it succeeds and changes neither lockfile nor result of `unmoved`.
 
     Return the lines of the plan by node, the run, and the hosts as observed before it.
     """

@@ -202,7 +202,7 @@ class TestMembersComeAndGo:
         """Run `change` under traffic between the nodes; assert that nothing was lost, and return the report.
 
         The streams are those of `mesh_of_streams`, without the workloads called `gone`, which `change` removes.
-        Nothing lost means no packet, byte or connection.
+        Nothing lost means no byte, no connection, and no packet of `Report.lost_by_us`.
         """
         found = [workload for workload in workloads(lab) if workload.name not in gone]
         with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:

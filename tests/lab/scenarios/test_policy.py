@@ -158,7 +158,7 @@ def streams_between(found: Sequence[Member], wanted: Sequence[tuple[str, str, in
 
 
 def hold(report: Report, allowed: Sequence[Stream], forbidden: Sequence[Stream]) -> None:
-    """Assert that all packets of `allowed` arrived, none of `forbidden`, and each stream sent at least 500 a second.
+    """Assert that all packets of `allowed` arrived, none of `forbidden`, and each stream's rate is at least LEAST_PPS.
 
     Packets that a full receive buffer dropped count as arrived.
     """
@@ -330,7 +330,7 @@ def label(lab: BaseLab, member: Member, *labels: str) -> None:
 
 
 def labels_by_agents(lab: BaseLab, names: Mapping[str, Member]) -> None:
-    """Change labels of workloads that agents attached, and assert that what late-client reaches follows at once.
+    """Change labels of workloads that agents attached, and assert that what late-client reaches follows.
 
     late-web changes to another list of policies and back. late-client becomes a guest, which may reach only web, and a
     client again. Another, unknown workload comes and goes. All of this happens three times.

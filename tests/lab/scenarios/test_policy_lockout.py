@@ -148,7 +148,8 @@ Found = dict[str, dict[str, Any]]
 def what_there_is(lab: BaseLab) -> Found:
     """Return {node: its configuration}: rules, routes, sessions with their times, state and generations.
 
-    Rules are those of iptables for IPv4, without counters. Raise CommandFailed if a node lacks a part or does not run.
+    Rules are those of iptables for IPv4, without counters. Raise CommandFailed if a node does not run, lacks its state
+    or generations, or its BIRD does not answer.
     """
     found: Found = {}
     for node in NODES:

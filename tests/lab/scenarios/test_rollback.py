@@ -52,7 +52,7 @@ def test_without_a_plan_the_playbook_lists_what_there_is(lab: BaseLab, fleet: Fl
 
 
 def test_the_phases_by_hand_as_documented(lab: BaseLab, fleet: Fleet) -> None:
-    """The phases by hand work with the very commands of the page, and lose no packet."""
+    """The phases by hand work with the commands of the page, for the lab's inventory, and lose no packet."""
     fleet.site().check()
     page = (ROOT / "docs" / "switching-modes.md").read_text()
     commands = re.findall(r"^ansible calico_nodes .*$", page, re.MULTILINE)

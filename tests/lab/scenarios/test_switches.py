@@ -83,7 +83,7 @@ class Site:
 
 @contextlib.contextmanager
 def nothing_lost(lab: BaseLab) -> Iterator[None]:
-    """Assert that streams between all nodes lose no packet while the body of the context runs.
+    """Assert that streams between all nodes reach LEAST_PPS and lose nothing by us while the body of the context runs.
 
     They begin when all sessions of all nodes are Established: a switch's BFD session ends while a busy machine lets it
     stand still for half a second.

@@ -87,7 +87,7 @@ def test_next_hops_arrive_unmodified(pair: Fleet, network: Network, mode: BirdPo
 
 
 def test_a_reflector_need_not_reach_what_it_reflects(pair: Fleet, network: Network) -> None:
-    """A reflector passes a block on without any route to the next hop, to which it never forwards."""
+    """A reflector passes a block on although its BIRD has no route to the next hop, to which it never forwards."""
     one, two, three, _four = network.nodes
     birds = with_reflectors(network, pool("vxlan.calico"))
     one.space.ip("route del default", "route add 10.10.2.14 via 10.10.1.1")

@@ -130,9 +130,9 @@ def limited(nodes: t.Sequence[Node], device: str, mtu: t.Optional[int]) -> dict[
 def tell(fleet: Fleet, birds: t.Mapping[str, Bird]) -> None:
     """Reconfigure the daemons as the node module does, one after the other.
 
-    Raise ConfigurationRefused if one cannot read its text, and another BirdError if one does not answer or finish
-    within 60 seconds; those before it have their new configuration then. If a daemon does not run, only its file is
-    written.
+    Raise ConfigurationRefused if one cannot read its text, and another BirdError if one does not answer, or does not
+    finish within 60 seconds; those before it have their new configuration then. If a daemon does not run, only its file
+    is written.
     """
     for name, bird in birds.items():
         daemon = fleet[name]
