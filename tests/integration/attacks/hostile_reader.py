@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A member of the group `calico` who floods the agent's API without end, on 32 connections.
+"""A member of the group `calico` who floods the agent's API without end, on up to 32 connections.
 
     python3 hostile_reader.py SOCKET WAY...
 

@@ -140,7 +140,7 @@ def test_a_file_that_has_no_end_is_not_read(tmp_path: pathlib.Path) -> None:
 
     Gain: A check that blocks or takes all memory.
     Precedent: CWE-400.
-    Result: Each is refused at once and named, by calicoctl and by the reader of calico_policy_files.
+    Result: Each is refused and named, by calicoctl and by the reader of calico_policy_files.
     """
     for name, text in hostile_places(tmp_path).items():
         status, said, seconds = calicoctl("validate", "-f", tmp_path / name)

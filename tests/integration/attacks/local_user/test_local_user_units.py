@@ -185,7 +185,7 @@ def test_folders_of_namespaces_have_their_modes_whatever_the_units_umask_is(umas
 
     Gain: the host's routes and policy for a namespace that the user controls.
     Precedent: CWE-276 (incorrect default permissions).
-    Result: Only root can write to the folders, and all users can list those that ip-netns(8) shares.
+    Result: Only root can write to the folders, and all users can list them.
     """
     kernel = LinuxKernel(netns_folder=str(tmp_path / "netns"), marker_folder=str(tmp_path / "run" / "markers"))
     before = os.umask(umask)
