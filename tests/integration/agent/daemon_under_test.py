@@ -42,7 +42,7 @@ _PATIENCE = 30.0  # seconds of a wait for the agent; most take less than one unl
 def install_engine(folder: pathlib.Path) -> pathlib.Path:
     """Install the engine below `folder`; return the path of its link `current`, which `python3 -I PATH agent` runs.
 
-    Do nothing if it is installed there. Raise what `bundle.install` raises.
+    Do nothing if it is there undamaged. Raise what `bundle.install` raises.
     """
     source = str(ROOT / "plugins" / "module_utils")
     bundle.install(bundle.build(source), bundle.bundle_digest(source), str(folder))

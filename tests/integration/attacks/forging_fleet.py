@@ -45,7 +45,8 @@ print(head + (json.dumps({{"changed": False, **answer}}) if isinstance(answer, d
 class Fleet:
     """An inventory of two nodes, n1 and n2, whose modules answer what `answers` sets, {"changed": False} at first.
 
-    With `engine`, nodes answer as engines do that they have installed, otherwise as modules of Ansible's archive.
+    Its files are in `folder`. With `engine`, nodes answer as engines do that they have installed, otherwise as modules
+    of Ansible's archive.
     """
 
     def __init__(self, folder: pathlib.Path, engine: bool = False) -> None:

@@ -26,7 +26,7 @@ def request(method: str, **params: t.Any) -> bytes:
 
 
 def longest_selector(length: int = 4096) -> str:
-    """Return a selector of as many pairs `!has(a)&&has(a)` as fit into `length` characters.
+    """Return a selector of as many pairs `!has(a)&&has(a)`, joined by `||`, as fit into `length` characters.
 
     For a workload without the label `a`, no test decides the result before the last one, so the agent evaluates them
     all.

@@ -83,7 +83,7 @@ DOCUMENTS: dict[str, tuple[str, str]] = {
 def calicoctl(*words: t.Union[str, pathlib.Path], **more: t.Any) -> tuple[int, str, float]:
     """Run the real program; return its exit status, stdout with stderr after it, and its time in seconds.
 
-    `more` are arguments of subprocess.run. Raise subprocess.TimeoutExpired after 120 seconds.
+    `more` are further arguments of subprocess.run. Raise subprocess.TimeoutExpired after 120 seconds.
     """
     environment = {**os.environ, "PYTHON": sys.executable, "PATH": f"{BIN}:{os.environ['PATH']}"}
     began = time.monotonic()

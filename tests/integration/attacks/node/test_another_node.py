@@ -42,7 +42,10 @@ APP, APP6 = "10.244.200.2", "fd00:10:244:c8::2"
 
 @pytest.fixture
 def victim(host: t.Any) -> t.Any:
-    """A node with a workload that policy protects: only workloads with the label app=app reach it."""
+    """A node with a workload that policy protects: only workloads with the label app=app reach it.
+
+    Its `state` is the stored one.
+    """
     state = fleets.states(
         fleets.build(
             fleets.pool("direct"),
@@ -102,7 +105,7 @@ def take(victim: t.Any, content: dict[str, t.Any]) -> list[str]:
 
 
 def boot(victim: t.Any) -> None:
-    """Remove all rules of the tables filter, and run the boot unit's command; raise AssertionError if it fails."""
+    """Remove all rules of the filter tables, and run the boot unit's command; raise AssertionError if it fails."""
     victim.kernel.run(["iptables", "-F"])
     victim.kernel.run(["ip6tables", "-F"])
     assert command.main(["apply"], victim.machine) == 0

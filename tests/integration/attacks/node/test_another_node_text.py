@@ -53,7 +53,8 @@ class Node:
     def bring(self, state: NodeState) -> list[str]:
         """Bring the kernel's IP sets and rules to those of `state`.
 
-        Return a sentence for each part that is left out or kept, and for each change that fails. Raise ObserveError if ipset or iptables cannot be read.
+        Return a sentence for each part that is left out or kept, and for each change that fails. Raise ObserveError if
+        ipset or iptables cannot be read.
         """
         said = []
         for driver, wanted in ((ipset, state.ipsets), (iptables, state.iptables)):
