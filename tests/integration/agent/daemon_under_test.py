@@ -268,7 +268,7 @@ def daemon_under_test(
     """
     with host_under_test(folder, HostKernel) as kernel:
         underlay(kernel)
-        run = folder / "run"  # a tmpfs, as /run is on a node: writing files to a disk would take most of an add's time
+        run = folder / "run"  # a tmpfs, as /run is on a node: an add takes much longer if it writes to a disk
         run.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "run", str(run)], check=True)
         daemon = Daemon(engine, folder, kernel)
