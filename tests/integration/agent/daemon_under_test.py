@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The agent as nodes run it: the engine from its bundle, in a process of its own, on this machine's kernel.
 
-It has the environment that its unit gives it.
+It has the variables that its unit sets, besides the tests' own.
 
 def test_something(daemon):           # fixture of conftest.py: running, in a namespace that stands for a host
     daemon.add("web")
@@ -36,13 +36,13 @@ from tests.unit.agent import agent_unit
 from tests.unit.agent.node_under_test import STATE
 from tests.unit.dataplane.suites.drivers import underlay
 
-_PATIENCE = 30.0  # the most seconds of a wait for the agent, which takes less than one unless the machine is busy
+_PATIENCE = 30.0  # seconds of a wait for the agent; most take less than one unless the machine is busy
 
 
 def install_engine(folder: pathlib.Path) -> pathlib.Path:
     """Install the engine below `folder`; return the path of its link `current`, which `python3 -I PATH agent` runs.
 
-    It takes one or two seconds, so install it once for many tests.
+    Do nothing if it is there undamaged. Raise what `bundle.install` raises.
     """
     source = str(ROOT / "plugins" / "module_utils")
     bundle.install(bundle.build(source), bundle.bundle_digest(source), str(folder))
@@ -50,7 +50,7 @@ def install_engine(folder: pathlib.Path) -> pathlib.Path:
 
 
 class Daemon:
-    """The agent of a host; `folder` holds all its files, and `kernel` is this process's access to the host's kernel."""
+    """The agent of a host; `folder` holds the host's files, and `kernel` is this process's access to its kernel."""
 
     def __init__(self, engine: pathlib.Path, folder: pathlib.Path, kernel: HostKernel) -> None:
         self.folder = folder
@@ -137,9 +137,10 @@ class Daemon:
         self.process.wait(_PATIENCE)
 
     def stop(self) -> int:
-        """Stop the agent by SIGTERM, as systemd does; return its exit status.
+        """Stop the agent by SIGTERM, as systemd does; return its exit status, negative for a signal.
 
-        Raise AssertionError if it was never started, and subprocess.TimeoutExpired if it runs on for 30 seconds.
+        If it has ended before, return the status of that end. Raise AssertionError if it was never started, and
+        subprocess.TimeoutExpired if it runs on for 30 seconds.
         """
         assert self.process is not None
         self.process.terminate()
@@ -178,9 +179,10 @@ class Daemon:
     def add(self, name: str, **more: t.Any) -> dict[str, t.Any]:
         """Add a workload, and return the agent's description of it.
 
-        Its namespace is created if it is missing: here, or by the agent if `netns_owned` is true. `more` are further
-        parameters of workload.add. Raise KernelError if the namespace cannot be created here, AgentError if the agent
-        refuses, or its subclass NotRunning if no agent answers.
+        The namespace `name` is created if it is missing: here, or by the agent if `netns_owned` is true. `more` are
+        further parameters of workload.add; with `netns` the workload gets that namespace instead. Raise KernelError if
+        a namespace cannot be created here, AgentError if the agent refuses, or its subclass NotRunning if no agent
+        answers.
         """
         params = {"name": name, **({} if more.get("netns_owned") else {"netns": self.netns(name)}), **more}
         return t.cast("dict[str, t.Any]", self.call("workload.add", **params)["workload"])
@@ -225,8 +227,8 @@ class Daemon:
     def allocated(self) -> dict[str, str]:
         """Return {handle: address} of the allocations in the journal on the disk.
 
-        Return {} if there is no journal. If a handle has several addresses, only the last one is returned. Raise
-        IpamUnreadable if the journal cannot be read.
+        Return {} if there is no journal. Of several addresses of a handle only one is returned. Raise IpamUnreadable if
+        the journal cannot be read.
         """
         ipam = LocalIpam(str(self.folder / "lib" / "ipam"))
         ipam.load()
@@ -235,14 +237,14 @@ class Daemon:
     def reaches(self, name: str, address: str) -> bool:
         """Return whether `address` answers a ping from inside the namespace `name` within 2 seconds.
 
-        The namespace stays open until `kernel.leave(name)`: later calls use it even if another process has deleted or
-        replaced it. Raise KernelError if there is none at the first call.
+        The namespace stays open until `kernel` leaves or deletes it: later calls use it even if another process has
+        deleted or replaced it. Raise KernelError if there is none at the first call.
         """
         command = ["ping", "-n", "-c", "1", "-W", "2", address]
         return self.kernel.inside(name).run(command).code == 0
 
     def memory(self, field: str = "VmHWM") -> int:
-        """Return a field of the agent's /proc/PID/status in KiB; VmHWM is the most memory that it has used so far.
+        """Return a size in the agent's /proc/PID/status in KiB; VmHWM is its largest resident memory so far.
 
         Raise AssertionError if there is no such field or the agent was never started. If it has ended, raise
         AssertionError or FileNotFoundError.
@@ -257,14 +259,16 @@ class Daemon:
 def daemon_under_test(
     engine: pathlib.Path, folder: pathlib.Path, state: t.Optional[NodeState] = STATE
 ) -> t.Iterator[Daemon]:
-    """Yield an agent that is not started, on a host with this desired state, or without one; remove both at the end.
+    """Yield an agent that is not started, on a host with this desired state, None for none.
 
-    `engine` is the path that `install_engine` returns, and `folder` holds all files of the host. Raise KernelError or
-    subprocess.CalledProcessError if the host's namespace or the file system of its /run cannot be created.
+    At the end the agent is killed, and the host's namespaces and its file system `folder`/run are removed. `engine` is
+    the path that `install_engine` returns, and `folder` is for the host's files. Raise KernelError or
+    subprocess.CalledProcessError if the namespace or the file system cannot be created, and FileExistsError if
+    `folder`/run exists.
     """
     with host_under_test(folder, HostKernel) as kernel:
         underlay(kernel)
-        run = folder / "run"  # a tmpfs, as /run is on a node: writing files to a disk would take most of an add's time
+        run = folder / "run"  # a tmpfs, as /run is on a node: an add takes much longer if it writes to a disk
         run.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "run", str(run)], check=True)
         daemon = Daemon(engine, folder, kernel)

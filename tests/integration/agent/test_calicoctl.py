@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""calicoctl and the module `workload` against the agent as nodes run it: no field of an answer is simulated."""
+"""calicoctl and three modules against the agent as nodes run it: no field of an answer is simulated."""
 
 from __future__ import annotations
 

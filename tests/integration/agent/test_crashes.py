@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kill -9 at every step of an add and of a delete: the next agent leaves no trace of incomplete work."""
+"""kill -9 at the failpoints of an add and of a delete: the next agent leaves no trace of incomplete work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent as a process: signals, a second one, many callers at once, a full disk, and the effect on packets."""
+"""The agent as a process: signals, a second one, states, many callers at once, disks that fail, and packets."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_disk_that_refuses(stopped_daemon: Daemon, small_disk: pathlib.Path, s
     spoil(small_disk)
     daemon.start()
     with pytest.raises(AgentError) as caught:
-        for number in range(60):  # on a full disk the first adds succeed, because the journal's last page has room
+        for number in range(60):  # on a full disk the first may succeed: the journal's last page has room
             name = f"new-{number}-{'x' * 110}"
             added[name] = daemon.add(name)["addresses"][0]
     assert caught.value.code == "not_written" and str(small_disk) in caught.value.message

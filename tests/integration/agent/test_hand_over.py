@@ -59,7 +59,7 @@ def bring(daemon: Daemon, state=MORE, check=False, greeting: float = agent_start
 
 @pytest.fixture
 def busy(daemon: Daemon) -> Daemon:
-    """The agent with two workloads, a and b, which reach each other; `address` is that of a."""
+    """The agent with two workloads, a and b. `address` is that of a, and b reaches it."""
     bring(daemon, BASE)
     daemon.address = daemon.add("a")["addresses"][0]
     daemon.add("b")

@@ -44,11 +44,11 @@ from tests.unit.agent.workloads.model import (
 
 STEPS = int(os.environ.get("HOST_ROUTING_MODEL_STEPS", "1000"))
 RUN = 100
-_LATEST = 0.004  # the most seconds from just before calls to a kill that is not at a failpoint
+_LATEST = 0.004  # the most seconds before a kill without a failpoint is due, from just before the calls
 
 
 def steps(chance: random.Random) -> list[Step]:
-    """Return RUN random steps, with fewer kills than hypothesis would choose, because each kill costs a start."""
+    """Return RUN random steps, with few kills, because each kill costs a start."""
 
     def call(name: str) -> Call:
         address = chance.choice((None, None, None, *ASKED))
@@ -119,16 +119,16 @@ class World:
                 sabotage(self.kernel, step, self.daemon.links, self.daemon.destinations)
 
     def killed(self, step: Killed) -> None:
-        """Do the calls of `step` at once, kill the agent meanwhile, and start it again.
+        """Do the calls of `step` at the same time, kill the agent, and start it again.
 
-        It is killed at the failpoint with the index `step.moment`, or, if there is none, at a random moment within 4
-        milliseconds from before the calls. If the failpoint is not reached, it is killed after the calls. Raise
-        AssertionError if the next agent does not answer within 30 seconds, and AgentError if the agent refuses a call
-        for another reason than a conflict.
+        It is killed at the failpoint with the index `step.moment`, or after the calls if they do not reach that. If
+        there is no such failpoint, the kill is due at a random moment up to 4 milliseconds from just before the calls.
+        Raise AgentError if the agent refuses a call for another reason than a conflict. Raise what `Daemon.start` and,
+        before a failpoint, `Daemon.settled` raise.
         """
         point = failpoints.POINTS[step.moment] if step.moment < len(failpoints.POINTS) else ""
         if point:
-            self.daemon.settled()  # otherwise the next agent reaches the failpoint before it listens
+            self.daemon.settled()  # otherwise the next agent may reach the failpoint before it listens
             self.daemon.kill()
             self.daemon.start(fault=point)
         else:

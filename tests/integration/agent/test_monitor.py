@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the kernel's notifications to the monitor: which of them reach it, and what it checks then."""
+"""Tests of the kernel's notifications to the monitor: which of them reach it, and what it marks then."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Marked:
 
 
 class Host:
-    """A host's namespace, and a monitor of it, which begins with `listen`.
+    """A host's namespace, and a monitor of it, which `listen` makes.
 
     `kernel` changes the namespace as another program does, `ours` as the agent does. `lost` is the number of times that
-    the monitor has reported lost notifications, and `leaving` has the interfaces that the agent is deleting.
+    the monitor has reported lost notifications, and `leaving` has the interfaces that the agent no longer wants.
     """
 
     def __init__(self, kernel: LinuxKernel, folder: pathlib.Path) -> None:
@@ -103,7 +103,7 @@ class Host:
         self.monitor.datagrams = 0
 
     async def marks_of(self, act: t.Callable[[], object]) -> set[str | None]:
-        """Wait for `quiet`, run `act`, a change by another program, and return the kinds marked within 0.6 seconds.
+        """Wait for `quiet`, run `act`, and return the kinds marked until 0.6 seconds after it; set() if none was.
 
         The set holds None if all kinds were marked at once.
         """

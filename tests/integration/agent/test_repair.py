@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests that a running agent repairs changes of its own objects at once, and leaves other programs' objects alone."""
+"""Tests that a running agent repairs changes of its own objects in time, and leaves other programs' objects alone."""
 
 from __future__ import annotations
 
@@ -155,9 +155,9 @@ def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 
 
 def beats_until_counted(node: Daemon, script: str, kind: str) -> int:
-    """Run `script` on the node; return the number of steps of ten milliseconds until drift of this kind is counted.
+    """Run `script` on the node; return the number of waits of ten milliseconds until drift of this kind is counted.
 
-    The agent is in sync again then. Raise AssertionError after 600 steps, if the script fails, or if the agent is not
+    The agent is in sync again then. Raise AssertionError after 600 waits, if the script fails, or if the agent is not
     in sync within 30 seconds.
     """
     counted = node.call("status")["drift"]["kinds"].get(kind, 0)

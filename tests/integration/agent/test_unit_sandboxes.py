@@ -92,7 +92,7 @@ def rules() -> str:
 
 
 def restored(backend: str, mebibytes: int) -> int:
-    """Load `rules()` twice in a new network namespace, and return the exit status of the script that does it.
+    """Load `rules()` twice in a new network namespace; return the exit status of the script, 0 if both loads succeed.
 
     Its processes may use at most this many mebibytes. The second load replaces the rules of the first. Raise
     subprocess.TimeoutExpired after 120 seconds.

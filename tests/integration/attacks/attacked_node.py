@@ -21,7 +21,7 @@ from tests.integration.policy.node_in_namespace import Node
 from tests.integration.policy.policed_node import HOST, HOST_V6, PolicedNode
 from tests.unit.fleet.fleets import build, pool, states
 
-#: The addresses of another node, which may send encapsulated packets. HOST is this node's.
+#: The addresses of another node of the fleet. HOST is this node's.
 PEER, PEER_V6 = "192.0.2.77", "2001:db8::77"
 PORT = 8472
 POOLS = (
@@ -39,7 +39,7 @@ IPIP_DEVICE = TunnelDevice("tunl0", "ipip", 1480, HOST)
 class AttackedNode(PolicedNode):
     """A node under attack, with the sysctls of a node that concern no single device.
 
-    `policy` is whether it has policy, which allows everything that the documents given to `defend` do not decide on.
+    `policy` is whether `defend` gives it policy. A new one has no rules.
     """
 
     def __init__(self, node: Node, policy: bool) -> None:
@@ -57,11 +57,12 @@ class AttackedNode(PolicedNode):
         ipip: bool = False,
         tunnels: bool = False,
     ) -> None:
-        """Program the rules and IP sets of a node that has four workloads.
+        """Replace the rules and IP sets by those of a node with four workloads, whose profile allows everything.
 
-        `documents` are its policy; a node without policy ignores them. `spoofing`, `vxlan` and `ipip` allow workloads
-        to send from foreign sources, VXLAN and IP-in-IP. With `tunnels`, the fleet uses IPIP, and VXLAN on the port
-        PORT, and the pools have natOutgoing. Raise what `PolicedNode.apply` raises.
+        `documents` are its further policy; a node without policy ignores them. `spoofing` is the node's
+        calico_workload_source_spoofing; `vxlan` and `ipip` allow workloads to send VXLAN and IP-in-IP. With `tunnels`,
+        the node has DEVICES, IPIP_DEVICE and POOLS, and the fleet is HOST and PEER of both IP versions. Raise what
+        `PolicedNode.apply` raises.
         """
         given: dict[str, t.Any] = {}
         if tunnels:
@@ -91,8 +92,8 @@ KINDS = ("nft", "nft, policy", "legacy", "legacy, policy")
 def attacked_node(kind: str, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[AttackedNode]:
     """Yield a node of one of KINDS, and remove it when the generator is resumed; `folder` is the test's own.
 
-    `monkeypatch` undoes the choice of iptables. Raise AssertionError if iptables is not installed, and KernelError if
-    the node's namespaces cannot be created.
+    `monkeypatch` undoes the choice of iptables. Raise AssertionError if iptables is not installed or a command that
+    sets up the node fails, and KernelError if its namespaces cannot be created.
     """
     backend, _comma, policy = kind.partition(", ")
     iptables_backend.choose(backend, folder, monkeypatch)

@@ -37,7 +37,7 @@ HOST_MAC = "ee:ee:ee:ee:ee:ee"
 PORT = 4242
 ROUTER = "fe80::bad"
 _TRUSTING = {
-    # For each setting the less safe value of two: an administrator's, and the kernel's default.
+    # Unsafe values of settings, as an administrator or the kernel may set them.
     "net/ipv4/conf/all/rp_filter": "0",
     "net/ipv4/conf/default/rp_filter": "0",
     "net/ipv4/conf/all/accept_source_route": "1",
@@ -95,8 +95,8 @@ class Host:
     def apply(self, wanted: NodeState) -> list[str]:
         """Bring the node to a state, and return the lines of the changes; [] if there was nothing to change.
 
-        Raise AssertionError if a plan finds differences afterwards, ApplyError if the kernel refuses a change, and
-        ObserveError or KernelError if it cannot be read.
+        Raise AssertionError if a plan finds differences afterwards, ApplyError if a change fails (a conflict does), and
+        ObserveError or KernelError if the kernel cannot be read.
         """
         plan = plan_node(self.kernel, wanted)
         apply_node(self.kernel, plan)
@@ -106,8 +106,8 @@ class Host:
     def make(self, how: str, wanted: NodeState) -> None:
         """Bring the node to a state.
 
-        If `how` is "attach", its workloads are attached one by one first, as CNI does; otherwise a run makes them.
-        Raise what `apply` raises, and AttachError if a workload cannot be attached.
+        If `how` is "attach", its workloads are attached one by one, as CNI does, before the whole state is applied;
+        otherwise applying it makes them. Raise what `apply` raises, and AttachError if a workload cannot be attached.
         """
         if how == "attach":
             self.apply(dataclasses.replace(wanted, workloads=(), routes=(), sysctls=wanted.sysctls[:1]))
@@ -116,7 +116,7 @@ class Host:
         self.apply(wanted)
 
     def control(self) -> str:
-        """Create the device ctl0 with the kernel's default settings, set it up, and return its name.
+        """Create the device ctl0 with the host's settings for new devices, set it up, and return its name.
 
         Its other end is `ctl1` in the namespace `wire`, up as well. Raise KernelError if there is a ctl0 already.
         """
@@ -128,7 +128,10 @@ class Host:
     # ---- routes, addresses and neighbours in the kernel
 
     def taken(self, device: str) -> list[str]:
-        """Return lines of `ip`: the device's IPv6 routes from advertisements, and all its global IPv6 addresses."""
+        """Return lines of `ip`: the device's IPv6 routes that expire or are advertised, then its global IPv6 addresses.
+
+        All its global addresses are among them, advertised or not. Return [] if there is no such device.
+        """
         done = self.kernel.run(["ip", "-6", "route", "show", "table", "all", "dev", device])
         routes = [line for line in done.output.splitlines() if " expires " in line or " proto ra " in line]
         done = self.kernel.run(["ip", "-6", "-oneline", "address", "show", "dev", device, "scope", "global"])
@@ -155,7 +158,7 @@ class Host:
                 sender.send(frame)
 
     def listens(self, namespace: t.Optional[str] = None, port: int = PORT) -> socket.socket:
-        """Return an IPv4 UDP socket, bound to `port`, of the host or of one of the namespaces.
+        """Return an IPv4 UDP socket, bound to `port`, of one of the namespaces, or of the host with None.
 
         Its timeout is 1 second, and `Host.close` closes it. Raise KernelError if there is no such namespace, and
         OSError if the port is taken.

@@ -43,9 +43,10 @@ print(head + (json.dumps({{"changed": False, **answer}}) if isinstance(answer, d
 
 
 class Fleet:
-    """An inventory of two nodes: root on n1 controls its answers, n2 is honest.
+    """An inventory of two nodes, n1 and n2, whose modules answer what `answers` sets, {"changed": False} at first.
 
-    With `engine`, nodes answer as engines do that they have installed, otherwise as modules of Ansible's archive.
+    Its files are in `folder`. With `engine`, nodes answer as engines do that they have installed, otherwise as modules
+    of Ansible's archive.
     """
 
     def __init__(self, folder: pathlib.Path, engine: bool = False) -> None:
@@ -88,9 +89,10 @@ class Fleet:
         return str(path)
 
     def answers(self, answer: Answer, host: str = "n1", **by_module: Answer) -> None:
-        """Set the answers of `host`: those of `by_module` to these modules, and `answer` to all others.
+        """Replace the answers of `host`: those of `by_module` are from these modules, and `answer` is from all others.
 
         A mapping is the answer, with `changed` False if it has none. A text is what the module prints in place of JSON.
+        Modules whose names begin with async_ are really run.
         """
         (self.folder / f"answers-{host}.json").write_text(json.dumps({"*": answer, **by_module}))
 

@@ -22,7 +22,10 @@ Data = dict[str, t.Any]
 
 
 def endpoint(node: str, address: str, name: str = "web", **labels: str) -> Endpoint:
-    """Return the WorkloadEndpoint `default/<name>` of `node`, as an agent reports a workload that it has attached."""
+    """Return the WorkloadEndpoint `default/<name>` of `node`, with the named port http (TCP 80).
+
+    It has `labels` and those of the namespace.
+    """
     return Endpoint(
         "WorkloadEndpoint",
         f"default/{name}",
@@ -151,8 +154,8 @@ def nested(levels: int) -> t.Any:
     return found
 
 
-#: Makers of values that root on a node puts in place of valid ones: commands of other programs, other types, and huge
-#: values. Each call returns a copy of its own, so that a test that changes one changes it for no other test.
+#: Makers of values that root on a node may put in place of valid ones, such as commands of other programs, other types
+#: and huge values. Each call returns a copy of its own, so that a test that changes one changes it for no other test.
 HOSTILE: tuple[t.Callable[[], t.Any], ...] = (
     *(functools.partial(copy.deepcopy, value) for value in (
         None, True, False, 0, -1, 2**31, 2**64, 10**400, 0.5, -0.0, math.nan, math.inf, 1e308, "", " ", "x", "\n", "\0",
@@ -178,7 +181,10 @@ def _name(chance: random.Random) -> str:
 
 
 def tampered(answer: t.Mapping[str, t.Any], chance: random.Random) -> Data:
-    """Return a copy of the answer with one, two or four random changes: values removed, renamed, added or replaced."""
+    """Return a copy of the answer with one, two or four random changes at any depth.
+
+    A change removes a value, replaces it, copies it to another key of its table, or adds one to an empty table or list.
+    """
     found = json.loads(json.dumps(answer))
     for dummy in range(chance.choice((1, 1, 1, 2, 4))):
         _change(found, chance)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A member of the group `calico` who floods the agent's API without end, on 32 connections.
+"""A member of the group `calico` who floods the agent's API without end, on up to 32 connections.
 
     python3 hostile_reader.py SOCKET WAY...
 
@@ -26,7 +26,7 @@ def request(method: str, **params: t.Any) -> bytes:
 
 
 def longest_selector(length: int = 4096) -> str:
-    """Return a selector of as many pairs `!has(a)&&has(a)` as fit into `length` characters.
+    """Return a selector of as many pairs `!has(a)&&has(a)`, joined by `||`, as fit into `length` characters.
 
     For a workload without the label `a`, no test decides the result before the last one, so the agent evaluates them
     all.

@@ -51,8 +51,8 @@ json.dump(heard, sys.stdout)
 def daemon_with_readers(engine: pathlib.Path, folder: pathlib.Path, **settings: t.Any) -> t.Iterator[Daemon]:
     """Yield a running agent in sync, whose readers are the members of GROUP; kill it at the end.
 
-    `settings` are further settings of the agent. All users can enter the folder of its socket, as they can /run/calico.
-    Raise AssertionError if it does not answer, or is not in sync, within 30 seconds.
+    `settings` are further settings of the agent. Raise what `daemon_under_test`, `Daemon.start` and `Daemon.in_sync`
+    raise.
     """
     with daemon_under_test(engine, folder) as daemon:
         daemon.settings(group=GROUP, cooldown=0.0, **settings)
@@ -64,11 +64,11 @@ def daemon_with_readers(engine: pathlib.Path, folder: pathlib.Path, **settings: 
 def start(
     daemon: Daemon, uid: int, groups: t.Sequence[int], source: str, *arguments: str, **more: t.Any
 ) -> subprocess.Popen[bytes]:
-    """Start the Python program `source` as a user on the daemon's host, and return its process.
+    """Start the Python program `source` as a user in the network namespace of the daemon's host; return its process.
 
     The process has pipes to stdin and stdout, and `arguments` as sys.argv[1:]. Its working directory is the folder of
     the socket, so that `agent.sock` works even if the user cannot enter the folders above. Its group has the number
-    `uid`, `groups` are the numbers of its further groups, and `more` are arguments of Popen.
+    `uid`, `groups` are the numbers of its other groups, and `more` are further arguments of Popen.
     """
     supplementary = f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups"
     who = ["setpriv", f"--reuid={uid}", f"--regid={uid}", supplementary]
@@ -88,7 +88,7 @@ def say(daemon: Daemon, uid: int, *said: str, groups: t.Sequence[int] = (GID,)) 
 def ask(daemon: Daemon, uid: int, method: str, groups: t.Sequence[int] = (GID,), **params: t.Any) -> dict[str, t.Any]:
     """Send one request as the user `uid`; return the result of the agent's answer, or its error as a dictionary.
 
-    The user is in the group GID unless `groups` has other numbers. Raise ValueError if the user cannot connect, or the
+    `groups` are the numbers of the user's groups besides its own. Raise ValueError if the user cannot connect, or the
     answer is empty, and subprocess.TimeoutExpired after 120 seconds.
     """
     (heard,) = say(daemon, uid, json.dumps({"id": 1, "method": method, "params": params}), groups=groups)

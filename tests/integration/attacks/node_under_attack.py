@@ -58,7 +58,8 @@ class Node:
     def holds(self, name: str) -> tuple[list[str], list[str]]:
         """Return (names of the Ethernet devices, their addresses without link-local IPv6 ones) of a namespace.
 
-        Both are sorted. The namespace is created if it is missing. Raise KernelError if it cannot be created.
+        Both are sorted; addresses have no prefix length. The namespace is created if it is missing. Raise KernelError
+        if it cannot be created.
         """
         command = ["nsenter", f"--net={self.path(name)}", "ip", "-json", "address"]
         shown = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
@@ -88,9 +89,10 @@ class Node:
         return self.daemon.log.read_text().count(ELSEWHERE)
 
     def released(self, netns: t.Union[pathlib.Path, str], container: str = "c" * 64) -> None:
-        """Run DEL, and raise AssertionError unless it succeeds and no device, record or address is left on the node.
+        """Run DEL, wait for the end of deletions, and raise AssertionError if an interface, record or address is left.
 
-        Wait up to 30 seconds for the end of deletions.
+        Those of all workloads count. Raise AssertionError too if DEL fails or prints something, or deletions have not
+        ended after 30 seconds. Raise AgentError if the agent does not answer then.
         """
         assert self.run("DEL", netns, container).nothing
         self.daemon.settled()
@@ -99,8 +101,8 @@ class Node:
     def reset(self) -> None:
         """Start the agent if it has stopped, and remove all workloads, namespaces and files of the user.
 
-        A namespace that cannot be removed stays. Raise AssertionError if the agent does not answer, or deletions have
-        not ended, within 30 seconds.
+        A namespace that cannot be removed stays. Raise AssertionError or AgentError if the agent does not answer, and
+        AssertionError if deletions have not ended, within 30 seconds.
         """
         if self.daemon.process is None or self.daemon.process.poll() is not None:
             self.daemon.start()
@@ -115,10 +117,10 @@ class Node:
 
 @contextlib.contextmanager
 def node_under_attack(folder: pathlib.Path) -> t.Iterator[Node]:
-    """Yield a node with a running agent and pools of both IP versions; remove it at the end.
+    """Yield a node with a running agent and pools of both IP versions; end the agent and the namespaces at the end.
 
-    Its files are in the new folders engine and node of `folder`. Raise AssertionError if the agent does not answer
-    within 30 seconds.
+    Its files are in the new folders engine and node of `folder`. Raise FileExistsError if one of them exists, and what
+    `install_engine`, `daemon_under_test` and `Daemon.start` raise.
     """
     engine, home = folder / "engine", folder / "node"
     engine.mkdir()

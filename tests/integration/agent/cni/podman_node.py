@@ -83,7 +83,7 @@ while True:
 def container_root(folder: pathlib.Path) -> pathlib.Path:
     """Create the root folder `folder`/root for containers, with busybox and a page for httpd, and return its path.
 
-    Raise FileNotFoundError if the machine has no /bin/busybox, and FileExistsError if a folder of these already exists.
+    Raise FileNotFoundError if the machine has no /bin/busybox, and FileExistsError if one of its folders exists.
     """
     root = folder / "root"
     for name in ("bin", "dev", "etc", "proc", "run", "sys", "tmp"):
@@ -98,9 +98,9 @@ def container_root(folder: pathlib.Path) -> pathlib.Path:
 class PodmanNode:
     """A node with podman, the address 10.10.1.<index> and the block 10.244.<index>.0/26.
 
-    A new one is booted, without a cable and without a running agent; AssertionError is raised if that takes more than
-    30 seconds. `folder` holds its files. `engine` is the path that `install_engine` returns, `root` that of
-    `container_root`.
+    A new one is booted, without a running agent and without a cable (see `joined`, which also gives it the address).
+    AssertionError is raised if that takes more than 30 seconds. `folder` holds its files. `engine` is the path that
+    `install_engine` returns, `root` that of `container_root`.
     """
 
     def __init__(self, folder: pathlib.Path, engine: pathlib.Path, root: pathlib.Path, index: int) -> None:
@@ -167,7 +167,7 @@ class PodmanNode:
     def desire(self, others: t.Sequence[PodmanNode]) -> None:
         """Store the node's state, with static routes to the others' blocks as in a fleet without BGP.
 
-        An agent reads it when it starts. Raise OSError if it cannot be written.
+        An agent reads it when it starts. Raise atomic_file.FileError if it cannot be written.
         """
         state = NodeState(
             node=f"node{self.index}",
@@ -259,7 +259,7 @@ class PodmanNode:
         return self.run("podman", *arguments, check=check).strip()
 
     def start_container(self, name: str, *options: str, network: str = "pods") -> str:
-        """Start a container that sleeps for 1,000 seconds, and return its address; raise AssertionError on failure.
+        """Start a container that sleeps for 1,000 seconds; return its IPv4 address. Raise AssertionError on failure.
 
         `options` are further ones of `podman run`, and the address is that in `network`. Raise
         subprocess.TimeoutExpired if one command of podman takes more than 60 seconds.

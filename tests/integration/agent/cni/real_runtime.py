@@ -143,10 +143,9 @@ class RealRuntime(Runtime):
     def reset(self) -> None:
         """Delete all workloads and containers.
 
-        If the node is `spoiled`, restart the agent with its first state and an empty journal. Links of the workloads
+        If the node is `spoiled`, restart the agent with its first state and without a journal. Links of the workloads
         may still exist afterwards, and containers that cannot be removed stay. Raise AgentError if the agent refuses or
-        does not run. With a spoiled node, raise AssertionError if deletions are under way after 30 seconds, or the new
-        agent does not answer within 30 seconds.
+        does not run. With a spoiled node, raise what `Daemon.settled`, `Daemon.kill` and `Daemon.start` raise.
         """
         if self.spoiled:
             for workload in self.daemon.call("workload.list")["workloads"]:

@@ -18,7 +18,7 @@ class Shim:
     """The shim, installed in `folder`, for the agent's socket at the path `socket`.
 
     `carrier` "python3" means a machine without netcat, "none" a machine without netcat and Python. `shell` is the
-    program that runs it. It waits 3 seconds for an answer. Raise AssertionError if the role's shim lacks a text to
+    program that runs it. Its `patience` is 3 seconds. Raise AssertionError if the role's shim lacks a text to
     replace.
     """
 

@@ -34,7 +34,7 @@ STDIN = b'{"cniVersion":"1.0.0","name":"pods"}'
 
 
 class Server:
-    """A server that answers every connection with `answer`, and keeps what it receives."""
+    """A server that answers one connection after the other with `answer`, and keeps what it receives."""
 
     def __init__(self, path: str) -> None:
         self.answer: bytes | None = b'0\n{"cniVersion":"1.0.0"}\n'  # None: the connection is closed without one
@@ -80,7 +80,7 @@ def parsed(data: bytes) -> tuple[dict[str, str], bytes]:
     return cni_framing.parse(data[len(cni_framing.GREETING) :])
 
 
-# --- the shim with an agent that answers
+# --- requests that the shim sends or refuses, and answers that it passes on
 
 
 def test_what_is_sent(shim: Shim, server: Server) -> None:
@@ -183,7 +183,7 @@ def test_the_environment_changes_nothing_else(shim: Shim, server: Server, tmp_pa
     assert precious.read_text() == "kept"
 
 
-# --- the shim without an agent, or with one that gives no valid answer
+# --- the shim without an agent, or with one that gives no valid answer; VERSION, its programs, its syntax
 
 
 @pytest.mark.parametrize(("command", "code"), [("ADD", 11), ("CHECK", 11), ("GC", 11), ("STATUS", 50)])
@@ -290,7 +290,7 @@ def test_version_needs_no_agent(shim: Shim, stdin: bytes, version: str) -> None:
 def test_few_programs_are_executed(tmp_path: pathlib.Path, server: Server) -> None:
     """Few programs are executed with libcni's input: the shell and netcat.
 
-    Each further one costs half a millisecond of every container's start.
+    Each further one costs time at every container's start.
     """
     shim, trace = Shim(tmp_path, str(tmp_path / "agent.sock")), tmp_path / "trace"
     command = ["strace", "-f", "-e", "trace=execve,fork,vfork,clone,clone3", "-o", str(trace), str(shim.path)]

@@ -86,7 +86,8 @@ class Watched(t.NamedTuple):
     def query(self, *expressions: str) -> list[tuple[int, t.Any]]:
         """Return (HTTP status, result) of each PromQL expression.
 
-        If the status is not 200, the result is the body as text, or the reason if the connection failed (status 0).
+        The result is data.result of Prometheus's answer, usually a list of series. If the status is not 200, it is the
+        body as text, or the reason if the connection failed (status 0). Raise subprocess.TimeoutExpired as `get` does.
         """
         base = f"http://127.0.0.1:{PROMETHEUS}/api/v1/query?query="
         answers = self.get(*(base + urllib.parse.quote(expression) for expression in expressions))
@@ -95,10 +96,7 @@ class Watched(t.NamedTuple):
 
 @pytest.fixture(scope="module")
 def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Watched]:
-    """An agent with values in its metrics, and a Prometheus that has scraped it at least three times.
-
-    Both are stopped at the end of the module.
-    """
+    """An agent with values in its metrics, and a Prometheus that scrapes it; both are stopped at the module's end."""
     folder = tmp_path_factory.mktemp("watched")
     with daemon_under_test(engine, folder) as daemon:
         inside = ["nsenter", f"--net={folder / 'netns' / HOST}", *DIES_WITH_ITS_PARENT]
@@ -128,9 +126,10 @@ def watched(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 def be_busy(daemon: Daemon) -> None:
-    """Cause events that the metrics count: adds, a deletion, a resync, logged and denied packets, a CNI request.
+    """Cause events that the metrics count: adds, a deletion, a resync, a logged and denied packet, a CNI request.
 
-    Raise AssertionError if the agent does not know of the packets within 30 seconds.
+    Raise AssertionError if the packet arrives, the agent does not know of it within 30 seconds, or the CNI request
+    fails. Raise AgentError if the agent refuses a call.
     """
     daemon.add("web")
     daemon.add("gone")
@@ -164,9 +163,9 @@ def wait_until(holds: t.Callable[[], bool], what: str, log: pathlib.Path) -> Non
 
 
 def queries() -> list[tuple[str, str]]:
-    """Return (title, expression) of each query of the dashboard's panels, as Grafana sends it for all nodes.
+    """Return (title, expression) of each query of the dashboard's panels, for all nodes and rates of one minute.
 
-    The title is "<panel>: <legend>", with the query's letter if it has no legend.
+    The title is "<panel>: <legend>", with the query's letter if its legend is empty.
     """
     board = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
     return [

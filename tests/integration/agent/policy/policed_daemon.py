@@ -45,7 +45,7 @@ _SO_RCVBUFFORCE = 33  # socket(7)
 
 
 def policed(*documents: Document, base: NodeState = BASE) -> NodeState:
-    """Return `base` with these documents as its policy, and the profile that allows all.
+    """Return `base` with these documents (tiers, policies, profiles, sets) and a profile that allows all as its policy.
 
     Raise ResourceError for an invalid document, and ValueError if two policies have the same name.
     """
@@ -57,7 +57,7 @@ def policed(*documents: Document, base: NodeState = BASE) -> NodeState:
 def web(*ports: int, name: str = "web") -> Document:
     """Return the GlobalNetworkPolicy `name`, which lets workloads labelled `app: client` reach `app: web` by UDP.
 
-    They reach it at `ports` (at least one) only, and other workloads do not reach it.
+    It allows the UDP ports `ports` (at least one), and nothing else to `app: web`.
     """
     rule = {
         "action": "Allow",
@@ -71,7 +71,7 @@ def web(*ports: int, name: str = "web") -> Document:
 def add(daemon: Daemon, name: str, **more: t.Any) -> str:
     """Add a workload with the label `app: <name>`, and return its first address.
 
-    `more` are further parameters of workload.add; `labels` replaces this label. Raise AgentError if the agent refuses.
+    `more` are further parameters of workload.add; `labels` replaces this label. Raise what `Daemon.add` raises.
     """
     return str(daemon.add(name, **{"labels": {"app": name}, **more})["addresses"][0])
 
@@ -145,7 +145,7 @@ class Datagrams:
     def lost(self) -> list[float]:
         """Return the sorted times at which the lost datagrams were sent; call it after the context has ended.
 
-        Raise AssertionError if none was sent, also by `passes` or `send`.
+        Raise AssertionError if none was sent.
         """
         assert self.sent
         return sorted(set(self.sent) - set(self._arrived))

@@ -79,7 +79,10 @@ class Talk:
             one.settimeout(0.5)
 
     def goes_on(self) -> bool:
-        """Return whether data passes both ways, within half a second each; False also for a closed connection."""
+        """Send a question and an answer; return whether exactly these bytes are received, within half a second each.
+
+        Return False also for a closed connection.
+        """
         try:
             self.client.sendall(b"question")
             if self.server.recv(64) != b"question":
@@ -105,7 +108,7 @@ class Talk:
 
 
 def tcp(*ports: int) -> NodeState:
-    """Return a state in which clients reach web by TCP at these ports, and denied connections are cut."""
+    """Return a state in which clients reach web by TCP at these ports (one or more), and denied connections are cut."""
     rule = {
         "action": "Allow",
         "protocol": "TCP",

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Protection without a gap: forbidden datagrams never get through, whatever happens to an agent and its node.
+"""Tests that policy has no gap while an agent is stopped, killed or upgraded, gets its first policy, or a node boots.
 
-Other datagrams, which policy allows all the time, show that the path is open, and none of them is lost.
+Datagrams that policy forbids do not get through. Others, which policy allows, show that the path is open.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.integration.agent.test_hand_over import here
 from tests.integration.policy.documents import Document, global_policy
 
 OLD_PORT, NEW_PORT = 7000, 7001
-#: Programs that write policy. One test kills the agent before or after the n-th call to any of them, the calls of all
+#: Programs that write policy. One test kills the agent before or after the n-th call that writes, the calls of all
 #: counted together; another makes them slow.
 WRITERS = ("ipset", "iptables-restore", "ip6tables-restore")
 _SLOW = """#!/bin/sh
@@ -115,7 +115,7 @@ def test_upgrade(guarded: Daemon, tmp_path: pathlib.Path) -> None:
 
 
 def in_place_of_writers(script: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """Put a script in the place of each of WRITERS, for this process and its children; return the scripts' folder.
+    """Put a script in the place of each of WRITERS, for processes that are started later; return the scripts' folder.
 
     `script` has the fields {program}, the path of the real program, and {folder}, the scripts' folder. Raise
     AssertionError if one of the programs is not installed, and FileExistsError at a second call.

@@ -58,9 +58,9 @@ def _flood(sender: socket.socket, address: str, ports: int, turns: int) -> int:
 
 
 def _all_are_read(daemon: Daemon, sender: socket.socket, address: str) -> None:
-    """Wait until the agent has read all packets sent so far: only then does a packet of another flow get an entry.
+    """Send packets to the port CLOSED + 1 until the log has one among its last five entries.
 
-    Send such packets, to the port CLOSED + 1, until one has an entry. Raise AssertionError after 30 seconds.
+    The agent has then read the packets that were logged before. Raise AssertionError after 30 seconds.
     """
     daemon.until(lambda: _heard_at(daemon, sender, address, CLOSED + 1), "the flood is over")
 

@@ -34,7 +34,7 @@ def db(*ports: int) -> Document:
 
 
 def with_bad_db(*documents: Document) -> NodeState:
-    """Return a state in which iptables refuses a rule put first in `db`: its protocol is 300, which no release writes.
+    """Return a state in which iptables refuses the first ingress rule of `db`, which is added: its protocol is 300.
 
     `documents` are its policy; without a policy `db` among them nothing is refused. The node has a tunnel device.
     """

@@ -95,8 +95,8 @@ def shared(engine: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> t.
 def started(daemon: Daemon) -> None:
     """Start the agent and add two workloads; under its policy client reaches web at the port OPEN.
 
-    Raise AssertionError if a datagram from client to that port does not arrive within 2 seconds, or the agent does not
-    answer or is not in sync within 30 seconds.
+    Raise AssertionError if a datagram from client to that port does not arrive within 2 seconds. Raise what
+    `Daemon.start`, `Daemon.add` and `Daemon.in_sync` raise.
     """
     daemon.settings(cooldown=0.0, cleanup_grace=0.0)
     daemon.start()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workloads that come and go under policy, through the running agent; numbered as in policy/semantics.py."""
+"""Workloads that come and go under policy, through the running agent; numbers are as in policy/semantics.py."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Other programs write rules and sets while policy changes: no rule is lost, and no program waits forever.
 
-The test lasts CALICO_SOAK_SECONDS seconds: 8 by default, and 60 in `make soak`.
+They write for CALICO_SOAK_SECONDS seconds: 8 by default, and 60 in `make soak`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _CHAIN = ":THEIRS-{0} - [0:0]\n-A THEIRS-{0} -s 192.0.2.{0}/32 -j ACCEPT\n"
 class Writer:
     """Another program that writes rules and members of a set, until an event is set.
 
-    `rules` has the rules that it has added and not removed, if no command failed; `failed` has those that did, with
-    their errors.
+    `rules` has the rules of the chain FORWARD that it has added and not removed, if no command failed. `failed` has
+    the commands that did, with their errors.
     """
 
     def __init__(self, daemon: Daemon, number: int) -> None:

@@ -83,7 +83,7 @@ DOCUMENTS: dict[str, tuple[str, str]] = {
 def calicoctl(*words: t.Union[str, pathlib.Path], **more: t.Any) -> tuple[int, str, float]:
     """Run the real program; return its exit status, stdout with stderr after it, and its time in seconds.
 
-    `more` are arguments of subprocess.run. Raise subprocess.TimeoutExpired after 120 seconds.
+    `more` are further arguments of subprocess.run. Raise subprocess.TimeoutExpired after 120 seconds.
     """
     environment = {**os.environ, "PYTHON": sys.executable, "PATH": f"{BIN}:{os.environ['PATH']}"}
     began = time.monotonic()
@@ -140,7 +140,7 @@ def test_a_file_that_has_no_end_is_not_read(tmp_path: pathlib.Path) -> None:
 
     Gain: A check that blocks or takes all memory.
     Precedent: CWE-400.
-    Result: Each is refused at once and named, by calicoctl and by the reader of calico_policy_files.
+    Result: Each is refused and named, by calicoctl and by the reader of calico_policy_files.
     """
     for name, text in hostile_places(tmp_path).items():
         status, said, seconds = calicoctl("validate", "-f", tmp_path / name)

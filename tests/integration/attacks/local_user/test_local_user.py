@@ -175,7 +175,7 @@ def scraped(daemon: Daemon, address: str) -> int:
     """Return the size in bytes of the metrics page, read by a user in no group; 0 if the connection is refused.
 
     Raise ValueError with the client's traceback if it cannot be read otherwise, as when the server is silent for
-    30 seconds.
+    30 seconds. Raise subprocess.TimeoutExpired if reading takes 60 seconds.
     """
     client = start(daemon, STRANGER, (), SCRAPE, address, str(PORT), stderr=subprocess.STDOUT)
     output, _ = client.communicate(timeout=60)

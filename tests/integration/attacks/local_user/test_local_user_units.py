@@ -89,7 +89,10 @@ class BootingHost:
         return stored
 
     def boot(self) -> None:
-        """Run the command of calico-firewall.service; raise AssertionError unless it succeeds and changes something."""
+        """Run the command of calico-firewall.service.
+
+        Raise AssertionError unless it succeeds, writes nothing to stderr and says that it changed the firewall.
+        """
         status = command.main(["firewall"], self.machine)
         said = self._capsys.readouterr()
         assert (status, said.err) == (0, ""), said
@@ -99,8 +102,8 @@ class BootingHost:
     def complete(self) -> None:
         """Write the stored firewall as calico-node-state.service does, for the addresses that interfaces have now.
 
-        Raise AssertionError if no state is stored, ApplyError if the kernel refuses a change, and ObserveError or
-        KernelError if it cannot be read.
+        Raise AssertionError if no state is stored, ApplyError if a change fails, and ObserveError or KernelError if the
+        kernel cannot be read.
         """
         stored = Store(self.machine.store).load()
         assert stored is not None
@@ -185,7 +188,7 @@ def test_folders_of_namespaces_have_their_modes_whatever_the_units_umask_is(umas
 
     Gain: the host's routes and policy for a namespace that the user controls.
     Precedent: CWE-276 (incorrect default permissions).
-    Result: Only root can write to the folders, and all users can list those that ip-netns(8) shares.
+    Result: Only root can write to the folders, and all users can list them.
     """
     kernel = LinuxKernel(netns_folder=str(tmp_path / "netns"), marker_folder=str(tmp_path / "run" / "markers"))
     before = os.umask(umask)

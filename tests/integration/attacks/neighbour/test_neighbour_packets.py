@@ -78,7 +78,7 @@ def await_address(attacked: AttackedNode, address: str) -> None:
 
 
 def to_everybody(*sources: str) -> list[Flow]:
-    """Return flows from each source to the workload w1, to the host and to OUTSIDE."""
+    """Return UDP flows from each source to the workload w1, to the host and to the address beyond eth0."""
     return [
         udp(source, target)
         for source in sources

@@ -42,7 +42,10 @@ APP, APP6 = "10.244.200.2", "fd00:10:244:c8::2"
 
 @pytest.fixture
 def victim(host: t.Any) -> t.Any:
-    """A node with a workload that policy protects: only workloads with the label app=app reach it."""
+    """A node with a workload that policy protects: only workloads with the label app=app reach it.
+
+    Its `state` is the stored one.
+    """
     state = fleets.states(
         fleets.build(
             fleets.pool("direct"),
@@ -70,7 +73,7 @@ def sources(victim: t.Any) -> set[str]:
 def told(*endpoints: t.Any, blocks: t.Optional[t.Sequence[str]] = (BLOCK, BLOCK6)) -> dict[str, t.Any]:
     """Return a report about node2, {"node2": ...}, as a controller that checks nothing would send it to node1.
 
-    With `blocks` None it has no blocks, as from a controller of another release.
+    With `blocks` None it has no blocks, as a controller of another release may send it.
     """
     content = [one if isinstance(one, dict) else to_plain(one) for one in endpoints]
     entry: dict[str, t.Any] = {"collected": WHEN, "endpoints": content}
@@ -80,7 +83,7 @@ def told(*endpoints: t.Any, blocks: t.Optional[t.Sequence[str]] = (BLOCK, BLOCK6
 def workload(address: t.Any, name: str = "app", **fields: t.Any) -> dict[str, t.Any]:
     """Return a workload of node2, as a dictionary, with the label that the rule allows.
 
-    `address` is one address or the list of all; `fields` replace other fields. Nothing is checked.
+    `address` is one address or the list of all; `fields` replace other fields or add some. Nothing is checked.
     """
     plain = t.cast("dict[str, t.Any]", to_plain(answers.endpoint("node2", "", name, app="app")))
     return {**plain, "addresses": address if isinstance(address, list) else [address], **fields}
@@ -102,7 +105,7 @@ def take(victim: t.Any, content: dict[str, t.Any]) -> list[str]:
 
 
 def boot(victim: t.Any) -> None:
-    """Empty the table filter of both IP versions, and run the boot unit's command; raise AssertionError if it fails."""
+    """Remove all rules of the filter tables, and run the boot unit's command; raise AssertionError if it fails."""
     victim.kernel.run(["iptables", "-F"])
     victim.kernel.run(["ip6tables", "-F"])
     assert command.main(["apply"], victim.machine) == 0
@@ -132,7 +135,7 @@ NO_ADDRESSES = (
 
 
 def test_what_is_no_address_widens_no_rule(victim: t.Any) -> None:
-    """Report a workload whose address is a range, is followed by an ipset option, or is not a string.
+    """Report a workload whose address is no single one: a range, one with an ipset option behind, or not a string.
 
     Gain: All packets match the rule, or a member that no repair removes.
     Precedent: CWE-88.
@@ -163,7 +166,7 @@ def test_a_node_speaks_for_its_own_addresses_alone(victim: t.Any) -> None:
         for n, address in enumerate(foreign)
     ]
     assert sources(victim) == {APP}
-    # A report from a controller of another release has no blocks.
+    # A report from a controller of another release may have no blocks.
     content = told(*(workload(address, f"w{n}") for n, address in enumerate(foreign)), workload(APP), blocks=None)
     left_out = take(victim, content)
     assert [line.partition(" is left out: ")[2] for line in left_out] == [
@@ -211,7 +214,7 @@ def test_exception_that_an_older_release_left_in_a_set_is_removed(victim: t.Any)
 
 
 def test_names_labels_and_ports_are_calico_s(victim: t.Any) -> None:
-    """Report a workload whose name, namespace, interface, label, profile or port is invalid in Calico.
+    """Report a workload with an invalid field, such as its name, namespace, interface, labels, profiles or ports.
 
     Gain: The attacker's text in rules, logs and terminals, or the rights of another namespace.
     Precedent: CWE-20.
@@ -245,7 +248,7 @@ def test_names_labels_and_ports_are_calico_s(victim: t.Any) -> None:
 
 
 def test_there_is_an_end_to_what_a_node_tells() -> None:
-    """Report a million workloads, or one workload twice.
+    """Report a million workloads, many of them with the same address.
 
     Gain: the memory of the controller and of all nodes, or the place of another endpoint.
     Precedent: CWE-770.
@@ -287,11 +290,11 @@ def inventory(folder: pathlib.Path, with_lockfile: bool = True) -> str:
 
 
 def test_lies_about_blocks_harm_the_liar_alone(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
-    """Claim another node's block or identity, a newer plan, or an invalid state.
+    """Claim another node's block or identity, a newer plan, no BGP, or an invalid state or journal.
 
     Gain: Another node's traffic, or no run for any node as long as the lie lasts.
     Precedent: CWE-345, CWE-290.
-    Result: The lie is named with its node, that node is not changed, and the plan of the others stays as before.
+    Result: The lie is named with its node, and the plan of the others stays as before.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     block = fleet["node1"].ipam.blocks[0].cidr
@@ -354,7 +357,7 @@ def test_lies_about_blocks_harm_the_liar_alone(tmp_path: pathlib.Path, fleet: di
 
 
 def lockfile_nodes(folder: pathlib.Path) -> dict[str, t.Any]:
-    """Return what the lockfile in `folder` gives to each node, by the node's name."""
+    """Return what the lockfile in `folder` gives to each node, by name. Raise FileNotFoundError if there is none."""
     document = lockfile.to_document(lockfile.load((folder / ".calico.lock.yml").read_text()))
     return t.cast("dict[str, t.Any]", document["nodes"])
 
@@ -459,7 +462,7 @@ def test_a_node_that_lies_is_not_changed_and_the_others_are(
 
     Gain: A node that blocks the others, or gets a state that its lies made.
     Precedent: CWE-345, CWE-755.
-    Result: Every action for that node fails with an explanation, and the gate names it.
+    Result: The actions for that node fail with an explanation, and the gate names it.
     """
     hosts_file = inventory(tmp_path / "one")
     nodes = {name: fleets.LAB[name] for name in NODES}

@@ -162,7 +162,7 @@ def test_most_nodes_are_believed(tmp_path: pathlib.Path, fleet: dict[str, NodeSt
 
     Gain: Nodes that go to another mode without the phases in which no packet is lost.
     Precedent: CWE-345.
-    Result: If most nodes tell of a change, all nodes go through its phases, and limits stop the whole run.
+    Result: If most nodes tell of a change, all nodes go through its phases, and an exceeded limit stops the whole run.
     """
     nodes = {name: fleets.LAB[name] for name in NODES}
     before = fleets.states(fleets.build(fleets.pool("vxlan"), nodes=nodes, workloads=[], bgp_as_number=64999))
@@ -184,8 +184,8 @@ def test_a_node_does_not_inherit_from_nodes_without_a_copy(tmp_path: pathlib.Pat
 
     Gain: The blocks of these nodes, and so their traffic.
     Precedent: CWE-345.
-    Result: Without a second witness the lockfile decides: the claims are left out, the liar is refused, others go on.
-    If the lockfile is lost and an honest node claims its block, the run stops and writes nothing.
+    Result: Without a second witness the lockfile decides: the claims are left out, and the others go on. If the
+    lockfile is lost and an honest node claims its block, the run stops and writes nothing.
     """
     honest = {name: answers.node_info(state) for name, state in fleet.items()}
     claims = [

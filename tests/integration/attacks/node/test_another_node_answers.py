@@ -176,7 +176,7 @@ def test_a_node_does_not_become_another_one(fleet: Fleet) -> None:
 
 @pytest.mark.parametrize("name", ["calico_node_mode", "inventory_dir"])
 def test_a_fact_is_no_variable_of_a_role(fleet: Fleet, name: str) -> None:
-    """Give the run another mode, or lift its limits, by a fact named like a role variable.
+    """Set the run's mode, or the folder of its inventory, by a fact named like the variable.
 
     Gain: Another encapsulation for the whole fleet, interrupted sessions, another lockfile.
     Precedent: CWE-915.

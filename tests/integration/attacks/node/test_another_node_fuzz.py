@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attacks by another node: answers of every kind, changed at random places."""
+"""Attacks by another node: answers of many kinds, changed at random places."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_hostile_answers_about_workloads() -> None:
 
     Gain: Addresses of others in their rules, or a line in another program's input.
     Precedent: CWE-20, CWE-93.
-    Result: Only single addresses in the node's own blocks pass; the answers of other nodes are passed on unchanged.
+    Result: Only single addresses in the node's own blocks pass, and the answers of other nodes are passed on.
     """
     chance = random.Random(SEED)
     honest = {
@@ -118,7 +118,7 @@ class Fleet:
         self.honest = self.compile(self.answers)
 
     def compile(self, said: t.Mapping[str, t.Any]) -> fleet_source.Compiled:
-        """Return what a run compiles from these answers; nothing is written. Raise FleetError if a run would stop.
+        """Return what a run compiles from these answers; nothing is written. Raise FleetError if it cannot be compiled.
 
         `said` has the answers of the module node_info by node; a node without one is down.
         """
@@ -134,10 +134,10 @@ ARGUMENTS = {"limits": dataclasses.asdict(LIMITS), "approve": ""}
 
 
 def left_out(compiled: fleet_source.Compiled, observed: t.Mapping[str, t.Any]) -> set[str]:
-    """Return the nodes that the action fleet leaves out because of what they alone say.
+    """Return the nodes that the action fleet refuses after compiling once, because of what they alone say.
 
     `observed` are the nodes' stored states, as `observed_nodes.read` returns them. Raise FleetError if the action stops
-    the run.
+    the run. Raise AssertionError if an error's text is not printable or has 1,500 characters or more.
     """
     alone = ActionModule._other_routing(compiled, observed) or ActionModule._cannot_take_part(compiled, observed)
     if not alone and LIMITS.exceeded(compiled.impact):

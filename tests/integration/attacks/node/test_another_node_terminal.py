@@ -63,7 +63,10 @@ def fleet(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> Fleet:
 
 
 def _commands(printed: str) -> list[str]:
-    """Return an excerpt of `printed`, as its repr, around each character that controls a terminal; [] without any."""
+    """Return an excerpt of `printed`, as its repr, around each character that controls a terminal; [] without any.
+
+    Tabs and line feeds do not count.
+    """
     return [repr(printed[max(found.start() - 60, 0) : found.end() + 20]) for found in _COMMAND.finditer(printed)]
 
 
@@ -211,7 +214,7 @@ def _with(value: t.Any, place: tuple[t.Any, ...], text: t.Any) -> t.Any:
 
 
 def _mutants(answer: t.Any) -> t.Iterator[t.Any]:
-    """Yield copies of the answer, each with one value replaced by HOSTILE, by [HOSTILE] or by {HOSTILE: HOSTILE}."""
+    """Yield copies of the answer, each with one value in it replaced by HOSTILE, [HOSTILE] or {HOSTILE: HOSTILE}."""
     plain = json.loads(json.dumps(answer))
     for place in _places(plain):
         if not place:

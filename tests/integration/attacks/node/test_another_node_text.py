@@ -4,7 +4,7 @@
 """Attacks by another node whose texts reach the programs that write this node's firewall and routing.
 
 The controller's checks are skipped here: a node's texts go straight to the code that writes, and from there to the real
-ipset, iptables of both backends, ip6tables and BIRD, in a network namespace.
+ipset, iptables of both backends and ip6tables in a network namespace, and to BIRD's parser.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class Node:
         self.file = file
 
     def bring(self, state: NodeState) -> list[str]:
-        """Bring the kernel's IP sets and rules to those of `state`; return a sentence for each part that is refused.
+        """Bring the kernel's IP sets and rules to those of `state`.
 
-        Raise ObserveError if ipset or iptables cannot be read.
+        Return a sentence for each part that is left out or kept, and for each change that fails. Raise ObserveError if
+        ipset or iptables cannot be read.
         """
         said = []
         for driver, wanted in ((ipset, state.ipsets), (iptables, state.iptables)):
@@ -314,7 +315,7 @@ def test_no_name_of_a_unit_is_an_option_or_a_pattern(tmp_path: pathlib.Path) -> 
 
     Gain: `--root=`, `*.service` or the attacker's file enabled as root.
     Precedent: CWE-88.
-    Result: The name is refused before systemctl runs; the shipped units have names that systemd reads only as theirs.
+    Result: The name is refused before systemctl runs; systemd finds nothing unknown or invalid in the shipped units.
     """
     ran = tmp_path / "ran"
     program = tmp_path / "systemctl"

@@ -89,8 +89,8 @@ def held(
 ) -> t.Iterator[list[dict[str, t.Any]]]:
     """Open `count` connections as the user `uid`, a member, and send `said` on each; close them at the end.
 
-    Yield the first `wanted` answers, of different connections, while all connections stay open. Raise ValueError if a
-    connection is refused, or nothing is answered for 60 seconds.
+    Yield the first `wanted` answers, of different connections, which the user does not close meanwhile. Raise
+    ValueError if the kernel refuses a connection, or nothing is answered for 60 seconds.
     """
     process = start(daemon, uid, [GID], HOLD)
     assert process.stdin and process.stdout
@@ -297,15 +297,15 @@ def test_all_of_it_at_once(daemon: Daemon) -> None:
 
 
 class CountingServer:
-    """The agent's API in this process, with a record of what its event loop does.
+    """The agent's API in this process, with a record of its calls.
 
-    `order` has "read" for each call of the readers' method, which ends at once, and "begin" and "end" of each ADD. An
-    ADD goes through the loop 3,000 times, as one that waits for other threads.
+    `order` has "read" for each call of the readers' method, which ends at once, and "begin" and "end" of each CNI
+    request. That goes through the event loop 3,000 times, as an ADD that waits for other threads.
     """
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.order: list[str] = []
-        self.seconds = 0.0  # the time that the last ADD took on the event loop
+        self.seconds = 0.0  # the time from begin to end of the last CNI request
         self.live = LiveServer(folder, group=GROUP)
         self.live.cni = self._add
         self.live.server.calls._methods["read"] = Method(self._read)  # type: ignore[index]

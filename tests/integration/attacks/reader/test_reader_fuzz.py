@@ -77,9 +77,9 @@ PIECES = (
 
 
 def line(chance: random.Random) -> bytes:
-    """Return a request, most often with odd values or damage, or noise; never an empty line, nor a valid `watch`.
+    """Return a request, often with odd values or damage, or noise; never an empty line, nor a valid `watch`.
 
-    It has no line break at its end.
+    It has no line break.
     """
     method = chance.choice([*QUICK, *QUICK, *QUICK, *CHANGING, "workload.check", "", "x" * 3000, "__class__"])
     params = json.loads(json.dumps(READING.get(method, {})))
@@ -121,7 +121,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Daemon]:
 
 
 def written(daemon: Daemon) -> dict[str, t.Any]:
-    """Return the agent's files, links, routes, log and status, without the time of its last resync.
+    """Return the agent's stored files, links, routes, log and status by name, without the time of its last resync.
 
     That time changes even if no request arrives. Wait until the agent is in sync; raise AssertionError after 30
     seconds.

@@ -83,7 +83,7 @@ def spoiled(value: t.Any, chance: random.Random) -> t.Any:
 
 
 def call(chance: random.Random, netns: str) -> bytes:
-    """Return a random request in the shim's form, most often an invalid one; `netns` is a valid namespace's path."""
+    """Return a random request in the shim's form, often an invalid one; `netns` is a valid namespace's path."""
     environment = {
         "CNI_COMMAND": chance.choice(COMMANDS),
         "CNI_CONTAINERID": chance.choice(["c1", "c1", "x" * 128, "x" * 129, "../x", "a b", ".", "é", ""]),
@@ -154,7 +154,7 @@ def test_a_thousand_calls(daemon: Daemon) -> None:
 
     Gain: A crash of the agent, or a file, an address or a device with a name of the workload's choice.
     Precedent: CVE-2021-20206 (libcni: a name that leads to another program), CWE-20.
-    Result: Each call returns a result, or an error with a code, a message and no traceback, and leaves nothing behind.
+    Result: Each call succeeds, or returns an error with a code, a message and no traceback, and leaves nothing behind.
     """
     netns = daemon.netns("c1")
     before = stands(daemon)
@@ -198,7 +198,7 @@ def test_wishes_by_the_shim(daemon: Daemon, variable: str, value: str, code: int
 
     Gain: Another variable, a path, or control characters for an administrator's terminal.
     Precedent: CWE-93.
-    Result: The plugin refuses the parameter by name, and attaches nothing.
+    Result: The plugin refuses the parameter with an error that says what is wrong, and attaches nothing.
     """
     shim = Shim(daemon.folder / "lib" / "cni", daemon.socket)
     before = stands(daemon)

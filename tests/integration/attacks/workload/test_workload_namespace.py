@@ -161,7 +161,7 @@ def _socket(home: pathlib.Path) -> str:
     ids=["fifo", "file", "socket", "folder", "device", "mount namespace", "user namespace", "pid namespace"],
 )
 def test_what_is_no_network_namespace_is_refused_at_once(node: Node, made: t.Callable[[pathlib.Path], str]) -> None:
-    """Give a FIFO, a device or a namespace of another kind as a network namespace.
+    """Give a FIFO, a device, a namespace of another kind or the like as a network namespace.
 
     Gain: Threads of the agent that hang or open a device, so that no container is attached any more.
     Precedent: CWE-66, CWE-775; of the same kind as CVE-2016-9962 (files of others opened by a privileged process).

@@ -59,7 +59,7 @@ def passes(attacked: AttackedNode, flows: t.Mapping[Flow, str], by: str = CALI0)
     assert attacked.see(flows, by=by) == flows
 
 
-# --- forged sources of a workload's packets
+# --- sources of a workload's packets
 
 
 def test_a_workload_sends_as_somebody_else(attacked: AttackedNode) -> None:
@@ -274,7 +274,7 @@ def _has_udp_header(packet: bytes, port: int) -> bool:
 
 
 def with_gateway(attacked: AttackedNode, index: int, interface: str = "") -> str:
-    """Set up a workload's interface as the agent does: ARP, the gateway's address and the route. Return its name.
+    """Set up a workload's interface for neighbour discovery: ARP on, the IPv6 gateway and route. Return its name.
 
     The interface is renamed to `interface` first if that is given. Raise AssertionError if a command fails.
     """
@@ -298,7 +298,7 @@ def entries(attacked: AttackedNode, interface: str) -> int:
 
 
 def flood(attacked: AttackedNode, by: str) -> float:
-    """Send 10,000 packets that make the host add neighbours, each from another address; return the seconds taken.
+    """Send 10,000 packets, each from another address, that make a host add neighbours; return the seconds taken.
 
     `by` is the interface. Raise AssertionError if a packet of another workload does not leave the host afterwards.
     """

@@ -99,7 +99,7 @@ def test_whatever_a_prev_result_is_there_is_a_result_or_an_error(node: Node) -> 
 
     Gain: an internal error, or an address for each attempt.
     Precedent: CWE-20.
-    Result: Each gets a result or an error that is not internal, and DEL always leaves nothing behind.
+    Result: ADD and CHECK get a result or an error that is not internal, DEL succeeds, and nothing is left behind.
     """
     rng = random.Random(14)
 
