@@ -71,7 +71,7 @@ def refusal(*args: t.Any, **more: t.Any) -> str:
 
 
 def open_blocks(found: AllocationPlan) -> list[tuple[str, str]]:
-    """Return (block, its node) for each open block of a plan: these are the routes of a node that runs the plan."""
+    """Return a list of (block, its node) for each open block of a plan."""
     return [(grant.cidr, name) for name, part in found.nodes.items() for grant in part.blocks]
 
 
@@ -424,9 +424,9 @@ def newer_copies(*claims: str) -> dict[str, NodeIpam]:
 
 
 def test_a_node_alone_does_not_say_that_others_gave_up_their_blocks() -> None:
-    """While the lockfile looks old, a node's claim to another's block is left out.
+    """A node's claim to another's block is left out without a second witness.
 
-    That holds also if the block's owner has no copy or has left the inventory.
+    That holds also if the block's owner has no copy and has left the inventory.
     """
     claims = newer_copies(HOLD)
     for kept in (claims, {"node3": claims["node3"]}):
@@ -449,7 +449,8 @@ def test_a_lone_copy_takes_nothing_that_is_free_and_stops_nobody() -> None:
 def test_a_second_witness_lets_a_node_have_the_block_of_another() -> None:
     """A claim to another node's block is accepted if there is a witness.
 
-    The witness is the former owner's copy, or a route of a third node. The claimant's own routes do not count.
+    The witness is the former owner's newer copy without the block, or, if it has no copy, a third node's route to the
+    claimant. The claimant's own routes do not count.
     """
     claims = newer_copies(HOLD)
     granted = BlockGrant(HOLD, "main")

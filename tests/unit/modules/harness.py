@@ -163,7 +163,7 @@ class Host:
             pytest.skip(f"this kernel has no {kind}")
 
     def snapshot(self):
-        """Return what a run could change: (kernel, {path in the test's folder: content}), without the lock files."""
+        """Return what a run could change: (the kernel's snapshot, {path in the test's folder: its bytes} but lock files)."""
         files = {
             str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()
         }

@@ -64,7 +64,7 @@ def load(name):
 
 
 def modules(tasks):
-    """Return (module, its own parameters) of each task that is a module of this collection."""
+    """Return a list of (module, its own parameters) of each task that is a module of this collection."""
     return [
         (key.removeprefix(PREFIX), parameters)
         for task in tasks

@@ -48,7 +48,7 @@ def inventories(draw: st.DrawFn) -> list[Host]:
             f"10.{240 + index}.0.0/18",
             blockSize=draw(st.integers(24, 32)),
             natOutgoing=draw(st.booleans()),
-            # The first pool selects all nodes, so every workload gets an address unless its node has IPv6 alone.
+            # The first pool selects all nodes, so every workload gets an IPv4 address unless its node has IPv6 alone.
             nodeSelector=draw(st.sampled_from(["all()", "rack == 'a'"])) if index else "all()",
             disableBGPExport=draw(st.sampled_from([False, False, True])),
         )

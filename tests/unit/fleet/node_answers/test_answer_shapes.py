@@ -58,7 +58,7 @@ BOUNDS: list[tuple[shapes.Reader, list[t.Any], list[t.Any]]] = [
 def test_a_reader_accepts_what_it_says_and_nothing_more(
     reader: shapes.Reader, good: list[t.Any], bad: list[t.Any]
 ) -> None:
-    """A reader returns what fits its type and its bounds unchanged (a tuple as a list), and refuses everything else."""
+    """A reader returns an equal value (a list for a tuple) if it fits its type and bounds, and refuses all others."""
     for value in good:
         read = reader(value)
         assert read == value or (isinstance(value, tuple) and read == list(value))

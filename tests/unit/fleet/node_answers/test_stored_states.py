@@ -96,10 +96,7 @@ def test_a_state_up_to_its_limits_is_read(change: dict[str, t.Any]) -> None:
     ],
 )
 def test_a_state_beyond_a_limit_is_refused(change: dict[str, t.Any], words: str) -> None:
-    """A state beyond one of its limits, or with a value that is none of a field's, is refused as a whole.
-
-    The error has the place and the value; for a list that is too long, the place alone.
-    """
+    """A state beyond one of its limits, or with a value that is none of a field's, is refused as a whole."""
     assert read(change) == words
 
 

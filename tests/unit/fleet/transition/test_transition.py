@@ -193,7 +193,7 @@ OVERHEADS6 = {None: 0, "vxlan": 70, "vxlan-crosssubnet": 70, "direct": 0}
 BOTH = [workload(f"w{n}a", f"node{n}") for n in (1, 2, 3)]
 
 
-#: A node without an IPv4 address.
+#: {node: its variables} of a node without an IPv4 address.
 ALONE = {"node3": {**ADDRESSES6["node3"], "calico_node_address": None, "calico_node_labels": {"alone": "yes"}}}
 
 
@@ -291,7 +291,7 @@ def test_any_change_with_a_node_that_has_ipv6_alone_loses_nothing(
 def test_a_pool_that_only_shares_links_with_one_that_changes_holds_its_workloads_and_not_its_routes(
     stepwise: bool,
 ) -> None:
-    """While the IPv6 pool changes, workloads of the IPv4 pool get the smaller MTU, 1430, but BIRD's routes get none.
+    """While the IPv6 pool changes, workloads of the IPv4 pool get the smaller MTU, 1430, but its BIRD routes get none.
 
     BIRD 3.4 would not remove the MTU of a route again. With `stepwise` each phase starts from the state of the one
     before, otherwise from the one before the change.

@@ -87,7 +87,10 @@ def generations(host):
 
 
 def as_it_is(host):
-    """Return (kernel, files, state, whether it is complete), without the records about changes and their times."""
+    """Return (kernel, files, state, whether it is complete), without the records about changes and their times.
+
+    The first two are those of Host.snapshot, and the state is the stored NodeState.
+    """
     kernel, files = host.snapshot()
     ignored = ("calico/state.json", "calico/went-back.json", "calico/unconfirmed.json")
     stored = Store(host.machine.store).load()

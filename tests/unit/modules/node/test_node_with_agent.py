@@ -49,7 +49,7 @@ def agent(host):
 
 
 def reached(host, workload):
-    """Return whether the workload's interface exists, and the kernel has our route to the workload's address."""
+    """Return whether the workload's interface exists, and the kernel has our route to the workload's first address."""
     routes = dict(host.kernel.routes(protocol=179))
     return f"{workload.addresses[0]}/32" in routes and host.kernel.link(workload.interface) is not None
 
