@@ -113,8 +113,8 @@ def of_own_blocks(inventory: Inventory, plan: AllocationPlan) -> Inventory:
 
     These are its open, spare and quarantined blocks. Of `opened`, only whole blocks are kept.
 
-    A run leaves out the other entries before it plans (plugin_utils/sources/fleet_source.py). They come for example from
-    a removed node whose blocks were released, and that comes again with its old journal.
+    A run leaves out the other entries before it plans (plugin_utils/sources/fleet_source.py). They may come from a
+    removed node whose blocks were released, and that comes again with its old journal.
     """
     owned: dict[str, list[netaddr.IPNetwork]] = {}
     for cidr, node in owners(plan).items():

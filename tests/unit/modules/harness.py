@@ -163,7 +163,10 @@ class Host:
             pytest.skip(f"this kernel has no {kind}")
 
     def snapshot(self):
-        """Return what a run could change: (the kernel's snapshot, {path in the test's folder: its bytes} but lock files)."""
+        """Return what a run could change: (the kernel's snapshot, {path in the test's folder: its bytes}).
+
+        The lock files are left out.
+        """
         files = {
             str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()
         }

@@ -51,8 +51,8 @@ class Reception:
     """The parts of a node's state that decide whether it receives packets from one other node.
 
     `tunnels` are its tunnels (device, mac, vni, port) that accept packets from that node. `workloads` are (address, MTU
-    in bytes) for the addresses of its workloads that other nodes have a route to. `own_addresses` are the node's, with ""
-    if it lacks an IP version.
+    in bytes) for the addresses of its workloads that other nodes have a route to. `own_addresses` are the node's, with
+    "" if it lacks an IP version.
     """
 
     node: str
@@ -200,7 +200,7 @@ _KEYS: dict[str, t.Callable[[t.Any], t.Any]] = {
 
 
 def steps(before: NodeState, after: NodeState) -> list[NodeState]:
-    """Return the states of a node while it changes from `before` to `after`, both included; only once if equal in a row.
+    """Return the states of a node while it changes from `before` to `after`, both included; equal ones in a row once.
 
     They follow the drivers' order: additions of each kind, then BIRD, its routes, the pools and the underlay's MTU. The
     last step has the other fields and the removals, but for those inside an item that is replaced.
