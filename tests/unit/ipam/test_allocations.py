@@ -132,7 +132,7 @@ def test_a_released_handle_can_be_released_again():
     assert allocations.release("never heard of", 1.0) == []
 
 
-# --- These tests are about order, choice of blocks and pools, and usage ---------------------------------------------
+# --- These tests are about order, handles, choice of blocks and pools, and usage ------------------------------------
 
 
 def test_the_longest_free_address_comes_first_and_rests_before():

@@ -260,7 +260,7 @@ def test_without_a_lockfile_two_nodes_with_one_block_stop_everything() -> None:
 
 
 def test_with_a_lockfile_a_claim_to_another_s_block_is_left_out_and_named() -> None:
-    """With a lockfile, a claim to another node's block is left out and named, and the other nodes keep all they had."""
+    """With a lockfile, one node's claim to another's block is left out and named, and other nodes keep all they had."""
     block, spare = first(FIRST, "node1"), FIRST.nodes["node1"].spare_blocks[0].cidr
     twin = dataclasses.replace(copy_of(FIRST, "node1"), generation=3)
     found = both(FIRST, {**copies(FIRST), "node2": twin})
@@ -346,7 +346,7 @@ def test_of_several_blocks_that_are_not_its_own_a_node_is_told_the_first() -> No
 
 
 def test_one_node_does_not_make_the_lockfile_look_old() -> None:
-    """One node does not make the lockfile look old, since that would stop runs while any other node is down."""
+    """One node of several does not make the lockfile look old, since that would stop runs while another is down."""
     mine = dataclasses.replace(copy_of(FIRST, "node1"), generation=99)
     found = both(FIRST, {**copies(FIRST, "node2"), "node1": mine}, unreachable=["node3"])
     assert found.plan is not None

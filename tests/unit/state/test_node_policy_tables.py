@@ -142,7 +142,7 @@ def test_a_host_endpoint_by_address_needs_to_know_the_interfaces() -> None:
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
 def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
-    """NodePolicyTables gives what with_policy() gives from nothing, for an unchanged state with the same chain objects."""
+    """NodePolicyTables gives what with_policy() gives from nothing, and the same chain objects if nothing changed."""
     kept = NodePolicyTables()
     worlds = [random_world(random.Random(seed)) for seed in (one, other, one)]
     for world in worlds:

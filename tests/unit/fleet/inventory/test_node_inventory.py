@@ -21,7 +21,7 @@ def read(name: str = "node1", **variables: t.Any) -> node_inventory.FleetNode:
 
 @pytest.mark.parametrize("name", ["n", "n" * 63, "Rack-1.node_2", "7"])
 def test_a_name_that_a_node_can_have(name: str) -> None:
-    """A name of at most 63 letters, digits, '-', '_' and '.' is accepted, because it is also the value of a label."""
+    """A name is accepted if it can be the value of a label: at most 63 letters, digits, and, inside, '-', '_', '.'."""
     assert read(name, node_address="10.10.1.11/24").labels["kubernetes.io/hostname"] == name
 
 

@@ -228,7 +228,7 @@ def test_single_objects_are_the_agents(host, agent):
     assert host.run(route, check=True, **arguments)["changed"] is True
 
 
-# --- starting it anew -----------------------------------------------------------------------------------------------
+# --- starting it anew, and stopping it ------------------------------------------------------------------------------
 
 AGENT = {"name": "calico-agent.service", "enabled": True, "started": True}
 SETTINGS = {"path": "/etc/calico/agent.json", "content": '{"metrics_port": 9091}\n'}

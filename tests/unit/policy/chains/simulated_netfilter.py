@@ -250,7 +250,7 @@ class Members:
     """The members of an IP set, for the match `-m set`.
 
     The constructor raises AssertionError or ValueError for a name, an IP version or a prefix length that the kernel
-    would refuse, and AssertionError if the members are not sorted.
+    would refuse, and AssertionError if the members are not sorted, or one is there twice.
     """
 
     def __init__(self, ipset: PolicyIpSet) -> None:
