@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The least and the greatest value that each reader of a node's answer accepts, and the first ones that it refuses."""
+"""What readers of a node's answer accept at their bounds, and the first values that they refuse beyond them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The largest state that the controller accepts from a node in each respect, and the first that it refuses."""
+"""Limits of a state that the controller accepts from a node: the last values in them, and the first beyond them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of all changes of mode in a model of the fleet, in which two nodes may be in any two steps of one phase."""
+"""Tests of changes of mode, most in a model of the fleet in which two nodes may be in any two steps of one phase."""
 
 from __future__ import annotations
 
