@@ -39,7 +39,10 @@ SELECTORS: dict[str, t.Callable[[t.Mapping[str, str]], bool]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """An inventory. `workloads` are by (name, IP version). `allocated` and `opened` are the journals, by node."""
+    """An inventory: pools and nodes by name, workloads by (name, IP version).
+
+    `allocated` and `opened` are the journals, by node.
+    """
 
     pools: t.Mapping[str, PoolRange]
     nodes: t.Mapping[str, NodeEntry]
@@ -59,7 +62,7 @@ class Inventory:
     def plan(
         self, previous: t.Optional[AllocationPlan], released: t.Collection[str] = (), seed: int = 0
     ) -> AllocationPlan:
-        """Return the plan, made from inputs (but `opened`) in an order of `seed`; raise PlanError if it is refused."""
+        """Return the plan, made from most inputs in an order of `seed`; raise PlanError if it is refused."""
         order = random.Random(seed)
 
         def shuffled(items: t.Iterable) -> list:

@@ -120,7 +120,7 @@ class Host:
         """Run the imported `module` and return its JSON answer without `invocation`, also if it failed.
 
         `check` and `diff` are Ansible's modes, and `params` the module's parameters. Raise AssertionError if the answer
-        has a key that RETURN does not document.
+        has a key that is neither Ansible's own nor in RETURN.
         """
         name = module.__name__.rpartition(".")[2]
         ran = self._by_engine(name, check, diff, params) if self.start == "engine" else None

@@ -76,7 +76,7 @@ topologies = st.builds(
 
 
 def hold(current: t.Mapping[str, t.Optional[NodeState]], target: States) -> bool:
-    """Return whether the change needs backup routes, as the controller decides for the whole fleet."""
+    """Return whether the change needs backup routes: whether it endangers the routes of any node of `target`."""
     return any(transition.endangered(current.get(name), state.bird, set(target)) for name, state in target.items())
 
 
