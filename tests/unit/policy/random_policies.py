@@ -77,7 +77,10 @@ RANDOMS = st.integers(0, 2**32 - 1).map(random.Random)
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """A random set of policies, and the endpoints of all nodes. NODE is the node under test."""
+    """A random set of policies, and the endpoints of all nodes. NODE is the node under test.
+
+    `families` are the IP versions of the addresses, and `protocols` those that rules may have.
+    """
 
     policy_set: PolicySet
     endpoints: tuple[Endpoint, ...]

@@ -30,9 +30,9 @@ class Lost(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Packet:
-    """A packet that a node sends on the underlay to a workload on another node.
+    """A packet to a workload, as a node sends it on the underlay, or keeps it for its own workload.
 
-    `size` is the size of the workload's IP packet in bytes. `device` is the tunnel device ("" for none), `end` the
+    `size` is the size of the inner IP packet in bytes. `device` is the tunnel device ("" for none), `end` the
     address of the node at the other end of the tunnel, or the next hop without one. Only VXLAN sets `mac` (of the inner
     frame), `vni` and `port`.
     """
