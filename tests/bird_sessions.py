@@ -13,8 +13,8 @@ import typing as t
 def established_since(shown: str) -> dict[str, datetime.datetime]:
     """Return {session: time of its establishment} of the Established BGP sessions in BIRD's answer `show protocols`.
 
-    Times are in whole seconds. BIRD computes them anew for each answer, so two answers about one session may differ by
-    a second. Raise ValueError for a BIRD with another `timeformat protocol` than `iso long`.
+    BIRD must have `timeformat protocol iso long`. Times are in whole seconds. BIRD computes them anew for each answer,
+    so two answers about one session may differ by a second.
     """
     lines = re.findall(r"^(\S+) +BGP +\S+ +up +(\S.*?) +Established", shown, re.MULTILINE)
     return {name: datetime.datetime.fromisoformat(since) for name, since in lines}

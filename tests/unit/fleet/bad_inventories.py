@@ -31,8 +31,9 @@ class Case:
     """An invalid inventory and its error.
 
     `all` is the text of group_vars/all.yml, `hosts` that of hosts.yml, and `lockfile` that of the lockfile (None: there
-    is none). `message` has no file and line. `line` has them ("group_vars/all.yml:3"), "" if the error has none.
-    `copies` are the nodes' copies of the lockfile, and `limit` the names of the hosts in the run (None for all).
+    is none). `message` has no file and line. `line` has them ("group_vars/all.yml:3"), "" if the error has none. In
+    `all` and `message`, {folder} stands for the inventory's folder. `copies` has {"generation", "blocks"} by node, and
+    `limit` the names of the hosts in the run (None for all).
     """
 
     name: str
@@ -84,8 +85,8 @@ class Case:
     def host_variables(self, folder: pathlib.Path) -> dict[str, dict[str, t.Any]]:
         """Return the variables of each host by its name, as plain YAML has them, without templates resolved.
 
-        A host's own variables take precedence over those of group_vars/all.yml. Of a host in several groups, only those
-        under the last one count.
+        `folder` is the inventory's. A host's own variables take precedence over those of group_vars/all.yml. Of a host
+        in several groups, only those under the last one count.
         """
         shared = yaml.safe_load(self.all.replace("{folder}", str(folder)))
         groups = [(group or {}).get("hosts") or {} for group in yaml.safe_load(self.hosts).values()]

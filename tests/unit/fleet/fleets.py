@@ -84,7 +84,7 @@ def hosts(
 
 
 def build(*pools: t.Mapping[str, t.Any], previous: t.Optional[AllocationPlan] = None, **rest: t.Any) -> Fleet:
-    """Return the fleet of `hosts(*pools, **rest)`, with a plan that continues `previous`.
+    """Return the fleet of `hosts(*pools, **rest)`, with a plan that continues `previous`, or a new one for None.
 
     Raise FleetError if the inventory is invalid or cannot be planned.
     """

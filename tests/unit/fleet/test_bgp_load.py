@@ -47,7 +47,7 @@ def test_nodes_that_are_alike_cost_what_the_command_says(reflectors: int) -> Non
 def test_blocks_are_those_that_a_node_announces() -> None:
     """The load counts the blocks that each node advertises, and none of a pool whose BGP export is disabled.
 
-    A node receives as many routes as the others have blocks.
+    A node receives as many routes as the others advertise.
     """
     workloads = [
         {"name": f"w{number}", "node": "node1", "pool": "own", "address": f"10.245.0.{number * 4}"}

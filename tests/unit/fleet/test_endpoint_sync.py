@@ -31,7 +31,7 @@ WEB = Endpoint("WorkloadEndpoint", "default/web", "node1", "caliweb", ("10.244.1
     ],
 )
 def test_an_answer_that_is_unusable_as_a_whole(answer: dict[str, t.Any], why: str) -> None:
-    """An answer is refused, in words, unless it has a list of workloads under the host's name, or [] under no name."""
+    """An answer is refused, in words, unless it has a list of workloads and the host's name, or [] and the name ""."""
     assert endpoint_sync.refusal("node1", answer) == why
 
 

@@ -101,9 +101,9 @@ def test_a_sample_has_at_most_so_many_paths(sample: int, count: int) -> None:
 
 
 def test_samples_of_the_nodes_are_spread_over_the_fleet() -> None:
-    """Each of 13 nodes probes three others at equal distances in the order of names.
+    """Each of 13 nodes probes three others at equal distances in the order of the others' names.
 
-    Their first ones have at least seven different places in that order.
+    Their first ones have at least seven different places in these orders.
     """
     nodes = {f"n{number:02}": f"10.10.1.{number + 10}/24" for number in range(13)}
     fleet = build(pool("ipip"), nodes=nodes, workloads=[])

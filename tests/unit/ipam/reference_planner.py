@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A slow and plain second planner: the oracle of the real one.
 
-It checks every block and address one after the other and keeps everything in lists of netaddr objects. Only the number
-of the block at which a host's walk begins is the real planner's.
+It checks every block and address one after the other, as netaddr objects. The block at which a host's walk begins is
+the real planner's.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def test_a_host_that_owns_its_blocks_gets_as_many_as_in_calico(case, version):
     request = case["request"]
     wanted = request.get(f"num{version}", 0)
     if request.get("use", "Workload") != "Workload" or not wanted:
-        return  # tunnels' addresses are planned, see test_plan
+        return  # tunnels' addresses are planned, see test_plan; or none are asked for
     pools, blocks = {}, []
     for pool in case["pools"]:
         network = netaddr.IPNetwork(pool["cidr"])
@@ -132,7 +132,7 @@ def test_a_released_handle_can_be_released_again():
     assert allocations.release("never heard of", 1.0) == []
 
 
-# --- These tests are about order, choice of blocks and pools, and usage ---------------------------------------------
+# --- These tests are about order, handles, choice of blocks and pools, and usage ------------------------------------
 
 
 def test_the_longest_free_address_comes_first_and_rests_before():

@@ -62,7 +62,7 @@ def test_hosts_with_names_alike_start_far_apart() -> None:
     space = BlockSpace("10.0.0.0/8", 26)
     starts = sorted(space.start(f"node{number}") for number in range(1000))
     near = sum(1 for one, other in zip(starts, starts[1:]) if other - one < 2)
-    assert near < 20  # pairs of hosts with adjacent first blocks, of 262,144 blocks; all 999 if they started in a row
+    assert near < 20  # pairs with equal or adjacent first blocks, of 262,144 blocks; all 999 if they started in a row
 
 
 @pytest.mark.parametrize(

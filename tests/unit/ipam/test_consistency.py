@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`ipam check` prints what Calico's does, and counts every difference between records and node once."""
+"""`ipam check` prints lines like Calico's, and counts every difference between records and node once."""
 
 from __future__ import annotations
 

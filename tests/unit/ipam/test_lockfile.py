@@ -139,7 +139,7 @@ def test_names_of_every_kind_come_back_as_they_were(workloads: dict[str, str]) -
 def changed(path: str, value: t.Any = None) -> dict[str, t.Any]:
     """Return PLAN's document with the place at the dotted `path` changed to `value`; the value "del" removes it.
 
-    A new last key of a mapping is added. Raise KeyError or IndexError if the document lacks another part of the path,
+    A new last key of a mapping is added. Raise KeyError or IndexError if the document lacks anything else of the path,
     or what is to be removed.
     """
     document = copy.deepcopy(lockfile.to_document(PLAN))

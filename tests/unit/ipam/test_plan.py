@@ -242,7 +242,7 @@ def test_which_pools_serve_a_workload_as_in_calico(case: dict) -> None:
     assert f"p{address.split('.')[1]}" == case["expect"][0]
 
 
-# Grants that stay
+# Grants that stay, change or go
 
 
 def test_nothing_moves_when_nodes_join() -> None:

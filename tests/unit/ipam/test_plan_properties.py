@@ -39,7 +39,10 @@ SELECTORS: dict[str, t.Callable[[t.Mapping[str, str]], bool]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """An inventory. `workloads` are by (name, IP version). `allocated` and `opened` are the journals, by node."""
+    """An inventory: pools and nodes by name, workloads by (name, IP version).
+
+    `allocated` and `opened` are the journals, by node.
+    """
 
     pools: t.Mapping[str, PoolRange]
     nodes: t.Mapping[str, NodeEntry]
@@ -59,7 +62,7 @@ class Inventory:
     def plan(
         self, previous: t.Optional[AllocationPlan], released: t.Collection[str] = (), seed: int = 0
     ) -> AllocationPlan:
-        """Return the plan, made from inputs (but `opened`) in an order of `seed`; raise PlanError if it is refused."""
+        """Return the plan, made from most inputs in an order of `seed`; raise PlanError if it is refused."""
         order = random.Random(seed)
 
         def shuffled(items: t.Iterable) -> list:
@@ -113,7 +116,7 @@ def of_own_blocks(inventory: Inventory, plan: AllocationPlan) -> Inventory:
 
     These are its open, spare and quarantined blocks. Of `opened`, only whole blocks are kept.
 
-    A run leaves out the other entries before it plans (plugin_utils/sources/fleet_source.py). Such entries come from a
+    A run leaves out the other entries before it plans (plugin_utils/sources/fleet_source.py). They may come from a
     removed node whose blocks were released, and that comes again with its old journal.
     """
     owned: dict[str, list[netaddr.IPNetwork]] = {}

@@ -71,7 +71,7 @@ def refusal(*args: t.Any, **more: t.Any) -> str:
 
 
 def open_blocks(found: AllocationPlan) -> list[tuple[str, str]]:
-    """Return (block, its node) for each open block of a plan: these are the routes of a node that runs the plan."""
+    """Return a list of (block, its node) for each open block of a plan."""
     return [(grant.cidr, name) for name, part in found.nodes.items() for grant in part.blocks]
 
 
@@ -260,7 +260,7 @@ def test_without_a_lockfile_two_nodes_with_one_block_stop_everything() -> None:
 
 
 def test_with_a_lockfile_a_claim_to_another_s_block_is_left_out_and_named() -> None:
-    """With a lockfile, a claim to another node's block is left out and named, and the other nodes keep all they had."""
+    """With a lockfile, one node's claim to another's block is left out and named, and other nodes keep all they had."""
     block, spare = first(FIRST, "node1"), FIRST.nodes["node1"].spare_blocks[0].cidr
     twin = dataclasses.replace(copy_of(FIRST, "node1"), generation=3)
     found = both(FIRST, {**copies(FIRST), "node2": twin})
@@ -346,7 +346,7 @@ def test_of_several_blocks_that_are_not_its_own_a_node_is_told_the_first() -> No
 
 
 def test_one_node_does_not_make_the_lockfile_look_old() -> None:
-    """One node does not make the lockfile look old, since that would stop runs while any other node is down."""
+    """One node of several does not make the lockfile look old, since that would stop runs while another is down."""
     mine = dataclasses.replace(copy_of(FIRST, "node1"), generation=99)
     found = both(FIRST, {**copies(FIRST, "node2"), "node1": mine}, unreachable=["node3"])
     assert found.plan is not None
@@ -424,9 +424,9 @@ def newer_copies(*claims: str) -> dict[str, NodeIpam]:
 
 
 def test_a_node_alone_does_not_say_that_others_gave_up_their_blocks() -> None:
-    """While the lockfile looks old, a node's claim to another's block is left out.
+    """A node's claim to another's block is left out without a second witness.
 
-    That holds also if the block's owner has no copy or has left the inventory.
+    That holds also if the block's owner has no copy and has left the inventory.
     """
     claims = newer_copies(HOLD)
     for kept in (claims, {"node3": claims["node3"]}):
@@ -449,7 +449,8 @@ def test_a_lone_copy_takes_nothing_that_is_free_and_stops_nobody() -> None:
 def test_a_second_witness_lets_a_node_have_the_block_of_another() -> None:
     """A claim to another node's block is accepted if there is a witness.
 
-    The witness is the former owner's copy, or a route of a third node. The claimant's own routes do not count.
+    The witness is the former owner's newer copy without the block, or, if it has no copy, a third node's route to the
+    claimant. The claimant's own routes do not count.
     """
     claims = newer_copies(HOLD)
     granted = BlockGrant(HOLD, "main")

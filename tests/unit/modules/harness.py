@@ -120,7 +120,7 @@ class Host:
         """Run the imported `module` and return its JSON answer without `invocation`, also if it failed.
 
         `check` and `diff` are Ansible's modes, and `params` the module's parameters. Raise AssertionError if the answer
-        has a key that RETURN does not document.
+        has a key that is neither Ansible's own nor in RETURN.
         """
         name = module.__name__.rpartition(".")[2]
         ran = self._by_engine(name, check, diff, params) if self.start == "engine" else None
@@ -163,7 +163,10 @@ class Host:
             pytest.skip(f"this kernel has no {kind}")
 
     def snapshot(self):
-        """Return what a run could change: (kernel, {path in the test's folder: content}), without the lock files."""
+        """Return what a run could change: (the kernel's snapshot, {path in the test's folder: its bytes}).
+
+        The lock files are left out.
+        """
         files = {
             str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()
         }

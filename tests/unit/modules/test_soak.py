@@ -20,7 +20,10 @@ ASKED = {"state": STATE.to_dict(), "targets": TARGETS, "seconds": 3, "timeout": 
 
 
 class Probed:
-    """The sizes that the module probed, and whether it collected the watch. A probe raises `error` if it is set."""
+    """The sizes in bytes that the module probed, and whether it collected the watch.
+
+    Each target loses one probe. A probe raises `error` if it is set.
+    """
 
     def __init__(self, monkeypatch):
         self.sizes, self.collected, self.error = [], False, None

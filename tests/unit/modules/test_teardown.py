@@ -82,7 +82,8 @@ def left(host):
     """Return what the kernel has, without what may stay.
 
     That is settings, tables and chains without rules, and a tunl0 that is down, which cannot be deleted. The result is
-    a snapshot with the names alone of the namespaces, and with one list of all rules.
+    a snapshot with the names alone of the namespaces, and with one list of the rules of all tables in place of the
+    routing rules.
     """
     seen = host.kernel.snapshot()
     seen["links"] = [link for link in seen["links"] if link.name != "tunl0" or link.up]

@@ -78,7 +78,7 @@ class Systemctl:
 
     @property
     def marks(self) -> set[str]:
-        """The marks of units; .unread is one whose links were changed and that systemd has not read since."""
+        """The marks of units; also .restarted, and .unread if systemd has not read a unit since its links changed."""
         return {path.name for path in self.folder.iterdir()} - {"systemctl", "reads"}
 
     @property

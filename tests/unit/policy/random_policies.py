@@ -7,8 +7,8 @@
     world = random_world(rng)
     for endpoint in world.local_workloads: flow = random_flow(rng, world, endpoint, "Ingress")
 
-`worlds()` returns a hypothesis strategy for such worlds. There are few values (three labels, four ports, overlapping
-ranges), so that flows match rules and sets often. Only protocols with ports have ports, and only ICMP has ICMP types.
+`worlds()` returns a hypothesis strategy for such worlds. There are few labels, networks and usual ports, so that flows
+match rules and sets often. Only protocols with ports have ports, and only ICMP has ICMP types.
 Not all is valid as a resource: a rule may have networks that do not fit its IP version or each other, and a preDNAT
 policy may have egress rules. No flow has the protocol or the port of an encapsulation. ICMP messages have types that
 begin a flow.
@@ -77,7 +77,10 @@ RANDOMS = st.integers(0, 2**32 - 1).map(random.Random)
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """A random set of policies, and the endpoints of all nodes. NODE is the node under test."""
+    """A random set of policies, and the endpoints of all nodes. NODE is the node under test.
+
+    `families` are the IP versions of the addresses, and `protocols` those that rules may have.
+    """
 
     policy_set: PolicySet
     endpoints: tuple[Endpoint, ...]
@@ -336,7 +339,7 @@ def random_flow(
     """Return a flow to ("Ingress") or from ("Egress") one of the endpoint's addresses; None if it has none.
 
     Three of four flows are made to match a rule of a policy that applies at `hook` or of a profile, if there is one.
-    The protocol, the port or the other address of a third of all flows is then changed.
+    In a third of all flows the protocol, the port or the other address is then chosen anew.
     """
     if not endpoint.addresses:
         return None

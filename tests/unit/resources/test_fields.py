@@ -79,7 +79,7 @@ def test_a_document_needs_a_name_and_a_pool_its_range(kind: str) -> None:
 
 
 def test_annotations_have_a_size() -> None:
-    """Annotations have 256 KiB in all, keys and values, in bytes; the error says how many are too many."""
+    """Annotations have at most 256 KiB in all, keys and values; the error says how many bytes are too many."""
     most = 256 * 1024
     fits = {"a": "x" * (most - 3), "b": "y"}
     assert ANNOTATIONS.read(fits) == fits

@@ -133,7 +133,7 @@ def test_marked_values_become_plain_ones() -> None:
     assert type(made.ipipMode) is str
 
 
-# --- the flat form --------------------------------------------------------------------------------------------------
+# --- the flat form, encapsulations, outgoing NAT and selectors of pools ---------------------------------------------
 
 
 def test_the_flat_form_is_the_document_without_its_envelope() -> None:

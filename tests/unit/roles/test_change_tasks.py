@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parameters that tasks of a change get from the defaults of their block."""
+"""The parameters that tasks of a change get from the defaults of their block, and the tasks of each phase."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def load(name):
 
 
 def modules(tasks):
-    """Return (module, its own parameters) of each task that is a module of this collection."""
+    """Return a list of (module, its own parameters) of each task that is a module of this collection."""
     return [
         (key.removeprefix(PREFIX), parameters)
         for task in tasks

@@ -108,7 +108,7 @@ def test_suites_for_which_no_time_is_left_are_failed(capsys: pytest.CaptureFixtu
 
 
 def test_lanes_run_beside_each_other(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Suites of two lanes run at once: each waits for the other's file, so both would fail one after the other."""
+    """Suites of two lanes run at once: each waits for the other's file, so the first would fail if it ran alone."""
     script = f"touch {tmp_path}/$0; for i in $(seq 100); do [ -e {tmp_path}/$1 ] && exit 0; sleep 0.1; done; exit 1"
     one = Suite("one", "", ("bash", "-c", script, "one", "other"), limit=30)
     other = Suite("other", "", ("bash", "-c", script, "other", "one"), limit=30, lane=SECOND)

@@ -298,7 +298,7 @@ def test_an_address_that_two_have_is_said() -> None:
     ]
 
 
-# --- These tests are about states of other releases, members, reservations, and changed labels ----------------------
+# --- These tests are about states of other releases, members, reservations, changed labels and cached endpoints -----
 
 
 def test_a_state_without_the_fields_of_this_release_is_read() -> None:
@@ -365,7 +365,7 @@ def test_changed_labels_survive_the_record_of_a_workload():
 
 
 def test_a_cached_endpoint_is_that_of_the_same_workload_pools_and_node():
-    """The same workload object has the same endpoint object until its pool, its node's settings or itself changes."""
+    """A workload object has one endpoint object until its pool, the node's source spoofing or the object changes."""
     own, compiled = attachment.OwnEndpoints(), state(pool("ipip"))
     one = attached(1, "10.244.0.9")
     found = own.of(compiled, one)

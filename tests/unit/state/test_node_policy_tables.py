@@ -51,7 +51,7 @@ def tables(state: NodeState) -> dict[tuple[int, str], IptablesTable]:
 
 
 def state_of(world: World) -> NodeState:
-    """Return the state of NODE with the world's policy and workloads. Their IPv6 addresses are left out.
+    """Return the state of NODE with the world's policy, and with its workloads at NODE, by their first IPv4 address.
 
     Raise RuntimeError for a workload without an IPv4 address.
     """
@@ -142,7 +142,7 @@ def test_a_host_endpoint_by_address_needs_to_know_the_interfaces() -> None:
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
 def test_again_and_again_is_as_from_nothing(one: int, other: int) -> None:
-    """NodePolicyTables gives what with_policy() gives from nothing. For an unchanged state, chains are the same."""
+    """NodePolicyTables gives what with_policy() gives from nothing, and the same chain objects if nothing changed."""
     kept = NodePolicyTables()
     worlds = [random_world(random.Random(seed)) for seed in (one, other, one)]
     for world in worlds:
@@ -186,7 +186,7 @@ def test_whatever_comes_and_goes_it_is_as_from_nothing(seed: int) -> None:
             )
         elif what == 4:
             interfaces = {"eth0": chance.sample(["10.0.0.1", "10.0.0.2"], chance.randrange(3))}
-        else:  # other HostEndpoints of the node, with the same policies
+        else:  # another HostEndpoint or none, with the same policies
             hosts = [Endpoint("HostEndpoint", "h", NODE, chance.choice(["eth0", "*"]), ("10.0.0.1",))]
             endpoints = [one for one in state.policy.endpoints if one.kind != "HostEndpoint"]
             more = tuple(chance.sample(hosts, chance.randrange(2)))

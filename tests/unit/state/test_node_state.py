@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The digest of a NodeState, its stored form, and the overhead of encapsulations."""
+"""The digest of a NodeState, its stored form, its placeholders, and the overhead of encapsulations."""
 
 from __future__ import annotations
 

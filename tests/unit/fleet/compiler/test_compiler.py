@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the state of each node in each mode, compared with the outputs in Calico's documentation."""
+"""Tests of the states of nodes, with the routes of each mode as the outputs in Calico's documentation show them."""
 
 from __future__ import annotations
 

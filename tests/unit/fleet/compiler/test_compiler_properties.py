@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of properties that hold for every fleet."""
+"""Tests of properties that hold for every fleet, and of the names of plans and digests of states."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def inventories(draw: st.DrawFn) -> list[Host]:
             f"10.{240 + index}.0.0/18",
             blockSize=draw(st.integers(24, 32)),
             natOutgoing=draw(st.booleans()),
-            # The first pool selects all nodes, so every workload gets an address unless its node has IPv6 alone.
+            # The first pool selects all nodes, so every workload gets an IPv4 address unless its node has IPv6 alone.
             nodeSelector=draw(st.sampled_from(["all()", "rack == 'a'"])) if index else "all()",
             disableBGPExport=draw(st.sampled_from([False, False, True])),
         )

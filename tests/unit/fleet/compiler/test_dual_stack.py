@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of fleets with IPv6 beside IPv4.
+"""Tests of fleets with IPv6, beside IPv4 or alone.
 
 golden/dual-stack has whole states of such a fleet. The property tests of the compiler and of changes have random ones.
 """

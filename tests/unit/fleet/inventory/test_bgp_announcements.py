@@ -182,7 +182,7 @@ def test_folders_that_bird_would_not_read_as_one(folder: str) -> None:
 
 @pytest.mark.parametrize("folder", ["", "/etc/bird.d", "/etc/bird-2.0/own_files/"])
 def test_a_folder_is_kept_as_written(folder: str) -> None:
-    """An absolute path of letters, digits, '.', '_' and '-' is kept, also with a final '/', and '' means none."""
+    """An absolute path in letters, digits, '.', '_' and '-' is kept, unless it has a part '..'; '' means none."""
     assert read({}, node1={"calico_node_bird_include_dir": folder}).of("node1").include_dir == folder
 
 

@@ -21,13 +21,13 @@ def read(name: str = "node1", **variables: t.Any) -> node_inventory.FleetNode:
 
 @pytest.mark.parametrize("name", ["n", "n" * 63, "Rack-1.node_2", "7"])
 def test_a_name_that_a_node_can_have(name: str) -> None:
-    """A name of at most 63 letters, digits, '-', '_' and '.' is accepted, because it is also the value of a label."""
+    """A name is accepted if it can be the value of a label: at most 63 letters, digits, and, inside, '-', '_', '.'."""
     assert read(name, node_address="10.10.1.11/24").labels["kubernetes.io/hostname"] == name
 
 
 @pytest.mark.parametrize("name", ["n" * 64, "-n", "n-", "n.", "node 1", "nöde"])
 def test_a_name_that_no_node_can_have(name: str) -> None:
-    """A name of over 63 characters, with others, or that does not begin and end with a letter or digit, is refused."""
+    """A name that is too long, has another character, or begins or ends with no letter or digit is refused."""
     with pytest.raises(FleetError) as caught:
         read(name, node_address="10.10.1.11/24")
     assert str(caught.value) == (
@@ -118,7 +118,7 @@ NO_ADDRESS4, NO_ADDRESS6 = (f"is not an IPv{version} address with a prefix lengt
     ],
 )
 def test_an_address_that_no_node_can_have(variable: str, value: str, rule: str) -> None:
-    """An address without a valid length, of another kind, or that stands for a whole subnet is refused.
+    """An address without a valid length, that is none of the IP version, or that stands for a whole subnet is refused.
 
     So is one with a zone, or that is unspecified, loopback, multicast, link-local or reserved.
     """

@@ -50,8 +50,8 @@ def differing(one: NodeState, other: NodeState) -> set[str]:
 def test_whom_it_touches(mode: str, others: set[str]) -> None:
     """When a node joins, the state of a reflector changes in `bird` alone, by a new session, aside from TOLD.
 
-    The other nodes' states change in the fields `others`: they get the end of the new node's tunnel. In mode direct
-    their digest stays, and in each mode so do their blocks and addresses.
+    The other nodes' states change in the fields `others`: with tunnels they get the end of the new node's. In mode
+    direct their digest stays, and in each mode so do their blocks and addresses.
     """
     old, new = before_and_after(mode)
     for name, state in old.items():

@@ -174,7 +174,7 @@ def test_errors_name_file_and_line(content: t.Any, message: str) -> None:
     assert str(caught.value) == message
 
 
-# --- These tests are about switches, failsafes, the name of the plan, lists of groups, and parts of nodes -----------
+# --- These tests are about staged policy, settings, the name of the plan, lists of groups, and parts of nodes -------
 
 
 def test_staged_kinds_are_watched_beside_what_is_in_force() -> None:

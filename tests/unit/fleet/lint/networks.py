@@ -38,7 +38,7 @@ def network(
     previous: t.Optional[AllocationPlan] = None,
     **rest: t.Any,
 ) -> LintedFleet:
-    """Return the fleet of `fleets.hosts(*pools, **rest)`, with a plan that continues `previous`.
+    """Return the fleet of `fleets.hosts(*pools, **rest)`, with a plan that continues `previous`, or a new one for None.
 
     The other arguments are the facts of LintedFleet. Raise FleetError if the inventory is invalid or cannot be planned.
     """
@@ -47,6 +47,6 @@ def network(
 
 
 def found(given: LintedFleet, rule: str) -> list[str]:
-    """Return the whole texts of the findings of one rule, [] if it finds nothing."""
+    """Return the whole texts of the findings of the rule with this name; [] if it finds nothing or does not exist."""
     others = {one.name for one in rules.RULES} - {rule}
     return [str(finding) for finding in rules.findings(given, others)]

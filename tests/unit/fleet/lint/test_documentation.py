@@ -21,7 +21,7 @@ _TABLE = re.compile(r"(<!-- rules: .* -->\n).*?(<!-- end of rules -->)", re.DOTA
 def test_the_table_of_rules() -> None:
     rows = ["| rule | severity | what is found |", "|---|---|---|"]
     for rule in rules.RULES:
-        # The first line is "Report a host that ...". The table has what is reported.
+        # The first line is "Report ...". The table has what is reported.
         verb, dummy, meaning = (rule.check.__doc__ or "").splitlines()[0].partition(" ")
         assert verb == "Report", f"the docstring of rule {rule.name} does not begin with Report"
         rows.append(f"| `{rule.name}` | {rule.severity} | {meaning[0].upper()}{meaning[1:]} |")

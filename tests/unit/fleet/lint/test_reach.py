@@ -18,7 +18,7 @@ from tests.unit.fleet.lint.networks import found, network
 
 NODES = {"a1": "10.10.1.11/24", "a2": "10.10.1.12/24", "b1": "10.10.2.11/24"}
 EVERYBODY = set(NODES)
-#: The bit of each node's blocks in the sets of `reach.heard_of`.
+#: The bit of each node's blocks in the results of `reach.heard_of`.
 BITS = {name: 1 << index for index, name in enumerate(NODES)}
 
 
@@ -144,7 +144,7 @@ def test_a_mesh_carries_the_blocks_of_its_members() -> None:
 
 
 def two_reflectors(cluster_id: str, *peers: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """Return {host: the sum of the BITS of the nodes whose blocks it hears of}, for a fleet with two reflectors.
+    """Return {host: the sum of the BITS of the nodes whose blocks it has or receives}, in a fleet with two reflectors.
 
     rr1 reflects for a1 only, and rr2, with this cluster id, for a2 only. `peers` are the only BGPPeers.
     """

@@ -444,9 +444,9 @@ def test_without_bgp_nothing_is_said_of_sessions() -> None:
 
 
 def _calls(hosts: int) -> int:
-    """Return the number of Python function calls that all rules make for a fleet with this number of hosts.
+    """Return the number of Python function calls that all rules make for a fleet with this number of nodes.
 
-    It has two reflectors and a peer for each rack of ten hosts. Raise AssertionError if a rule finds anything.
+    It also has two reflectors, and a peer for each ten nodes. Raise AssertionError if a rule finds anything.
     """
     own = {f"n{n}": {"calico_node_labels": {"rack": f"r{n // 10}"}} for n in range(hosts)}
     peers = [

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The least and the greatest value that each reader of a node's answer accepts, and the first ones that it refuses."""
+"""What readers of a node's answer accept at their bounds, and the first values that they refuse beyond them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ BOUNDS: list[tuple[shapes.Reader, list[t.Any], list[t.Any]]] = [
 def test_a_reader_accepts_what_it_says_and_nothing_more(
     reader: shapes.Reader, good: list[t.Any], bad: list[t.Any]
 ) -> None:
-    """A reader returns what fits its type and its bounds unchanged (a tuple as a list), and refuses everything else."""
+    """A reader returns an equal value (a list for a tuple) if it fits its type and bounds, and refuses all others."""
     for value in good:
         read = reader(value)
         assert read == value or (isinstance(value, tuple) and read == list(value))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The largest state that the controller accepts from a node in each respect, and the first that it refuses."""
+"""Limits of a state that the controller accepts from a node: the last values in them, and the first beyond them."""
 
 from __future__ import annotations
 
@@ -96,10 +96,7 @@ def test_a_state_up_to_its_limits_is_read(change: dict[str, t.Any]) -> None:
     ],
 )
 def test_a_state_beyond_a_limit_is_refused(change: dict[str, t.Any], words: str) -> None:
-    """A state beyond one of its limits, or with a value that is none of a field's, is refused as a whole.
-
-    The error has the place and the value; for a list that is too long, the place alone.
-    """
+    """A state beyond one of its limits, or with a value that is none of a field's, is refused as a whole."""
     assert read(change) == words
 
 

@@ -30,9 +30,9 @@ class Lost(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Packet:
-    """A packet that a node sends on the underlay to a workload on another node.
+    """A packet to a workload, as a node sends it on the underlay, or keeps it for its own workload.
 
-    `size` is the size of the workload's IP packet in bytes. `device` is the tunnel device ("" for none), `end` the
+    `size` is the size of the inner IP packet in bytes. `device` is the tunnel device ("" for none), `end` the
     address of the node at the other end of the tunnel, or the next hop without one. Only VXLAN sets `mac` (of the inner
     frame), `vni` and `port`.
     """
@@ -51,7 +51,8 @@ class Reception:
     """The parts of a node's state that decide whether it receives packets from one other node.
 
     `tunnels` are its tunnels (device, mac, vni, port) that accept packets from that node. `workloads` are (address, MTU
-    in bytes) for the addresses of its workloads that other nodes have a route to. `own_addresses` are the node's.
+    in bytes) for the addresses of its workloads that other nodes have a route to. `own_addresses` are the node's, with
+    "" if it lacks an IP version.
     """
 
     node: str
@@ -199,7 +200,7 @@ _KEYS: dict[str, t.Callable[[t.Any], t.Any]] = {
 
 
 def steps(before: NodeState, after: NodeState) -> list[NodeState]:
-    """Return the states of a node while it changes from `before` to `after`, both included, without repetitions.
+    """Return the states of a node while it changes from `before` to `after`, both included; equal ones in a row once.
 
     They follow the drivers' order: additions of each kind, then BIRD, its routes, the pools and the underlay's MTU. The
     last step has the other fields and the removals, but for those inside an item that is replaced.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of all changes of mode in a model of the fleet, in which two nodes may be in any two steps of one phase."""
+"""Tests of changes of mode, most in a model of the fleet in which two nodes may be in any two steps of one phase."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ OVERHEADS6 = {None: 0, "vxlan": 70, "vxlan-crosssubnet": 70, "direct": 0}
 BOTH = [workload(f"w{n}a", f"node{n}") for n in (1, 2, 3)]
 
 
-#: A node without an IPv4 address.
+#: {node: its variables} of a node without an IPv4 address.
 ALONE = {"node3": {**ADDRESSES6["node3"], "calico_node_address": None, "calico_node_labels": {"alone": "yes"}}}
 
 
@@ -291,7 +291,7 @@ def test_any_change_with_a_node_that_has_ipv6_alone_loses_nothing(
 def test_a_pool_that_only_shares_links_with_one_that_changes_holds_its_workloads_and_not_its_routes(
     stepwise: bool,
 ) -> None:
-    """While the IPv6 pool changes, workloads of the IPv4 pool get the smaller MTU, 1430, but BIRD's routes get none.
+    """While the IPv6 pool changes, workloads of the IPv4 pool get the smaller MTU, 1430, but its BIRD routes get none.
 
     BIRD 3.4 would not remove the MTU of a route again. With `stepwise` each phase starts from the state of the one
     before, otherwise from the one before the change.

@@ -64,7 +64,7 @@ def bird(state: NodeState) -> Bird:
 
 
 def into_tunnel(pools: t.Sequence[BirdPool], own: Bird, next_hop: str) -> bool:
-    """Return whether packets to `next_hop` need no switch: the pool has a tunnel, or it is in the node's subnet.
+    """Return whether packets to `next_hop` need no switch: there is a tunnel, or `next_hop` is in the node's subnet.
 
     Raise ValueError unless there is exactly one pool.
     """

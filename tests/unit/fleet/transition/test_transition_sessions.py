@@ -1,10 +1,10 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of all changes of topology, with interruptions anywhere.
+"""Tests of changes of topology, with interruptions anywhere.
 
-No session is interrupted before all nodes have backup routes. No backup route is removed before all sessions are as in
-the target.
+No session that routes depend on is interrupted before the nodes have backup routes. These stay until all sessions are
+as in the target.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ topologies = st.builds(
 
 
 def hold(current: t.Mapping[str, t.Optional[NodeState]], target: States) -> bool:
-    """Return whether the change needs backup routes, as the controller decides for the whole fleet."""
+    """Return whether the change needs backup routes: whether it endangers the routes of any node of `target`."""
     return any(transition.endangered(current.get(name), state.bird, set(target)) for name, state in target.items())
 
 

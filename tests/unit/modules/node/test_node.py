@@ -251,7 +251,7 @@ class TestFiles:
 
 
 class TestCutShort:
-    """Tests of a run that is killed at any point: the next run or the boot completes what it began."""
+    """Tests of a run that is killed at any point or that fails: the next run or the boot completes what it began."""
 
     def points(self, host):
         """Make a first run; return the numbers of the writes to the kernel that it made, from 0."""

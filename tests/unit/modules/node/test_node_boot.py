@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the restore at boot for a node whose own records cannot be read: its firewall and workloads stay."""
+"""Tests of the restore at boot, also for a node whose own records cannot be read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of commit-confirm: a change that is not confirmed, interrupted at every point."""
+"""Tests of commit-confirm: changes that are confirmed, that are not, and that are interrupted."""
 
 from __future__ import annotations
 
@@ -87,7 +87,10 @@ def generations(host):
 
 
 def as_it_is(host):
-    """Return (kernel, files, state, whether it is complete), without the records about changes and their times."""
+    """Return (kernel, files, state, whether it is complete), without the records about changes and their times.
+
+    The first two are those of Host.snapshot, and the state is the stored NodeState.
+    """
     kernel, files = host.snapshot()
     ignored = ("calico/state.json", "calico/went-back.json", "calico/unconfirmed.json")
     stored = Store(host.machine.store).load()

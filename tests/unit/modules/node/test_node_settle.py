@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the module node finds after it on a host that needed no change: sessions, routes and paths."""
+"""What the module node finds at its end: sessions, routes and, on a host that needed no change, paths."""
 
 from __future__ import annotations
 

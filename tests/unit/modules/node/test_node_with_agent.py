@@ -49,7 +49,7 @@ def agent(host):
 
 
 def reached(host, workload):
-    """Return whether the workload's interface exists, and the kernel has our route to the workload's address."""
+    """Return whether the workload's interface exists, and the kernel has our route to the workload's first address."""
     routes = dict(host.kernel.routes(protocol=179))
     return f"{workload.addresses[0]}/32" in routes and host.kernel.link(workload.interface) is not None
 
@@ -228,7 +228,7 @@ def test_single_objects_are_the_agents(host, agent):
     assert host.run(route, check=True, **arguments)["changed"] is True
 
 
-# --- starting it anew -----------------------------------------------------------------------------------------------
+# --- starting it anew, and stopping it ------------------------------------------------------------------------------
 
 AGENT = {"name": "calico-agent.service", "enabled": True, "started": True}
 SETTINGS = {"path": "/etc/calico/agent.json", "content": '{"metrics_port": 9091}\n'}

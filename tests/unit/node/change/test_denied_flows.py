@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests that a policy ends exactly those tracked connections that it would deny as new ones."""
+"""Tests of the tracked connections that a policy ends: those that it would deny as new ones, with few exceptions."""
 
 from __future__ import annotations
 

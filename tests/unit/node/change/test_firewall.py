@@ -61,7 +61,7 @@ def machine(tmp_path):
 
 
 def rules(machine):
-    """Return the rules of cali-INPUT in the table filter as iptables-save writes them, cut before comments."""
+    """Return a list of the rules of cali-INPUT in table filter as iptables-save writes them, cut before comments."""
     saved = machine.kernel.run(["iptables-save", "-t", "filter"]).output
     return [line.partition(" -m comment")[0] for line in saved.splitlines() if line.startswith("-A cali-INPUT")]
 

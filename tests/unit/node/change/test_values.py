@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans and results of this room are values: the plan that was shown is the one that is carried out."""
+"""Plans and results of this room are values: a plan that was shown cannot be changed before it is carried out."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ REFUSAL = (
 )
 
 
-# --- These tests are about restarts, what is never assigned, and a journal or boot id that cannot be read -----------
+# --- These tests are about restarts, what may be assigned, and records that cannot be read or do not fit ------------
 
 
 def test_allocations_and_opened_blocks_outlive_the_process(machine):

@@ -37,7 +37,7 @@ def found(sent_at, answered):
     ("answered", "expected"),
     [
         (range(40), (40, 0, 0.0, 0.0, "")),
-        # The gap is from the first lost probe to the next one that was answered.
+        # A gap is from its first lost probe to the next one that was answered, or to the end.
         ({*range(40)} - {10, 11, 12, 13, 14, 15}, (40, 6, 300.0, 0.0, "6 not answered")),
         ({*range(40)} - {10, 20, 21, 30}, (40, 4, 100.0, 0.0, "4 not answered")),
         ({*range(40)} - {38, 39}, (40, 2, 100.0, 0.0, "2 not answered")),

@@ -64,7 +64,7 @@ Path = tuple[t.Union[str, int], ...]
 
 
 def paths(document: t.Any) -> list[Path]:
-    """Return the path of every value in a document, of one entry only in each list."""
+    """Return the path of every value in a document, but of the first entry only in each list; () is the document."""
     items: t.Iterable[tuple[t.Any, t.Any]] = ()
     if isinstance(document, dict):
         items = document.items()

@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_read_is_left_to_the_code_that_reverts(tmp_path, c
 
 
 def test_the_wait_loads_little():
-    """The process that waits for a confirmation loads none of the engine's code but this file and its packages."""
+    """The process that waits for a confirmation loads none of the engine's code but short_wait and its packages."""
     engine = ROOT / "plugins"
     code = (
         "import sys; from module_utils.node.store import short_wait; "

@@ -87,7 +87,7 @@ def test_both_are_roots_alone_and_hold_no_value_of_a_secret(waiting: Unconfirmed
 def test_what_waits_is_read_as_what_it_has_to_be(
     waiting: UnconfirmedStore, tmp_path: pathlib.Path, field: str, value: t.Any, why: str
 ) -> None:
-    """Each wrong value is refused. A deadline that is no number would never come, and the node would never revert."""
+    """Each wrong value is refused. A deadline of NaN or infinity would never come, and the node would never revert."""
     waiting.save(PENDING)
     path = written(tmp_path, "unconfirmed")
     path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))

@@ -41,7 +41,7 @@ class Node:
 
 
 def waited(monkeypatch: pytest.MonkeyPatch, node: Node) -> dict[str, t.Any]:
-    """Return what `wait` makes of a job that may take 4 seconds and is polled every 2."""
+    """Return the answer of `wait` for a job that may take 4 seconds and is polled every 2; raise what it raises."""
     monkeypatch.setattr(async_job, "_status", node.status)
     monkeypatch.setattr(async_job, "time", types.SimpleNamespace(sleep=lambda seconds: None))
     task = types.SimpleNamespace(poll=2, async_val=4, _uuid="of-this-test")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet action as Ansible runs it, on valid inventories."""
+"""The actions fleet, phase_gate, settle_gate and fleet_report as Ansible runs them, on valid inventories."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.unit.plugin_utils import controller
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 SHIPPED = sorted(path.name for path in (ROOT / "inventories").iterdir() if (path / "hosts.yml").exists())
 
-#: The cases whose inventory alone is wrong, whatever the nodes report.
+#: The cases whose inventory or lockfile is wrong, whatever the nodes report.
 BAD = [case for case in CASES if not case.copies and not case.limit]
 ODD = {
     "group_vars/all.yml": """\

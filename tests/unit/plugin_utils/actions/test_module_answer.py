@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of a module's answer that actions pass on; every module of the collection has such an action."""
+"""The parts of a module's answer that actions pass on; every module of the collection has an action."""
 
 from __future__ import annotations
 

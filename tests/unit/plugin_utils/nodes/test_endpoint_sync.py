@@ -76,7 +76,7 @@ STEPS = st.lists(
 @settings(max_examples=60)
 @given(STEPS)
 def test_after_each_exchange_a_node_knows_what_others_last_told_it(steps: list[Step]) -> None:
-    """After each exchange a node knows what others last reported, and gets only what it does not know.
+    """After each exchange a node knows what others last reported, and gets only workloads that it does not know.
 
     Each step is {node: its workloads, None if it cannot be reached}.
     """

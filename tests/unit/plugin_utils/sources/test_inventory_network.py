@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Policy's answer for a flow from an inventory: verdict, path and notes, as whole texts."""
+"""Policy's answer for a flow from an inventory: verdict, path and notes."""
 
 from __future__ import annotations
 

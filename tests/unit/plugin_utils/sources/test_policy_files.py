@@ -35,7 +35,7 @@ spec:
 
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A folder with an inventory in prod/ and policy in policy/."""
+    """A folder with an empty prod/, for an inventory, and two files with policy and one other in policy/."""
     (tmp_path / "prod").mkdir()
     (tmp_path / "policy").mkdir()
     (tmp_path / "policy" / "b.yml").write_text(TWO)

@@ -19,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.chai
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.sets.ip_sets import PolicyIpSet
 
 NUMBERS = {"icmp": 1, "tcp": 6, "udp": 17}
-#: The protocols that may have conditions on ports. iptables-restore refuses such conditions for others.
+#: The numbers of the protocols that may have conditions on ports here.
 WITH_PORTS = {6, 17, 132, 136}
 SET_PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp", 136: "udplite"}
 
@@ -111,7 +111,7 @@ class Netfilter:
         """Return "ACCEPT", "DROP" (also for REJECT), or "" if the packet returns from the chain.
 
         Update the packet's mark, state and log. Raise AssertionError for a target that is not supported, a log prefix
-        of more than 63 characters, and CT outside table raw.
+        of more than 63 characters, and CT outside table raw or without --notrack.
         """
         for rule in self.chains[place]:
             if not all(condition(packet) for condition in rule.conditions):
@@ -250,7 +250,7 @@ class Members:
     """The members of an IP set, for the match `-m set`.
 
     The constructor raises AssertionError or ValueError for a name, an IP version or a prefix length that the kernel
-    would refuse, and AssertionError if the members are not sorted.
+    would refuse, and AssertionError if the members are not sorted, or one is there twice.
     """
 
     def __init__(self, ipset: PolicyIpSet) -> None:

@@ -42,7 +42,7 @@ def rendered(settings: ChainSettings, family: int = 4) -> dict[str, list[str]]:
     return {name: [rule.render() for rules in table.chains.values() for rule in rules] for name, table in made.items()}
 
 
-# --- rules of others --------------------------------------------------------------------------------------------------
+# --- rules of others, and Reject --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", ["NEW", "ESTABLISHED"])
@@ -222,7 +222,7 @@ def test_what_the_host_itself_drops_is_recorded_with_the_reason_and_no_rule(pack
     assert packet.log == [record]
 
 
-# --- names, records and marks -----------------------------------------------------------------------------------------
+# --- names, records, marks and the number of rules --------------------------------------------------------------------
 
 
 def test_chains_have_the_names_of_felix() -> None:

@@ -380,7 +380,7 @@ def test_only_the_fleets_nodes_encapsulate(encapsulation: Encapsulation, fields:
     assert not kernel.sent(from_outside(**{**sent, "destination": "192.0.2.9"}))
 
 
-# --- a second compilation ---------------------------------------------------------------------------------------------
+# --- a second compilation, its work, and connections that policy ended ------------------------------------------------
 
 
 def same(one: Tables, other: Tables) -> set[str]:

@@ -63,7 +63,7 @@ def flows(rng: random.Random, world: World, count: int) -> t.Iterator[Flow]:
     endpoints = (*world.local_workloads, *world.local_host_endpoints)
     for _dummy in range(count):
         flow = random_flow(rng, world, rng.choice(endpoints), rng.choice((INGRESS, EGRESS)), rng.choice(HOOKS))
-        # Packets from the host to itself use the loopback, which belongs to no endpoint.
+        # Packets to their own sender do not cross the node; those of the host to itself use the loopback.
         if (
             flow is not None
             and flow.source != flow.destination

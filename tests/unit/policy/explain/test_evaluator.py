@@ -344,7 +344,7 @@ def test_icmp_types_and_codes() -> None:
     assert [on(but, ping(kind, v6=True)) for kind in (128, 129)] == ["deny", "allow"]
 
 
-# --- hooks of host endpoints, staged policies, traces ----------------------------------------------------------------
+# --- hooks of host endpoints, staged policies, traces, policy sets, random flows -------------------------------------
 
 HOST = Endpoint("HostEndpoint", "eth0", "node1", "eth0", ("192.0.2.1",), profiles=("open",))
 WILDCARD = Endpoint("HostEndpoint", "all", "node1", "*")

@@ -335,7 +335,7 @@ def test_the_way_that_the_compiled_chains_are_held_to(seed: int) -> None:
         assert (path(evaluator, [node], flow, settings).action == "allow") == passes, flow
 
 
-# --- what people read -------------------------------------------------------------------------------------------------
+# --- what people read, and what IPv6 needs ----------------------------------------------------------------------------
 
 
 def explained(fleet: Fleet, flow: Flow, **more: t.Any) -> str:

@@ -125,7 +125,7 @@ TestMatching.settings = settings(max_examples=12, stateful_step_count=20, deadli
         ("!has(a)", None),
         ("all()", None),
         ("!all()", set()),
-        # A conjunction has the demands of its cheapest operand, a disjunction those of all operands.
+        # A conjunction has the demands of its cheapest operand, a disjunction those of all, None if one has none.
         ("has(a) && b == 'x' && c != 'y'", {("b", "x")}),
         ("has(a) || b == 'x'", {("a", None), ("b", "x")}),
         ("has(a) || b != 'x'", None),

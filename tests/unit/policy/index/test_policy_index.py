@@ -347,7 +347,7 @@ def test_only_what_is_in_use_is_programmed() -> None:
 
 
 def test_the_next_host_endpoint_governs_when_the_first_one_goes() -> None:
-    """An interface belongs to the endpoint of the lowest name; when that is removed, the next one takes over."""
+    """An interface belongs to the HostEndpoint of the lowest name; when that is removed, the next one takes over."""
     first, second = (
         Endpoint(HOST_ENDPOINT, name, NODE, "eth0", labels=(("role", name),)) for name in ("first", "second")
     )
