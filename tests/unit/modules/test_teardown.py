@@ -82,13 +82,12 @@ def left(host):
     """Return what the kernel has, without what may stay.
 
     That is settings, tables and chains without rules, and a tunl0 that is down, which cannot be deleted. The result is
-    a snapshot with the names alone of the namespaces, and with one list of the rules of all tables in place of the
-    routing rules.
+    a snapshot with the names alone of the namespaces, and with "chains", one list of the rules of all tables.
     """
     seen = host.kernel.snapshot()
     seen["links"] = [link for link in seen["links"] if link.name != "tunl0" or link.up]
     rules = [rule for chains in seen.pop("tables").values() for chain in chains.values() for rule in chain]
-    return {**seen, "sysctls": None, "namespaces": host.kernel.netns_list(), "rules": rules}
+    return {**seen, "sysctls": None, "namespaces": host.kernel.netns_list(), "chains": rules}
 
 
 def test_routes_that_a_tunnel_device_takes_along_are_not_missed(host, systemctl):
