@@ -14,7 +14,7 @@ from ..nodes import run_results
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
-#: How many sessions lie between two ends (names of nodes, or an address outside the fleet) over IPv6, or over IPv4.
+#: The number of sessions between two ends (names of nodes, or an address outside the fleet) over IPv6, or over IPv4.
 Counts = collections.Counter[tuple[frozenset[str], bool]]
 
 HEADING = ("NODE", "BGP", "BLOCKS", "WORKLOADS", "ROUTES", "DRIFT(24h)", "AGENT")

@@ -24,10 +24,13 @@ def packed(task_vars: t.Mapping[str, t.Any], names: t.Optional[t.Collection[str]
     FleetError if calico_bgp_secrets is invalid or too large, or a template in it cannot be evaluated. For no names it
     is not read.
     """
-    hostvars, host = task_vars["hostvars"], task_vars["inventory_hostname"]
-    if (names is not None and not names) or bgp_secrets.VARIABLE not in hostvars[host]:
+    if names is not None and not names:
         return None
-    value = inventory_source.evaluated(hostvars, host, bgp_secrets.VARIABLE)
+    host = task_vars["inventory_hostname"]
+    own = task_vars["hostvars"][host]
+    if bgp_secrets.VARIABLE not in own:
+        return None
+    value = inventory_source.evaluated(own, host, bgp_secrets.VARIABLE)
     if not value:
         return None
     have = bgp_secrets.read(inventory_source.plain(value))

@@ -118,17 +118,17 @@ class _Values:
             self._held.append(raw)
             _check_bounds(name, raw)
             self._known[key] = _value(name, raw) if _is_constant(raw) else None
-        return self._known[key] or _value(name, evaluated(self._hostvars, host, name))
+        return self._known[key] or _value(name, evaluated(self._hostvars[host], host, name))
 
 
-def evaluated(hostvars: t.Any, host: t.Any, name: str) -> t.Any:
-    """Return the value of a variable of `host` as Ansible evaluates it.
+def evaluated(own: t.Mapping[str, t.Any], host: t.Any, name: str) -> t.Any:
+    """Return the value of a variable of `host` as Ansible evaluates it. `own` are the hostvars of that host.
 
     Raise FleetError if it is a template that cannot be evaluated, or if the value is too large, and KeyError if the
     host does not have it.
     """
     try:
-        value = hostvars[host][name]
+        value = own[name]
     except AnsibleTemplateError as error:
         raise FleetError(
             f"{name} of {host}",

@@ -150,8 +150,8 @@ class Peers:
     def check_pairs(self, peering: Peering) -> None:
         """Raise FleetError if two BGPPeers give a node the same peer address and port, or one suits none of its nodes.
 
-        A peerIP without a port counts as one with BGP_PORT, as for the sessions. A BGPPeer suits a node that has an address of
-        the peer's IP version. A BGPPeer that selects no node, or that has no peerIP, is accepted.
+        A peerIP without a port counts as one with BGP_PORT. A BGPPeer suits a node that has an address of the peer's IP
+        version. A BGPPeer that selects no node, or that has no peerIP, is accepted.
         """
         seen: dict[tuple[str, str, int], PeerDefinition] = {}
         for given, local, dummy in peering.meant():

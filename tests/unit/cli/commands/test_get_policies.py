@@ -186,7 +186,9 @@ def ingress(source: str = "", protocol: str = "tcp") -> tuple[model.PolicyRule, 
     return (model.PolicyRule("Allow", protocol=protocol, source=model.Entity(selector=source)),)
 
 
-SELECTOR = "app == is not a selector: at column 7, expected a string in quotes. Write for example rack == 'a' && !has(spare)."
+SELECTOR = (
+    "app == is not a selector: at column 7, expected a string in quotes. Write for example rack == 'a' && !has(spare)."
+)
 PROTOCOL = "gre is not a protocol. Write TCP, UDP, ICMP, ICMPv6, SCTP, UDPLite or a number from 1 to 255."
 
 
@@ -212,7 +214,9 @@ def test_a_profile_and_a_host_endpoint_of_another_release(guarded: Node) -> None
     host = dataclasses.replace(HOST, ports=(model.DefinedPort("tunnel", "gre", 22),))
     policies = dataclasses.replace(POLICY.policy_set, profiles=(profile,))
     guarded.store(dataclasses.replace(STATE, policy=PolicyState(policies, (host,))))
-    problem = "state.json has a Profile that this release does not know: Profile strict: spec.ingress[0].source.selector"
+    problem = (
+        "state.json has a Profile that this release does not know: Profile strict: spec.ingress[0].source.selector"
+    )
     assert guarded.run("get", "profiles") == (1, "", f"calicoctl: {problem} {SELECTOR}\n")
     problem = "state.json has a HostEndpoint that this release does not know: HostEndpoint node1-eth0: "
     problem += f"spec.ports[0].protocol {PROTOCOL}"

@@ -238,7 +238,9 @@ def test_a_peer_with_and_without_the_port_of_bgp_is_one_peer() -> None:
         "and node1 would peer with it twice. Remove one, or let their nodeSelectors choose different nodes."
     )
     peers[0]["peerIP"] = "10.9.0.1:1790"
-    assert len(sessions(in_racks({"node1": {"calico_node_bgp_peers": peers}}, bgp_node_to_node_mesh=False))["node1"]) == 2
+    assert (
+        len(sessions(in_racks({"node1": {"calico_node_bgp_peers": peers}}, bgp_node_to_node_mesh=False))["node1"]) == 2
+    )
 
 
 def test_an_entry_with_keys_of_several_types_is_refused_in_words() -> None:

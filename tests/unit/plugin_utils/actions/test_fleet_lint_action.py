@@ -157,7 +157,7 @@ def test_what_a_run_refuses_is_found_first(case: Case, answers: dict[str, dict[s
     origin = f"{first['origin']}: " if first["origin"] else ""
     assert f"{origin}{first['what']} {first['remedy']}" == case.expected(folder, origins=True)
     assert (answer["failed"], first["severity"], first["rule"]) == (True, "error", "refused")
-    verdict, dot, rest = answer["msg"].partition(": rules are asked when these are mended. ")
+    dummy, dot, rest = answer["msg"].partition(": rules are asked when these are mended. ")
     assert dot and rest.startswith(f"{origin}error: {first['what']} {first['remedy']} [refused]")
 
 

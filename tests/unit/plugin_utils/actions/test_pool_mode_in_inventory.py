@@ -25,9 +25,9 @@ def test_a_variable_that_fails_after_the_switch_fails_no_run(tmp_path: pathlib.P
     run = controller.Run("pool_mode_in_inventory", args, str(hosts), {"node1": {}})
     failing, good = controller.run([run, controller.Run(run.action, args, run.hosts_file, {"node1": {"gone": 64512}})])
     assert failing["lines"] == [
-        "the file with pool default is not known: calico_bgp_as_number of node1 is a template that cannot be evaluated: "
-        "'gone' is undefined. Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 "
-        "for ansible_default_ipv4.",
+        "the file with pool default is not known: calico_bgp_as_number of node1 is a template that cannot be "
+        "evaluated: 'gone' is undefined. Define what it names. Facts are in ansible_facts alone: write "
+        "ansible_facts.default_ipv4 for ansible_default_ipv4.",
         "pool default is vxlan now. To keep it, set in the inventory (pool default):",
         *SET,
     ]
