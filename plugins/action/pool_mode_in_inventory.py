@@ -39,7 +39,8 @@ class ActionModule(GuardedAction):
         except FleetError as error:
             unread = [f"the file with pool {pool} is not known: {error}"]
         path = origin.rsplit(":", 1)[0]
-        lines = [*unread, f"pool {pool} is {mode} now. To keep it, set in {origin or 'the inventory'} (pool {pool}):"]
+        now, says = (f"would be {mode}", "would say") if self._task.check_mode else (f"is {mode} now", "says")
+        lines = [*unread, f"pool {pool} {now}. To keep it, set in {origin or 'the inventory'} (pool {pool}):"]
         lines += [f"    {line}" for line in pool_entry.lines_to_set(mode)]
         if args["write"] and os.path.isfile(path):
             try:
@@ -59,7 +60,7 @@ class ActionModule(GuardedAction):
             else:
                 result["changed"] = after != before
                 result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": after}
-                lines = [f"pool {pool} is {mode} now, and {path} says so."]
+                lines = [f"pool {pool} {now}, and {path} {says} so."]
         shown_lines.show(lines)
         result["lines"] = lines
         return result

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 
 from tests.unit.plugin_utils import controller
@@ -23,7 +24,8 @@ def test_a_variable_that_fails_after_the_switch_fails_no_run(tmp_path: pathlib.P
     written = POOLS + 'calico_bgp_as_number: "{{ gone }}"\n'
     variables.write_text(written)
     run = controller.Run("pool_mode_in_inventory", args, str(hosts), {"node1": {}})
-    failing, good = controller.run([run, controller.Run(run.action, args, run.hosts_file, {"node1": {"gone": 64512}})])
+    working = dataclasses.replace(run, registered={"node1": {"gone": 64512}})
+    failing, check, good = controller.run([run, dataclasses.replace(working, check_mode=True), working])
     assert failing["lines"] == [
         "the file with pool default is not known: calico_bgp_as_number of node1 is a template that cannot be "
         "evaluated: 'gone' is undefined. Define what it names. Facts are in ansible_facts alone: write "
@@ -32,5 +34,6 @@ def test_a_variable_that_fails_after_the_switch_fails_no_run(tmp_path: pathlib.P
         *SET,
     ]
     assert "failed" not in failing and "changed" not in failing
+    assert check["lines"] == [f"pool default would be vxlan, and {variables} would say so."]
     assert good["lines"] == [f"pool default is vxlan now, and {variables} says so."]
     assert variables.read_text() == written.replace("/16\n", "/16\n" + "\n".join(SET) + "\n")
