@@ -10,6 +10,7 @@ import sys
 import time
 import typing as t
 
+from ..agent import settings
 from ..agent.api.client import AgentClient, NotRunning
 from ..agent.api.protocol import AgentError
 from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
@@ -69,6 +70,16 @@ class Sources:
 
     def state(self) -> NodeState:
         return self.stored().state
+
+    def agent_settings(self) -> settings.AgentSettings:
+        """Return the settings in the agent's file on this node, whether the agent runs or not.
+
+        Without the file they are the defaults. Raise CommandError if it cannot be read or has invalid settings.
+        """
+        try:
+            return settings.load(self.machine.placed(settings.PATH)).settings
+        except settings.SettingsError as error:
+            raise CommandError(str(error)) from error
 
     def ask(self, method: str, **params: t.Any) -> Data:
         """Return the agent's result for `method`.

@@ -31,8 +31,7 @@ _ANYWHERE = f"has({NAME_LABEL}) || !has({NAME_LABEL})"
 def policy(value: model.Policy) -> Resource:
     """Return a policy as a resource: of a staged kind if it is staged, and without the name's prefix "staged:".
 
-    Raise ResourceError or SelectorError if it is not valid as a resource, and KeyError for an unknown name of a
-    protocol.
+    Raise ResourceError if it is not valid as a resource.
     """
     namespace, name = _split(value.name, value.kind == "NetworkPolicy")
     own = _without(value.selector, namespace)
@@ -58,10 +57,7 @@ def tier(value: model.PolicyTier) -> Resource:
 
 
 def profile(value: model.PolicyProfile) -> Resource:
-    """Return a profile as a Profile resource.
-
-    Raise ResourceError or SelectorError if it is not valid as one, and KeyError for an unknown name of a protocol.
-    """
+    """Return a profile as a Profile resource. Raise ResourceError if it is not valid as one."""
     spec = {
         "labelsToApply": dict(value.labels),
         "ingress": [_rule(rule, "") for rule in value.ingress],
@@ -83,10 +79,7 @@ def network_set(value: model.PolicyNetworkSet) -> Resource:
 
 
 def host_endpoint(value: model.Endpoint) -> Resource:
-    """Return a host endpoint as a HostEndpoint resource.
-
-    Raise ResourceError if it is not valid as one, and KeyError for an unknown name of a protocol of a port.
-    """
+    """Return a host endpoint as a HostEndpoint resource. Raise ResourceError if it is not valid as one."""
     spec = {
         "node": value.node,
         "interfaceName": value.interface,
@@ -106,9 +99,11 @@ def own_labels(labels: t.Iterable[tuple[str, str]], namespace: str) -> dict[str,
 def ports(values: t.Iterable[model.DefinedPort]) -> list[Data]:
     """Return ports as a list of mappings with "name", "protocol" ("TCP") and "port", the form of endpoint resources.
 
-    Raise KeyError for an unknown name of a protocol.
+    An unknown name of a protocol is returned unchanged, for resources to refuse.
     """
-    return [{"name": one.name, "protocol": _PROTOCOLS[one.protocol], "port": one.port} for one in values]
+    return [
+        {"name": one.name, "protocol": _PROTOCOLS.get(one.protocol, one.protocol), "port": one.port} for one in values
+    ]
 
 
 def _resource(kind: str, name: str, spec: Data, namespace: str = "", labels: t.Optional[Data] = None) -> Resource:
@@ -151,14 +146,14 @@ def _rule(rule: model.PolicyRule, namespace: str) -> Data:
 def _protocol(protocol: t.Optional[model.Protocol], rule: model.PolicyRule) -> t.Union[str, int, None]:
     """Return a named protocol by its name in resources. A number or None is returned unchanged.
 
-    Where the name implies another IP version than the rule's, which Calico would refuse, return its number. Raise
-    KeyError for an unknown name.
+    Where the name implies another IP version than the rule's, which Calico would refuse, return its number. An unknown
+    name is returned unchanged, for resources to refuse.
     """
     if not isinstance(protocol, str):
         return protocol
     if rule.ip_version is not None and _IP_VERSION_OF.get(protocol, rule.ip_version) != rule.ip_version:
         return model.PROTOCOL_NUMBERS[protocol]
-    return _PROTOCOLS[protocol]
+    return _PROTOCOLS.get(protocol, protocol)
 
 
 def _icmp(icmp: t.Optional[model.Icmp]) -> Data:
@@ -186,7 +181,7 @@ def _port(port: model.Port) -> t.Union[int, str]:
 def _scope(entity: model.Entity, namespace: str) -> Data:
     """Return the `selector` and `namespaceSelector` fields of an entity in a policy of `namespace` ("" for none).
 
-    Fields that are not needed are missing or "". Raise SelectorError if the entity's selector is not valid.
+    Fields that are not needed are missing or "". An invalid selector is returned unchanged, for resources to refuse.
     """
     own = _without(entity.selector, namespace) if entity.selector and namespace else None
     if own is not None:
@@ -194,18 +189,18 @@ def _scope(entity: model.Entity, namespace: str) -> Data:
         return {"selector": own or ("" if entity.not_selector else "all()")}
     if not entity.selector:
         return {"namespaceSelector": _ANYWHERE} if namespace and entity.not_selector else {}
-    first, *rest = _operands(entity.selector)
-    namespaces = namespaces_of(first)
+    operands = _operands(entity.selector)
+    namespaces = namespaces_of(operands[0]) if operands else ""
     if namespaces:
-        return {"namespaceSelector": namespaces, "selector": _all_of(rest)}
+        return {"namespaceSelector": namespaces, "selector": _all_of(operands[1:])}
     return {"selector": entity.selector, "namespaceSelector": _ANYWHERE if namespace else ""}
 
 
 def _without(selector: str, namespace: str) -> t.Optional[str]:
     """Return `selector` without the operand that requires `namespace`, or None if it has no such operand.
 
-    The result is canonical, "" if nothing else is left. If `namespace` is "", the selector is returned unchanged. Else
-    raise SelectorError if it is not valid.
+    The result is canonical, "" if nothing else is left. If `namespace` is "", the selector is returned unchanged. An
+    invalid selector has no operands.
     """
     if not namespace:
         return selector
@@ -217,7 +212,11 @@ def _without(selector: str, namespace: str) -> t.Optional[str]:
 
 
 def _operands(selector: str) -> list[selectors.Expression]:
-    root = selectors.parse(selector).root
+    """Return the operands of the outermost `&&`, the whole selector if it has none, or [] if it is not valid."""
+    try:
+        root = selectors.parse(selector).root
+    except selectors.SelectorError:
+        return []
     return list(root.operands) if isinstance(root, selectors.And) else [root]
 
 

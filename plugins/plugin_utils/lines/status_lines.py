@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
@@ -13,6 +14,8 @@ from ..nodes import run_results
 
 Result = t.Mapping[str, t.Any]
 Results = t.Mapping[str, Result]
+#: The number of sessions between two ends (names of nodes, or an address outside the fleet) over IPv6, or over IPv4.
+Counts = collections.Counter[tuple[frozenset[str], bool]]
 
 HEADING = ("NODE", "BGP", "BLOCKS", "WORKLOADS", "ROUTES", "DRIFT(24h)", "AGENT")
 #: The used share of a pool's addresses on a node, spare blocks included, from which they are reported as running out.
@@ -51,11 +54,11 @@ def text(hosts: t.Sequence[str], results: Results) -> list[str]:
 def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
     """Return sentences about what is wrong, an empty list for nothing.
 
-    `results` are those of node_status_info by host. A host without a usable one is a problem. Of the sessions between
-    the same two nodes that are down, one is named.
+    `results` are those of node_status_info by host. A host without a usable one is a problem. A session that is down is
+    named once, though both of its nodes report it.
     """
     found: list[str] = []
-    seen: set[frozenset[str]] = set()
+    seen: Counts = collections.Counter()
     for host in hosts:
         node = known(results.get(host))
         if node is None:
@@ -75,12 +78,22 @@ def warnings(hosts: t.Sequence[str], results: Results) -> list[str]:
     return [warning for host, node in nodes if node and node["node"] for warning in _scarce(host, node["blocks"])]
 
 
-def _of_node(host: str, node: Result, seen: set[frozenset[str]]) -> t.Iterator[str]:
-    for session in node["bgp"]["sessions"] if node["bgp"]["running"] else ():
-        pair = frozenset((host, session["node"] or session["address"]))
-        if not session["established"] and pair not in seen:
-            seen.add(pair)
-            yield _session(host, session)
+def _of_node(host: str, node: Result, seen: Counts) -> t.Iterator[str]:
+    """Yield a sentence for each problem of a node.
+
+    `seen` counts the sessions that are named so far, by their two ends and IP version; those named here are added.
+    """
+    sessions = node["bgp"]["sessions"] if node["bgp"]["running"] else ()
+    peers = collections.Counter(session["node"] for session in sessions)
+    own: Counts = collections.Counter()
+    for session in sessions:
+        if session["established"]:
+            continue
+        between = (frozenset((host, session["node"] or session["address"])), ":" in session["address"])
+        own[between] += 1
+        if own[between] > seen[between]:
+            yield _session(host, session, several=peers[session["node"]] > 1)
+    seen |= own  # the larger count of both: the other node reports the same sessions
     yield from (f"{host}: {missing}" for missing in node["routes"]["missing"])
     if not node["complete"]:
         yield f"{host}: its last run was cut short. Run playbooks/site.yml, which completes it."
@@ -95,17 +108,20 @@ def _of_node(host: str, node: Result, seen: set[frozenset[str]]) -> t.Iterator[s
         yield f"{host}: the agent repairs, and is not done within seconds. `calicoctl plan` there says what."
 
 
-def _session(host: str, session: Result) -> str:
+def _session(host: str, session: Result, *, several: bool) -> str:
     """Return a sentence about a session that is down.
 
     For example `node7 <-> node4: Active since 14:02:11 (Hold timer expired); its routes are kept by graceful restart:
-    ...`.
+    ...`. If the host has `several` sessions with that node, the address follows: `node7 <-> node4 (fd00::4): ...`.
     """
+    peer = session["node"] or session["address"]
+    if several and session["node"]:
+        peer += f" ({session['address']})"
     since = f" since {session['since']}" if session["since"] else ""
     error = f" ({session['error']})" if session["error"] else ""
     kept = "; its routes are kept by graceful restart" if session["routes_kept"] else ""
     reason = f": {session['reason']}" if session.get("reason") else ""
-    return f"{host} <-> {session['node'] or session['address']}: {session['state']}{since}{error}{kept}{reason}"
+    return f"{host} <-> {peer}: {session['state']}{since}{error}{kept}{reason}"
 
 
 def _scarce(host: str, blocks: t.Sequence[Result]) -> t.Iterator[str]:

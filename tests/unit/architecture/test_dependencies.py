@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "modules": {"cli", "agent", "node", "bgp", "dataplane", "bird", "preflight", "state", "base"},
 }  # fmt: skip
 # The modules of the agent that the room `cli` may import. Of the other rooms only `modules` may import the agent.
-KNOWN_OF_AGENT = {"api.client", "api.protocol"}
+KNOWN_OF_AGENT = {"api.client", "api.protocol", "settings"}
 # The modules of dataplane that bird and preflight may import: the port that reads a host, and the type of a change.
 KNOWN_OF_DATAPLANE = {"kernel.port", "change"}
 

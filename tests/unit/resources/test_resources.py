@@ -17,6 +17,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils import reso
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.addresses import parse_address, parse_cidr
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources import ResourceError, parse, parse_flat
 from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.durations import parse_duration
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.errors import Refused
+from ansible_collections.baremetal.host_routing.plugins.module_utils.resources.kinds.bgp import is_community
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -567,3 +569,12 @@ def test_the_room_needs_neither_ansible_nor_anything_outside_the_standard_librar
         [sys.executable, "-I", "-S", "-c", script, str(root)], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "26\n[]\n"
+
+
+def test_a_number_of_a_community_has_any_count_of_digits() -> None:
+    """Leading zeros count for nothing, and thousands of digits are too many in words."""
+    assert is_community(f"{'0' * 5000}1:{'0' * 5000}") is True
+    for text in (f"1:{'9' * 5000}", "1:100000000000000000000"):
+        with pytest.raises(Refused) as caught:
+            is_community(text)
+        assert caught.value.rule == "has a number of more than 16 bits."

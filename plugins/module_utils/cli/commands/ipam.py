@@ -12,7 +12,6 @@ import typing as t
 
 from ...base import terminal_text
 from ...base.addresses import parse_address
-from ...ipam.allocations import COOLDOWN
 from ...node.ipam.local_ipam import tunnel_handle
 from ...state.node_state import NodeState
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
@@ -110,13 +109,12 @@ def _checked(text: str) -> str:
 
 def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:
     ipam = sources.state().ipam
-    # No variable sets the first three directly: only one node assigns from a block, and the plan grants blocks. The
-    # cooldown is the default one.
+    # No variable sets the first three directly: only one node assigns from a block, and the plan grants blocks.
     settings = {
         "StrictAffinity": "true",
         "AutoAllocateBlocks": "false",
         "MaxBlocksPerHost": str(len(ipam.blocks) + len(ipam.spare_blocks)),
-        "IPCooldownSeconds": f"{COOLDOWN:g}",
+        "IPCooldownSeconds": f"{sources.agent_settings().cooldown:g}",
     }
     if arguments.output == "json":
         sys.stdout.write(json.dumps(settings, indent=2) + "\n")

@@ -22,8 +22,7 @@ _V = t.TypeVar("_V")
 def _documents(values: t.Iterable[_V], to_resource: t.Callable[[_V], Resource]) -> list[Document]:
     """Return the documents of `values`, sorted by namespace and name.
 
-    Raise ResourceError for a value that an engine of another release stored and this one does not accept. A policy or
-    profile may also raise SelectorError or KeyError (see to_resources), a host endpoint KeyError.
+    Raise ResourceError for a value that an engine of another release stored and this one does not accept.
     """
     found = [to_resource(value).to_document() for value in values]
     return sorted(found, key=lambda document: (document["metadata"].get("namespace", ""), name_of(document)))

@@ -180,3 +180,44 @@ def test_an_order_is_shown_as_go_prints_it(guarded: Node, order: float, shown: s
     guarded.store(dataclasses.replace(STATE, policy=PolicyState(policies)))
     status, out, err = guarded.run("get", "tier", "platform")
     assert (status, err) == (0, "") and out.split() == ["NAME", "ORDER", "platform", shown]
+
+
+def ingress(source: str = "", protocol: str = "tcp") -> tuple[model.PolicyRule, ...]:
+    return (model.PolicyRule("Allow", protocol=protocol, source=model.Entity(selector=source)),)
+
+
+SELECTOR = (
+    "app == is not a selector: at column 7, expected a string in quotes. Write for example rack == 'a' && !has(spare)."
+)
+PROTOCOL = "gre is not a protocol. Write TCP, UDP, ICMP, ICMPv6, SCTP, UDPLite or a number from 1 to 255."
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"selector": "app =="}, f"spec.selector {SELECTOR}"),
+        ({"ingress": ingress("app ==")}, f"spec.ingress[0].source.selector {SELECTOR}"),
+        ({"ingress": ingress(protocol="gre")}, f"spec.ingress[0].protocol {PROTOCOL}"),
+    ],
+)
+def test_a_policy_of_another_release(guarded: Node, changes: dict[str, t.Any], message: str) -> None:
+    """A stored policy that this release cannot read is named with the field, and is no fault of calicoctl."""
+    kept = from_resources.policy_set([resource("NetworkPolicy", "db", selector="app == 'db'")])
+    policies = dataclasses.replace(kept, policies=(dataclasses.replace(kept.policies[0], **changes),))
+    guarded.store(dataclasses.replace(STATE, policy=PolicyState(policies)))
+    problem = f"state.json has a NetworkPolicy that this release does not know: NetworkPolicy db: {message}"
+    assert guarded.run("get", "np") == (1, "", f"calicoctl: {problem}\n")
+
+
+def test_a_profile_and_a_host_endpoint_of_another_release(guarded: Node) -> None:
+    profile = model.PolicyProfile("strict", ingress=ingress("app =="))
+    host = dataclasses.replace(HOST, ports=(model.DefinedPort("tunnel", "gre", 22),))
+    policies = dataclasses.replace(POLICY.policy_set, profiles=(profile,))
+    guarded.store(dataclasses.replace(STATE, policy=PolicyState(policies, (host,))))
+    problem = (
+        "state.json has a Profile that this release does not know: Profile strict: spec.ingress[0].source.selector"
+    )
+    assert guarded.run("get", "profiles") == (1, "", f"calicoctl: {problem} {SELECTOR}\n")
+    problem = "state.json has a HostEndpoint that this release does not know: HostEndpoint node1-eth0: "
+    problem += f"spec.ports[0].protocol {PROTOCOL}"
+    assert guarded.run("get", "heps") == (1, "", f"calicoctl: {problem}\n")

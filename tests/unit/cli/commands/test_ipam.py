@@ -143,6 +143,22 @@ def test_configuration(node: Node) -> None:
     assert node.run("ipam", "show", "--show-configuration") == (0, CONFIGURATION, "")
 
 
+def test_configuration_has_the_cooldown_of_the_agents_settings(node: Node) -> None:
+    node.store()
+    path = node.folder / "root" / "etc" / "calico" / "agent.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"cooldown": 300}')
+    expected = CONFIGURATION.replace("|    30 |", "|   300 |")
+    assert node.run("ipam", "show", "--show-configuration") == (0, expected, "")
+    path.write_text('{"cooldown": -1}')
+    assert node.run("ipam", "show", "--show-configuration") == (
+        1,
+        "",
+        "calicoctl: NODE/root/etc/calico/agent.json: cooldown -1 must be a finite number that is not negative, such as "
+        "30.0. Correct it, then start the agent again.\n",
+    )
+
+
 def test_check_finds_a_leak(node: Node) -> None:
     fill(node, "lost")
     status, out, err = node.run("ipam", "check")

@@ -137,6 +137,12 @@ def test_what_differs_is_content() -> None:
             "of 16 bits, or 65000:1:100, three of 32 bits.",
         ),
         (
+            {"calico_bgp_communities": [{"name": "green", "value": "1:2:100000000000000000000"}]},
+            {},
+            "calico_bgp_communities[0].value 1:2:100000000000000000000 has a number of more than 32 bits. Write "
+            "65000:100, two numbers of 16 bits, or 65000:1:100, three of 32 bits.",
+        ),
+        (
             {"calico_bgp_prefix_advertisements": [{"cidr": "10.244.0.0/16", "communities": ["green"]}]},
             {},
             "calico_bgp_prefix_advertisements[0].communities[0] green is neither a BGP community nor a name given in "

@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bfd, Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from tests.unit.fleet.fleets import build, hosts, states
 
@@ -224,3 +226,28 @@ def test_no_own_as_number_in_a_path_is_a_number_of_them() -> None:
     """A numAllowedLocalASNumbers of 0 is accepted, and is the same as leaving it out."""
     peer = {"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000}
     assert birds(build(bgp_peers=[{**peer, "numAllowedLocalASNumbers": 0}])) == birds(build(bgp_peers=[peer]))
+
+
+def test_a_peer_with_and_without_the_port_of_bgp_is_one_peer() -> None:
+    """A second BGPPeer for one session is refused, because the session could have the fields of one of them only."""
+    peers = [{"peerIP": "10.9.0.1:179", "asNumber": 65000}, {"peerIP": "10.9.0.1", "asNumber": 65000}]
+    with pytest.raises(FleetError) as caught:
+        in_racks({"node1": {"calico_node_bgp_peers": peers}})
+    assert str(caught.value) == (
+        "calico_node_bgp_peers[1].peerIP of node1 10.9.0.1 is also the address of calico_node_bgp_peers[0] of node1, "
+        "and node1 would peer with it twice. Remove one, or let their nodeSelectors choose different nodes."
+    )
+    peers[0]["peerIP"] = "10.9.0.1:1790"
+    assert (
+        len(sessions(in_racks({"node1": {"calico_node_bgp_peers": peers}}, bgp_node_to_node_mesh=False))["node1"]) == 2
+    )
+
+
+def test_an_entry_with_keys_of_several_types_is_refused_in_words() -> None:
+    entry = {"peerIP": "10.9.0.1", 1: 2, "asNumber": 65000}
+    remedy = "is not a field of a BGPPeer. It has"
+    for own, fleet in (({"calico_node_bgp_peers": [entry]}, {}), ({}, {"bgp_peers": [entry]})):
+        with pytest.raises(FleetError) as caught:
+            in_racks({"node1": own}, **fleet)
+        where = "calico_bgp_peers[0].1" if fleet else "calico_node_bgp_peers[0].1 of node1"
+        assert str(caught.value).startswith(f"{where} {remedy}")

@@ -210,6 +210,15 @@ def test_staged_and_audited() -> None:
     }
 
 
+@pytest.mark.parametrize("policy", [{}, {"policies": [WEB], "policy_enabled": False}, {"policies": [WEB]}])
+def test_the_audit_mode_is_checked_without_policy_too(policy: dict[str, t.Any]) -> None:
+    with pytest.raises(FleetError) as caught:
+        build(own={"node2": {"calico_node_policy_audit": "maybe"}}, **policy)
+    assert str(caught.value) == (
+        "calico_node_policy_audit of node2 maybe is not true or false. Write for example false, which is the default."
+    )
+
+
 def test_enabled_without_any_resource() -> None:
     found = policy_of("node1", policy_enabled=True)
     assert [tier.name for tier in found.policy_set.tiers] == ["default"]

@@ -265,6 +265,19 @@ OTHER_CASES = [
     Case(
         "mtu-above-link",
         {
+            "own": ADDRESSES6,
+            "links": {"node1": UnderlayLink("eth0", 1280, True)},
+            "links6": {"node1": UnderlayLink("eth0", 1280)},
+        },
+        [
+            "error: calico_underlay_mtu 1500 is more than eth0 of node1 carries (1280): larger packets vanish. Set it "
+            "to 1280, or raise the MTU of the devices and of all switches between them. [mtu-above-link]"
+        ],
+        {"own": ADDRESSES6, "links6": {"node1": UnderlayLink("eth0", 1500)}},
+    ),
+    Case(
+        "mtu-above-link",
+        {
             "underlay_mtu": 9000,
             "links": {"node1": UnderlayLink("eth0", 1500), "node3": UnderlayLink("bond0", 1500), "node2": None},
         },

@@ -125,6 +125,7 @@ def answers(folder: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> d
             for name, hosts in bad.items()
         },
         "odd": _run(folder / "hosts.yml", {"answer_file": str(folder / ".answer.json")}, **facts),
+        "printed": _run(folder / "hosts.yml", {"output": "json"}, **facts),
         "warnings": _run(folder / "good.yml"),
         "alone": _run(folder / "alone" / "hosts.yml", node1={}, node2={"ansible_facts": FACTS}),
         "strict": _run(folder / "good.yml", {"strict": True}),
@@ -156,11 +157,18 @@ def test_what_a_run_refuses_is_found_first(case: Case, answers: dict[str, dict[s
     origin = f"{first['origin']}: " if first["origin"] else ""
     assert f"{origin}{first['what']} {first['remedy']}" == case.expected(folder, origins=True)
     assert (answer["failed"], first["severity"], first["rule"]) == (True, "error", "refused")
-    assert answer["msg"].endswith(": rules are asked when these are mended, see above.")
+    dummy, dot, rest = answer["msg"].partition(": rules are asked when these are mended. ")
+    assert dot and rest.startswith(f"{origin}error: {first['what']} {first['remedy']} [refused]")
 
 
 def test_all_that_is_found(folder: pathlib.Path, answers: dict[str, dict[str, t.Any]]) -> None:
-    assert answers["odd"]["msg"] == "4 errors and 4 warnings: 3 nodes and 40 rules, see above."
+    lines = FOUND.splitlines()
+    first = [f"error: {lines[row + 1].strip()} {lines[row + 2].strip()} [{lines[row].split()[1]}]" for row in (1, 4, 7)]
+    places = ("hosts.yml:7", "hosts.yml:7", "group_vars/all.yml:3")
+    named = " ".join(f"{place}: {text}" for place, text in zip(places, first))
+    said = answers["odd"]["msg"].replace(f"{folder}/", "")
+    assert said == f"4 errors and 4 warnings: 3 nodes and 40 rules. {named} And 5 more."
+    assert answers["printed"]["msg"] == "4 errors and 4 warnings: 3 nodes and 40 rules, see above."
     written = json.loads((folder / ".answer.json").read_text("utf-8"))
     assert written["answer"]["errors"] == 4
     assert "".join(f"{line}\n" for line in written["lines"]).replace(f"{folder}/", "") == FOUND
@@ -178,7 +186,10 @@ def test_warnings_are_good_unless_strict(answers: dict[str, dict[str, t.Any]]) -
         ("warning", "pool-public-behind-nat"),
     ]
     assert answers["strict"]["failed"] is True
-    assert answers["strict"]["msg"] == "2 warnings: 1 node and 40 rules, see above."
+    named = [f"{one['what']} {one['remedy']} [{one['rule']}]" for one in warnings["findings"]]
+    places = [one["origin"] for one in warnings["findings"]]
+    found = " ".join(f"{place}: warning: {text}" for place, text in zip(places, named))
+    assert answers["strict"]["msg"] == f"2 warnings: 1 node and 40 rules. {found}"
 
 
 def test_facts_of_any_form_end_no_lint(answers: dict[str, dict[str, t.Any]]) -> None:

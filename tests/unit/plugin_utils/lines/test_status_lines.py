@@ -211,3 +211,25 @@ def test_the_action(tmp_path: pathlib.Path) -> None:
     assert told["nodes"]["node1"]["workloads"] == 2
     assert (answers[3]["failed"], answers[3]["msg"]) == (True, "5 things are not well with the fleet, see above.")
     assert "nodes" not in answers[3]
+
+
+def test_each_session_between_two_nodes_that_is_down_is_named_once() -> None:
+    """Sessions over IPv4 and IPv6 between the same nodes are two, and both nodes report each of them."""
+
+    def bgp(name: str, *sessions: dict[str, t.Any]) -> dict[str, t.Any]:
+        return node(name, bgp={"enabled": True, "running": True, "sessions": list(sessions)})
+
+    both = {
+        "node1": bgp("node1", lost("node2", address="10.10.1.12"), lost("node2", address="fd00::12")),
+        "node2": bgp("node2", lost("node1", address="fd00::11"), lost("node1", address="10.10.1.11")),
+    }
+    why = "Active since 14:02:11 (Hold timer expired)"
+    four, six = f"node1 <-> node2 (10.10.1.12): {why}", f"node1 <-> node2 (fd00::12): {why}"
+    assert status_lines.problems(["node1", "node2"], both) == [four, six]
+    one = {**both, "node2": bgp("node2", lost("node1", address="fd00::11"), session("node1"))}
+    assert status_lines.problems(["node1", "node2"], one) == [four, six]
+    late = {**both, "node1": bgp("node1", session("node2"), lost("node2", address="fd00::12"))}
+    back = f"node2 <-> node1 (10.10.1.11): {why}"
+    assert status_lines.problems(["node1", "node2"], late) == [six, back]
+    routers = bgp("node1", lost("", address="10.10.9.1"), lost("", address="10.10.9.1"))
+    assert status_lines.problems(["node1"], {"node1": routers}) == [f"node1 <-> 10.10.9.1: {why}"] * 2

@@ -88,7 +88,8 @@ def test_a_template_of_a_secret_fails_without_its_value(tmp_path: pathlib.Path) 
     template = "{{ 'hunter2' | from_yaml | combine('hunter2') }}"
     text = f'{ALL}calico_bgp_secrets: {{tor-a: {{password: "{template}"}}}}\n'
     run = run_of(GOOD, dataclasses.replace(GOOD, all=text).write(tmp_path))
-    printed, results = controller.printed([run])
+    asking = dataclasses.replace(run, action="node_info", args={})
+    printed, results = controller.printed([run, asking])
     expected = f"calico_bgp_secrets of node1 is a template that cannot be evaluated. {TEMPLATE}"
-    assert [result["msg"] for result in results] == [expected]
+    assert [result.get("msg") for result in results] == [expected, expected]
     assert "hunter2" not in printed

@@ -328,6 +328,17 @@ def test_a_return_goes_to_what_live_packets_take(controller: Controller, phase: 
         assert back.change is False
 
 
+@pytest.mark.parametrize("phase", ["converge", "prepare", "links", "flip"])
+def test_a_return_without_bgp_goes_to_what_live_packets_take(controller: Controller, phase: str) -> None:
+    """Without BGP the lockfile has the mode of the live packets of a change that stopped before the flip."""
+    controller.run(pool("vxlan"), bgp_enabled=False)
+    target = controller.compile(pool("vxlan-crosssubnet"), bgp_enabled=False)
+    for name, state in controller.stored.items():
+        controller.stored[name] = target.targets.phase(name, state, phase) if phase != Phase.CONVERGE else state
+    back = controller.compile(pool("vxlan-crosssubnet"), bgp_enabled=False, options={"as_observed": True})
+    assert back.modes == {"default": "vxlan-crosssubnet" if phase == "flip" else "vxlan"}
+
+
 def test_live_modes_of_nodes_that_disagree_are_nobodys(controller: Controller) -> None:
     controller.run(pool("ipip"))
     target = controller.compile(pool("vxlan"))
@@ -463,6 +474,19 @@ def test_new_nodes_wait_for_a_change_of_topology_that_was_stopped(controller: Co
     assert controller.run(pool("vxlan"), **other).targets.hold
     ended = controller.compile(pool("vxlan"), **other, nodes=FIVE)
     assert (ended.change, ended.fresh) == (False, ("node5",))
+
+
+def test_a_change_of_mode_and_sessions_that_stopped_in_the_flip_is_named_after_the_mode(controller: Controller) -> None:
+    """Nodes that disagree on a pool's mode are in a change of mode, also if they have backup routes."""
+    other = {"bgp_as_number": 64600}
+    controller.run(pool("ipip"))
+    target = controller.compile(pool("vxlan"), **other)
+    for index, name in enumerate(("node1", "node2", "node3", "node4")):
+        phase = Phase.FLIP if index < 2 else Phase.LINKS
+        controller.stored[name] = target.targets.phase(name, controller.stored[name], phase)
+    with pytest.raises(FleetError) as caught:
+        controller.compile(pool("vxlan"), **other, nodes=FIVE)
+    assert str(caught.value) == STOPPED.format(what="mode or MTU", nodes="node1, node2, node3 and 1 more")
 
 
 # --- In these tests a change is pending for new nodes, or the lockfile remembers modes --------------------------------

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The action pool_mode_in_inventory after a switch, whatever becomes of the inventory meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from tests.unit.plugin_utils import controller
+
+HOSTS = "calico_nodes: {hosts: {node1: {calico_node_address: 10.10.1.11/24}}}\n"
+POOLS = "calico_ip_pools:\n  - name: default\n    cidr: 10.244.0.0/16\n"
+SET = ["    ipipMode: Never", "    vxlanMode: Always"]
+
+
+def test_a_variable_that_fails_after_the_switch_fails_no_run(tmp_path: pathlib.Path) -> None:
+    """The pool has its mode already: the lines to set are printed, and the file is left as it is."""
+    (tmp_path / "group_vars").mkdir()
+    hosts, variables = tmp_path / "hosts.yml", tmp_path / "group_vars" / "all.yml"
+    hosts.write_text(HOSTS)
+    args = {"pool": "default", "mode": "vxlan", "write": True}
+    written = POOLS + 'calico_bgp_as_number: "{{ gone }}"\n'
+    variables.write_text(written)
+    run = controller.Run("pool_mode_in_inventory", args, str(hosts), {"node1": {}})
+    working = dataclasses.replace(run, registered={"node1": {"gone": 64512}})
+    failing, check, good = controller.run([run, dataclasses.replace(working, check_mode=True), working])
+    assert failing["lines"] == [
+        "the file with pool default is not known: calico_bgp_as_number of node1 is a template that cannot be "
+        "evaluated: 'gone' is undefined. Define what it names. Facts are in ansible_facts alone: write "
+        "ansible_facts.default_ipv4 for ansible_default_ipv4.",
+        "pool default is vxlan now. To keep it, set in the inventory (pool default):",
+        *SET,
+    ]
+    assert "failed" not in failing and "changed" not in failing
+    assert check["lines"] == [f"pool default would be vxlan, and {variables} would say so."]
+    assert good["lines"] == [f"pool default is vxlan now, and {variables} says so."]
+    assert variables.read_text() == written.replace("/16\n", "/16\n" + "\n".join(SET) + "\n")
