@@ -320,8 +320,9 @@ def _devices(current: NodeState, target: NodeState, changed: bool) -> tuple[Tunn
 def _pools(current: NodeState, target: NodeState, limits: t.Mapping[str, int], changed: bool) -> tuple[Pool, ...]:
     """Return the pools of `target` with the MTUs for workloads that agents attach during the change.
 
-    `workload_mtu` is the old one unless `changed` or `current` lacks the pool, `route_mtu` the limit in `limits`. Pools
-    that `limits` lacks are unchanged.
+    `limits` maps names of pools to MTUs in bytes; pools that it lacks are unchanged. Any other pool has its limit as
+    `route_mtu`. Its `workload_mtu` is that of `target` if `changed` (the phase `links` or a later one) or `current`
+    lacks the pool, else that of `current`.
     """
     before = {pool.name: pool.workload_mtu for pool in current.pools}
     return tuple(

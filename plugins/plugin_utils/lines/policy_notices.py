@@ -31,7 +31,8 @@ def notices(fleet: Fleet, hosts: t.Sequence[Host]) -> tuple[str, ...]:
 
 def _notice(found: policy_lint.PolicyFinding, parts: PolicyParts, hosts: t.Sequence[Host]) -> str:
     who = f"{found.kind} {found.name}"
-    # The policy model gives a policy of a staged kind the kind of an enforced one, and a prefixed name.
+    # The policy model gives a policy of a staged kind the kind of an enforced one, and a prefixed name. The keys of
+    # `places` have the kind and the name as the inventory does.
     written = f"Staged{who.replace(STAGED_PREFIX, '')}" if STAGED_PREFIX in found.name else who
     place = parts.policy.places.get(written, "")
     if place.startswith("in "):

@@ -86,7 +86,8 @@ def nothing_lost(lab: BaseLab) -> Iterator[None]:
     """Assert that streams between all nodes reach LEAST_PPS and lose nothing by us while the body of the context runs.
 
     They begin when all sessions of all nodes are Established: a switch's BFD session ends while a busy machine lets it
-    stand still for half a second.
+    stand still for half a second. Raise LabError if that takes over 60 seconds, a node's BIRD does not answer or the
+    streams cannot start. The unreachable route of `no_way_around` stays on all nodes.
     """
     wait_until("all sessions are Established", lambda: all(established(lab, name) for name in NODES), 60, 1)
     no_way_around(lab)

@@ -363,9 +363,11 @@ def _rules_at(world: World, endpoint: Endpoint, direction: str, hook: str) -> li
 
 
 def _matching(rng: random.Random, world: World, rule: PolicyRule, own: str, family: int, direction: str) -> Flow:
-    """Return a flow that probably matches `rule`: with its protocol, and addresses and ports that it selects.
+    """Return a random flow that probably matches `rule`: with its protocol, and mostly an address and ports it selects.
 
-    `own` is the endpoint's address, and `direction` the flow's direction at the endpoint.
+    The address is that of the other end; `own` is the endpoint's. ICMP is that of `family` (4 or 6), whichever the rule
+    names. Ports may be just beyond a range, or excluded ones. A rule without a protocol gets a random one. `direction`
+    is the flow's direction at the endpoint.
     """
     ingress = direction == INGRESS
     entity = rule.source if ingress else rule.destination

@@ -18,7 +18,9 @@ from . import protocol
 from .protocol import AgentError
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
-_NAME_LIMIT = 200  # characters; name and namespace have to fit into the alias of a link, which has 255
+#: The most characters of a name and of a namespace. Both together may have 30 more: they have to fit into the alias of
+#: a link, which has 255.
+_NAME_LIMIT = 200
 _NETNS = re.compile(r"[^/\0\s]{1,255}|(/[^\0]{1,4000})")
 MTU = (68, 65535)  # bytes: the least of RFC 791, and the greatest that a veth accepts
 

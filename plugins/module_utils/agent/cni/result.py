@@ -98,7 +98,10 @@ def _is_deeper(value: t.Any, levels: int) -> bool:
 
 
 def interface_index(result: Document, ifname: str, sandbox: str) -> t.Optional[int]:
-    """Return the index of the interface `ifname` in the namespace `sandbox` in a checked result, or None."""
+    """Return the position, from 0, of interface `ifname` in namespace `sandbox` in the result's interfaces, or None.
+
+    `result` is one that `checked` returned. Of several such interfaces the first counts.
+    """
     for index, entry in enumerate(result["interfaces"]):
         if entry.get("name") == ifname and entry.get("sandbox") == sandbox:
             return index

@@ -345,9 +345,10 @@ class Reconciler:
         return changes
 
     def _in_sync_but_for(self, marked: t.Collection[str]) -> bool:
-        """Return whether nothing failed and every kind but `marked` was once found with nothing missing.
+        """Return whether no failure stands and every kind but `marked` was found with nothing missing since the start.
 
-        Marks made during a pass are not a fault of that pass.
+        The failures of each kind's last attempt count, in whatever pass it was, and those of `marked` too; refused
+        single chains are failures. Only that kinds were marked during a pass is not a fault of that pass.
         """
         return not self._failures and self._kinds.completed(but_for=marked)
 

@@ -57,7 +57,10 @@ class FlowAnswer:
         }
 
     def knowledge(self) -> dict[str, str]:
-        """Return {name: text} that dates the knowledge of each end with an endpoint that is not observed now."""
+        """Return {name of the endpoint: text} for the endpoints at the two ends that are not observed now.
+
+        The text says where the endpoint is known from and as of when. An end without an endpoint has no entry.
+        """
         asked = self._asked
         ends = dict.fromkeys(end.endpoint for end in (asked.source, asked.destination) if end.endpoint)
         found = {one.name: asked.known.since(one) for one in ends}

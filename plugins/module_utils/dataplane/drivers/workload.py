@@ -97,7 +97,8 @@ class Observed(t.NamedTuple):
     ended: str = ""  # why the workload has ended, "" if it has not
     refused: str = ""  # why the namespace of this name cannot be a workload's, "" if it can
     by_source: bool = True  # whether packets from the workload's addresses leave by its interface
-    advertised: t.Optional[hardening.Advertised] = None  # what advertisements left on the host end; None: nothing
+    # The addresses and routes that advertisements left on the host end; None: none, or they were not searched for.
+    advertised: t.Optional[hardening.Advertised] = None
 
 
 def identity(endpoint: VethEndpoint) -> str:

@@ -271,9 +271,9 @@ class Channel:
         raise port.KernelError(errno.EINTR, operation, "the tables changed during each of 10 dumps")
 
     def _dump_once(self, kind: int, body: bytes, operation: str) -> t.Optional[list[bytes]]:
-        """Return the messages of a dump, or None if the kernel says that a change interrupted it.
+        """Return the messages of a dump, headers included, or None if the kernel says that a change interrupted it.
 
-        Raise KernelError if the kernel refuses or does not answer for 20 seconds.
+        Raise KernelError if the kernel refuses or does not answer for 20 seconds, or if messages were lost (ENOBUFS).
         """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body, operation)

@@ -44,7 +44,8 @@ def _of_policy(network: LintedFleet) -> list[policy_lint.PolicyFinding]:
 def _placed(network: LintedFleet, found: policy_lint.PolicyFinding) -> Issue:
     who = f"{found.kind} {found.name}"
     parts = network.fleet.policy
-    # The policy model gives a policy of a staged kind the kind of an enforced one, and a prefixed name.
+    # The policy model gives a policy of a staged kind the kind of an enforced one, and a prefixed name. The keys of
+    # `places` have the kind and the name as the inventory does.
     written = f"Staged{who.replace(STAGED_PREFIX, '')}" if STAGED_PREFIX in found.name else who
     place = parts.policy.places.get(written, "") if parts else ""
     file = place[len("in ") :] if place.startswith("in ") else ""

@@ -143,9 +143,9 @@ class Datagrams:
         return self._arrived
 
     def lost(self) -> list[float]:
-        """Return the sorted times at which the lost datagrams were sent; call it after the context has ended.
+        """Return the sorted times, in seconds of the monotonic clock, at which the lost datagrams were sent.
 
-        Raise AssertionError if none was sent.
+        Call it after the context has ended. Raise AssertionError if no datagram was sent at all.
         """
         assert self.sent
         return sorted(set(self.sent) - set(self._arrived))
