@@ -121,7 +121,7 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
 
 
 def parse(output: str) -> dict[str, Observed]:
-    """Return our sets by name, from the output of `ipset save`. Sets of others are left out.
+    """Return our sets by name, from the output of `ipset save`. Sets of others and blank lines are left out.
 
     `max_elements` is 0 for a set without `maxelem`. Output of another form may raise KeyError, ValueError or
     IndexError.
@@ -129,7 +129,7 @@ def parse(output: str) -> dict[str, Observed]:
     created: dict[str, tuple[str, int]] = {}
     members: dict[str, list[str]] = {}
     for line in output.splitlines():
-        command, name, rest = (line.split(None, 2) + ["", ""])[:3]
+        command, name, rest = (line.split(None, 2) + [""] * 3)[:3]
         if not name.startswith(_OURS):
             continue
         if command == "create":

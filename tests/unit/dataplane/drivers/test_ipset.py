@@ -87,6 +87,11 @@ def test_a_set_without_room_for_its_members_is_made_anew(members: int, room: int
     ] * int(differs)
 
 
+def test_blank_lines_and_sets_of_others_are_no_sets_of_ours() -> None:
+    output = f"\ncreate theirs hash:net family inet\n \ncreate {NAME} hash:net maxelem 9\n\nadd {NAME} 10.0.0.1\n"
+    assert ipset.parse(output) == {NAME: Observed("hash:net", frozenset(["10.0.0.1"]), 9)}
+
+
 @pytest.mark.parametrize(("members", "program"), [(64, False), (65, True)])
 def test_up_to_sixty_four_members_come_without_a_program(kernel: FakeKernel, members: int, program: bool) -> None:
     converge(ipset, kernel, [nets(0)])
