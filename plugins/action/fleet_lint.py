@@ -32,7 +32,8 @@ class ActionModule(GuardedAction):
         document, lines = looked.document(args["strict"]), lint_lines.text(looked)
         answer.give(args, document, lines)
         if not document["good"]:
-            result.update(failed=True, msg=lint_lines.failure(looked, printed=args["output"] != "none"))
+            # The failure repeats only the last of the lines, which are printed above it if the output is "text".
+            result.update(failed=True, msg=f"{lines[-1]}, see above.")
         else:
             result.update(changed=False, lines=lines, **document)
         return result

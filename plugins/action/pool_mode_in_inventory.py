@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_source, pool_entry
@@ -16,9 +15,9 @@ class ActionModule(GuardedAction):
     """The action pool_mode_in_inventory, which prints how to write a switched mode into the inventory, or writes it.
 
     With `write`, the file is replaced, except in check mode, and the result has `changed` and `diff`. An entry stays,
-    without these keys, if its file is not known, cannot be read or written, or cannot be edited line by line, or if a
-    variable of a host cannot be evaluated or is too large; the printed `lines` say how to write it. Without `write`
-    nothing changes.
+    without these keys, if its file is not known, cannot be read or written, or cannot be edited line by line; the
+    printed `lines` say how to write it. Without `write` nothing changes. The task fails if a variable of a host cannot
+    be evaluated or is too large.
     """
 
     _requires_connection = False
@@ -32,16 +31,12 @@ class ActionModule(GuardedAction):
             }
         )
         pool, mode = args["pool"], args["mode"]
-        # The pool has its mode already: what cannot be read or edited is no failure, but has to be said.
-        origin, unread = "", []
-        try:
-            origin = inventory_source.pool_origin(task_vars, pool)
-        except FleetError as error:
-            unread = [f"the file with pool {pool} is not known: {error}"]
+        origin = inventory_source.pool_origin(task_vars, pool)
         path = origin.rsplit(":", 1)[0]
-        lines = [*unread, f"pool {pool} is {mode} now. To keep it, set in {origin or 'the inventory'} (pool {pool}):"]
+        lines = [f"pool {pool} is {mode} now. To keep it, set in {origin or 'the inventory'} (pool {pool}):"]
         lines += [f"    {line}" for line in pool_entry.lines_to_set(mode)]
         if args["write"] and os.path.isfile(path):
+            # The pool has its mode already: a file that cannot be edited is no failure, but has to be said.
             try:
                 with open(path, encoding="utf-8") as stream:
                     before = stream.read()

@@ -11,7 +11,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
 from ..sources.lint_source import Looked
 
 HEADING = ("SEVERITY", "RULE", "WHERE")
-FIRST = 3  # the number of findings that a message names if they are not printed
 
 
 def text(looked: Looked) -> list[str]:
@@ -23,18 +22,6 @@ def text(looked: Looked) -> list[str]:
     for row, one in zip(table, found):
         lines += [row, f"  {one.what}", f"  {one.remedy}"]
     return [*lines, _verdict(looked)]
-
-
-def failure(looked: Looked, printed: bool) -> str:
-    """Return the message of a task that fails because of the findings.
-
-    It is the verdict, and if the findings are not `printed` above it, the first FIRST of them.
-    """
-    if printed:
-        return f"{_verdict(looked)}, see above."
-    more = len(looked.findings) - FIRST
-    parts = [f"{_verdict(looked)}.", *map(str, looked.findings[:FIRST])]
-    return " ".join([*parts, *([f"And {more} more."] if more > 0 else [])])
 
 
 def _verdict(looked: Looked) -> str:

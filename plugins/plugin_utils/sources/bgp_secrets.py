@@ -21,14 +21,11 @@ def packed(task_vars: t.Mapping[str, t.Any], names: t.Optional[t.Collection[str]
     """Return the packed passwords of this task's host, or None if there are none. See bgp/passwords.py.
 
     `names` limits them to these secrets; None means all. A name that calico_bgp_secrets lacks is ignored. Raise
-    FleetError if calico_bgp_secrets is invalid or too large, or a template in it cannot be evaluated. For no names it
-    is not read.
+    FleetError if calico_bgp_secrets is invalid, AnsibleTemplateError if a template in it cannot be evaluated. For no
+    names its content is not read.
     """
-    hostvars, host = task_vars["hostvars"], task_vars["inventory_hostname"]
-    if (names is not None and not names) or bgp_secrets.VARIABLE not in hostvars[host]:
-        return None
-    value = inventory_source.evaluated(hostvars, host, bgp_secrets.VARIABLE)
-    if not value:
+    value = task_vars["hostvars"][task_vars["inventory_hostname"]].get(bgp_secrets.VARIABLE)
+    if not value or (names is not None and not names):
         return None
     have = bgp_secrets.read(inventory_source.plain(value))
     found = {name: have[name] for name in have if names is None or name in names}

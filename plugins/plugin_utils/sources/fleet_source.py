@@ -481,11 +481,11 @@ def _agreeing(states: t.Sequence[NodeState]) -> t.Sequence[NodeState]:
 def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> str:
     """Return "BGP sessions" or "mode or MTU", the change that a stopped run began.
 
-    It is the former if one of the states has backup routes, and all have the inventory's MTU and live modes.
+    It is the former if one of the states has backup routes, all have the inventory's MTU, and each pool on whose live
+    mode they agree has the inventory's.
     """
-    wanted = {item.name: item.encapsulation for item in inventory.pools}
-    modes = [entry for state in states for entry in live_modes([state]).items()]
-    same_modes = all(wanted.get(name, mode) == mode for name, mode in modes)
+    modes = live_modes(states)
+    same_modes = all(modes.get(item.name, item.encapsulation) == item.encapsulation for item in inventory.pools)
     same_mtu = {state.underlay_mtu for state in states} == {inventory.settings.underlay_mtu}
     if same_modes and same_mtu and any(state.bird and state.bird.backups for state in states):
         return "BGP sessions"

@@ -118,26 +118,24 @@ class _Values:
             self._held.append(raw)
             _check_bounds(name, raw)
             self._known[key] = _value(name, raw) if _is_constant(raw) else None
-        return self._known[key] or _value(name, evaluated(self._hostvars, host, name))
+        return self._known[key] or _value(name, self._evaluated(host, name))
 
+    def _evaluated(self, host: t.Any, name: str) -> t.Any:
+        """Return the value of a variable as Ansible evaluates it.
 
-def evaluated(hostvars: t.Any, host: t.Any, name: str) -> t.Any:
-    """Return the value of a variable of `host` as Ansible evaluates it.
-
-    Raise FleetError if it is a template that cannot be evaluated, or if the value is too large, and KeyError if the
-    host does not have it.
-    """
-    try:
-        value = hostvars[host][name]
-    except AnsibleTemplateError as error:
-        raise FleetError(
-            f"{name} of {host}",
-            None,
-            f"is a template that cannot be evaluated{_reason(name, error)}.",
-            _UNDEFINED_REMEDY if isinstance(error, AnsibleUndefinedVariable) else _TEMPLATE_REMEDY,
-        ) from error
-    _check_bounds(name, value)
-    return value
+        Raise FleetError if it is a template that cannot be evaluated, or if the value is too large.
+        """
+        try:
+            value = self._hostvars[host][name]
+        except AnsibleTemplateError as error:
+            raise FleetError(
+                f"{name} of {host}",
+                None,
+                f"is a template that cannot be evaluated{_reason(name, error)}.",
+                _UNDEFINED_REMEDY if isinstance(error, AnsibleUndefinedVariable) else _TEMPLATE_REMEDY,
+            ) from error
+        _check_bounds(name, value)
+        return value
 
 
 def _reason(name: str, error: AnsibleTemplateError) -> str:

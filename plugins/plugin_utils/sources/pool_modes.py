@@ -19,7 +19,6 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST, Phase
 
 #: The values of the parameter `mode`, and Calico's names of these encapsulations.
 MODES = {
@@ -41,20 +40,16 @@ _ENCAPSULATION_OF = {
 def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
     """Return the encapsulation of each pool on which all these nodes agree, by pool name.
 
-    A node's is that of BIRD's filter, which is the old one until the phase `flip`. If the filter lacks the pool, or
-    without BGP, it is that of the node's state. Nodes that lack a pool do not count for it. A pool on which the nodes
-    disagree is missing. Without BGP it is also missing if a node is in a phase before `flip`: the node's state has the
-    new encapsulation already, and its packets take the old one.
+    A node's is that of BIRD's filter, which is the old one until the phase `flip`. If the filter lacks the pool, as
+    without BGP, it is that of the node's state, which is the new one in all phases of a change. Nodes that lack a pool
+    do not count for it. A pool on which the nodes disagree is missing.
     """
     found: dict[str, set[str]] = {}
-    unknown: set[str] = set()
     for state in states:
         filtered = {pool.cidr: _encapsulation(pool) for pool in state.bird.pools} if state.bird else {}
         for pool in state.pools:
             found.setdefault(pool.name, set()).add(filtered.get(pool.cidr, pool.encapsulation))
-            if state.bird is None and state.phase not in (*AT_REST, Phase.FLIP):
-                unknown.add(pool.name)
-    return {name: next(iter(modes)) for name, modes in found.items() if len(modes) == 1 and name not in unknown}
+    return {name: next(iter(modes)) for name, modes in found.items() if len(modes) == 1}
 
 
 def modes_of_most(states: t.Collection[NodeState]) -> dict[str, str]:

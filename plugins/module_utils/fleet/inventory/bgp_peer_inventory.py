@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import json
 import typing as t
 
 from ... import resources
-from ...base.ports import BGP_PORT
 from ...bgp import peer_extensions
 from ...bgp.peer_definition import PeerDefinition
 from ...bgp.peering import Peering
@@ -82,7 +82,7 @@ class Peers:
     def _resource(self, entry: PeerEntry) -> tuple[resources.BGPPeer, peer_extensions.PeerExtensions]:
         label = entry.label
         content = flat_resource.mapping(resources.BGPPeer, entry.content, label)
-        key = flat_resource.text_of(content)
+        key = json.dumps(content, sort_keys=True, default=str)
         if key not in self._read:
             named = content if "metadata" in content or "spec" in content else {"name": "peer", **content}
             try:
@@ -150,7 +150,7 @@ class Peers:
     def check_pairs(self, peering: Peering) -> None:
         """Raise FleetError if two BGPPeers give a node the same peer address and port, or one suits none of its nodes.
 
-        A peerIP without a port counts as one with BGP_PORT, as for the sessions. A BGPPeer suits a node that has an address of
+        A peerIP without a port and one with a port count as different. A BGPPeer suits a node that has an address of
         the peer's IP version. A BGPPeer that selects no node, or that has no peerIP, is accepted.
         """
         seen: dict[tuple[str, str, int], PeerDefinition] = {}
@@ -167,7 +167,7 @@ class Peers:
                     f"{'_ipv6' if family == 6 else ''}, or remove the peer.",
                 )
             for speaker in local:
-                other = seen.setdefault((speaker.name, address, port or BGP_PORT), given)
+                other = seen.setdefault((speaker.name, address, port), given)
                 if other is not given:
                     raise FleetError(
                         within(given.where, "peerIP"),

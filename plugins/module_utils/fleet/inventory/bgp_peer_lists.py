@@ -9,13 +9,13 @@ with templates (sourceAddress: "{{ second_address }}") may differ between hosts.
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 
 from ...state.errors import FleetError, did_you_mean
 from .. import variables
 from ..host import Host
-from . import flat_resource
 
 FLEET, NODE = "calico_bgp_peers", "calico_node_bgp_peers"
 
@@ -47,7 +47,7 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
     for host in hosts:
         for variable, entry_list, label in _lists(host, groups):
             for index, content in enumerate(entry_list):
-                key = (variable, flat_resource.text_of([index, content]))
+                key = (variable, json.dumps([index, content], sort_keys=True, default=str))
                 found.setdefault(key, (content, label.format(index=index)))
                 members.setdefault(key, []).append(host.name)
     order = sorted(found, key=lambda key: key[0] == NODE)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import typing as t
 
 from ... import resources
@@ -49,14 +48,6 @@ def values_of(entry: t.Any, part: str, field: str) -> t.Iterator[t.Any]:
     for place in (entry, entry.get(part) if isinstance(entry, dict) else None):
         if isinstance(place, dict):
             yield place.get(field)
-
-
-def text_of(content: t.Any) -> str:
-    """Return a text by which equal unchecked contents are found, whatever the order of their keys.
-
-    Keys count as texts, since keys of several types have no order. Raise TypeError for a key that JSON cannot have.
-    """
-    return json.dumps(json.loads(json.dumps(content, default=str)), sort_keys=True)
 
 
 def label_texts(labels: t.Mapping[t.Any, t.Any], label: str) -> dict[str, str]:

@@ -73,8 +73,8 @@ def read(
 ) -> Reading:
     """Return the policy in the inventory's lists and in `documents`, and the names of the profiles.
 
-    All of them are checked, and calico_node_policy_audit, also if no policy is in force. `get` returns the value of a
-    fleet variable. The ports of `bgp` are among the default failsafe ports. Raise FleetError for an invalid
+    All resources are checked, also if no policy is in force; calico_node_policy_audit is not. `get` returns the value
+    of a fleet variable. The ports of `bgp` are among the default failsafe ports. Raise FleetError for an invalid
     resource or setting, with the file and known line of a resource in a file.
     """
     get("calico_policy_files")
@@ -85,7 +85,6 @@ def read(
     collected.check(profiles)
     settings = policy_settings.read(get, profiles, bgp)
     policies = collected.model_policies(_staged(get, collected))
-    audited = frozenset(host.name for host in hosts if _audited(host))
     enabled = get("calico_policy_enabled")
     if not (bool(collected.seen) if enabled is None else enabled):
         return Reading(None, profiles)
@@ -98,7 +97,7 @@ def read(
             tuple(sorted((endpoint for _source, endpoint in collected.host_endpoints), key=lambda one: one.name)),
             settings,
             {host.name: host.ssh_port or _SSH_PORT for host in hosts},
-            audited,
+            frozenset(host.name for host in hosts if _audited(host)),
             {
                 f"{kind} {ns}/{name}" if ns else f"{kind} {name}": place
                 for (kind, ns, name), place in collected.seen.items()

@@ -59,11 +59,11 @@ def above_the_link(network: LintedFleet) -> t.Iterator[Issue]:
     It makes one issue for all of them, about the nodes whose device has the smallest MTU.
     """
     mtu = network.fleet.settings.underlay_mtu
-    links = (*network.links.items(), *network.links6.items())
+    links = {*network.links.items(), *network.links6.items()}
     small = [(link.mtu, node, link.name) for node, link in links if link and link.mtu < mtu]
     if small:
         least, dummy, device = min(small)
-        nodes = listed(sorted({node for found, node, dummy in small if found == least}))
+        nodes = listed(sorted(node for found, node, dummy in small if found == least))
         yield Issue(
             "calico_underlay_mtu",
             mtu,

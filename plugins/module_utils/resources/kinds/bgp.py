@@ -35,25 +35,22 @@ from ..resource import Resource
 
 DEFAULT_AS_NUMBER = 64512
 
-_NUMBER = r"(\d+)"
+_NUMBER = r"(\d{1,20})"
 #: The forms of a community: two numbers (RFC 1997), or three (RFC 8092).
 _STANDARD = re.compile(f"{_NUMBER}:{_NUMBER}", re.ASCII)
 _LARGE = re.compile(f"{_NUMBER}:{_NUMBER}:{_NUMBER}", re.ASCII)
-_DIGITS = 10  # a number of 32 bits has no more
 COMMUNITY_REMEDY = "Write 65000:100, two numbers of 16 bits, or 65000:1:100, three of 32 bits."
 
 
 def is_community(text: str) -> bool:
     """Return whether `text` is a community: two numbers of 16 bits, or three of 32 bits, with colons.
 
-    Raise Refused if it has this form and a number that is too large.
+    Raises Refused if it has this form and a number that is too large. A number of more than 20 digits is no such form.
     """
     for form, bits in ((_STANDARD, 16), (_LARGE, 32)):
         found = form.fullmatch(text)
         if found:
-            numbers = [number.lstrip("0") or "0" for number in found.groups()]
-            # Python refuses to convert thousands of digits.
-            if any(len(number) > _DIGITS or int(number) >= 1 << bits for number in numbers):
+            if any(int(number) >= 1 << bits for number in found.groups()):
                 raise Refused(text, f"has a number of more than {bits} bits.", COMMUNITY_REMEDY)
             return True
     return False
