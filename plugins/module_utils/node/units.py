@@ -155,7 +155,7 @@ def _jobs(have: ObservedUnit, unit: WantedUnit) -> list[str]:
 
 
 def _reloaded(program: str) -> str:
-    """Have systemd read all unit files again; return "", or what failed, with the remedy."""
+    """Make systemd read all unit files again; return "", or what failed, with the remedy."""
     code, dummy, error = _run([program, "daemon-reload"])
     if code == 0:
         return ""

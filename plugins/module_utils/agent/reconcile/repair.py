@@ -19,9 +19,10 @@ from ...dataplane.drivers import sysctl, workload
 from ...dataplane.kernel.port import Kernel, MissingLibrary
 from ...dataplane.plan import NodePlan, Part, plan_node
 from ...state.node_state import UNDERLAY, NodeState
+from .policy_compilers import PolicyNotCompiled
 
-#: The errors of reading or writing the node.
-ERRORS = (ObserveError, MissingLibrary, OSError)
+#: The errors of reading or writing the node, or of a stored policy that cannot be compiled.
+ERRORS = (ObserveError, MissingLibrary, OSError, PolicyNotCompiled)
 
 _FEW = 50  # up to 50 devices are read one by one; for more, all devices are read at once
 _FORWARDING = "net/ipv4/ip_forward"

@@ -310,7 +310,7 @@ def test_who_came_while_connections_were_looked_through_keeps_them(tmp_path: pat
 
 
 def test_what_a_cut_connection_brought_about_is_cut_while_workloads_come(tmp_path: pathlib.Path) -> None:
-    """A RELATED connection of one that was cut before is cut, too, if a workload comes while connections are searched."""
+    """A RELATED connection of one that was cut before is cut although a workload comes during the search."""
     control = of_client("10.244.1.4")
     data = of_client("10.244.1.5")._replace(master=control.ends)
 
