@@ -304,7 +304,7 @@ def _write(
         found = _ERROR_LINE.search(done.errors)
         number = int(found.group(1)) if found else 0
         if found is None or not 0 < number <= len(lines) or len(changes) - len(left) >= _MOST_REFUSED:
-            failures.add(left[-1], _reason(done, len(lines)))
+            failures.add(left[-1], _reason(done, len(lines)), left[:-1])
             return [*halves, *left] if done.code != 127 else halves
         bad = lines[number - 1]
         failures.add(bad.change, _refused(bad, found.group(2).rstrip(".")))

@@ -122,6 +122,8 @@ def test_fifty_sets_may_be_refused_before_the_rest_is_given_up(kernel: FakeKerne
     with pytest.raises(ApplyError) as caught:
         ipset.apply(kernel, ipset.diff(desired, ipset.observe(kernel, desired)))
     assert [kind.subject for kind, _words in caught.value.failures[:50]] == [one.name for one in refused[:50]]
+    made = {one.name for one in desired} - {kind.subject for kind, _words in caught.value.failures}
+    assert [kind.subject for kind in caught.value.unmade] == ([] if written else sorted(made))
     found = ipset.observe(kernel, desired)
     assert ("cali40s:last" in found) == written
     assert not any(name.startswith("cali40n") for name in found), "a set that was refused is not left half filled"
