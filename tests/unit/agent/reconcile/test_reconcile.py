@@ -679,7 +679,7 @@ def test_of_rules_that_were_refused_none_is_told():
 
 
 def test_sets_and_tables_that_are_written_beside_refused_ones_are_told():
-    """Of sets and tables, one is refused: the others' changes are reported, and each once, though the retries fail.
+    """A set and a table that are refused hide no other changes: each of these is reported once, though retries fail.
 
     A set of interfaces keeps its surplus member until nothing is refused, so that it is not reported before.
     """
