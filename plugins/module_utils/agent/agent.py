@@ -45,6 +45,7 @@ from .policy_log.policy_names import PolicyNames
 from .reconcile.drift import Drift
 from .reconcile.driver_thread import DriverThread, Worker
 from .reconcile.pace import Pace
+from .reconcile.policy_compilers import PolicyNotCompiled
 from .reconcile.reconcile import PassOutcome, Reconciler
 from .reconcile.stages import Listener, Wanted
 from .settings import AgentSettings
@@ -319,13 +320,13 @@ class Agent:
         """Return what would change in the kernel if `state` (None: the present one) were desired, workloads included.
 
         Change nothing. Raise AgentError with code `unavailable` if `state` is None and no present one is known, or
-        `kernel` if the kernel cannot be read.
+        `kernel` if the kernel cannot be read or policy cannot be compiled.
         """
         await self._interfaces.look(state or self.state)
         wanted = self.desired_state.need if state is None else functools.partial(self.desired_state.of, state)
         try:
             return await self.reconciler.plan(wanted)
-        except (ObserveError, KernelError) as error:
+        except (ObserveError, KernelError, PolicyNotCompiled) as error:
             raise AgentError(protocol.KERNEL, str(error)) from error
 
     async def look(self) -> NodePlan:
@@ -334,7 +335,7 @@ class Agent:
         It looks at moments when nothing is being attached, deleted or repaired. A look that finds changes is repeated
         if one of these began meanwhile: up to 5 looks begin within 10 seconds. Raise AgentError with code `try_again`
         if all were disturbed or no such moment came, `unavailable` without a state, or `kernel` if the kernel cannot be
-        read.
+        read or policy cannot be compiled.
         """
         try:
             looks, until = 0, self._clock() + _LOOKING
@@ -346,7 +347,7 @@ class Agent:
                     if not found.changed or self.rwlock.quiet == before:
                         return found
                 await asyncio.sleep(_BETWEEN_LOOKS)
-        except (ObserveError, KernelError) as error:
+        except (ObserveError, KernelError, PolicyNotCompiled) as error:
             raise AgentError(protocol.KERNEL, str(error)) from error
         raise AgentError(
             protocol.TRY_AGAIN,

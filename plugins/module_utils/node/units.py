@@ -116,7 +116,11 @@ def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> 
     Units are first masked, enabled and disabled. Then systemd reads all unit files again, once, if `reload`, if it has
     not read one of these units' files, or if a unit was to be masked, enabled or disabled. Then units are started,
     stopped and restarted. All changes are tried; of a unit, the steps after one that failed are not. A call may take
-    150 seconds. Raise ApplyError with those that failed. A failure of the reading is ignored.
+    150 seconds. Raise ApplyError with those that failed.
+
+    If the reading fails, units are only stopped: systemd would start the others with their former definition, so the
+    changes that start, restart or mask a unit, or alone enable or disable it, fail. Without such a change the failure
+    is ignored, because it belongs to no change.
     """
     failures = Failures()
     left = []
@@ -125,10 +129,13 @@ def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> 
         reload = reload or change.old.stale or bool(links)
         if _called(failures, change, links, program, "--no-reload"):
             left.append(change)
-    if reload:
-        _run([program, "daemon-reload"])  # A failure of this is ignored: it belongs to no change.
+    unread = _reloaded(program) if reload else ""
     for change in left:
-        _called(failures, change, _jobs(change.old, change.new), program)
+        jobs = _jobs(change.old, change.new)
+        if unread and jobs != ["stop"]:
+            failures.add(change, unread)
+        else:
+            _called(failures, change, jobs, program)
     failures.raise_if_any()
 
 
@@ -145,6 +152,17 @@ def _jobs(have: ObservedUnit, unit: WantedUnit) -> list[str]:
     if unit.started is not None and unit.started != have.started:
         return ["start" if unit.started else "stop"]
     return ["restart"] if unit.restart and have.started else []
+
+
+def _reloaded(program: str) -> str:
+    """Make systemd read all unit files again; return "", or what failed, with the remedy."""
+    code, dummy, error = _run([program, "daemon-reload"])
+    if code == 0:
+        return ""
+    return (
+        f"systemctl daemon-reload failed: {(error or f'status {code}').rstrip('.')}. systemd may not know the unit as"
+        " its files are, so it was not started. See journalctl _PID=1, correct what it names, then run again."
+    )
 
 
 def _called(failures: Failures, change: Change, verbs: t.Iterable[str], program: str, *options: str) -> bool:

@@ -29,7 +29,10 @@ show)
         fi
         echo "NeedDaemonReload=$(is "$unit.stale" yes no)"
     done ;;
-daemon-reload) rm -f ./*.stale ./*.unread; echo >>reads ;;
+daemon-reload)
+    if test -e daemon-reload.broken; then echo 'Failed to reload daemon: Connection timed out' >&2; exit 1; fi
+    rm -f ./*.stale ./*.unread
+    echo >>reads ;;
 *)
     unread=
     while test "$1" != --; do
@@ -72,6 +75,7 @@ class Systemctl:
         """Set marks of units: `bird.service.started` means that the unit runs.
 
         Others end in .enabled, .masked, .stale or .broken; every command but show fails for a broken unit.
+        systemd cannot read units again while it has the mark `daemon-reload.broken`.
         """
         for mark in marks:
             (self.folder / mark).touch()

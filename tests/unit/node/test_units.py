@@ -102,6 +102,29 @@ def test_what_fails_is_said_and_the_others_are_done(systemctl: Systemctl) -> Non
     assert systemctl.marks == {f"{BOOT}.broken", f"{BIRD}.enabled", f"{BIRD}.started"}
 
 
+def test_units_that_systemd_cannot_read_are_stopped_and_not_started(systemctl: Systemctl) -> None:
+    """If systemd cannot read changed files, no unit starts with its former definition, and each failure is reported."""
+    systemctl.have("daemon-reload.broken", f"{BOOT}.started", f"{BIRD}.started")
+    wanted = [
+        WantedUnit(BOOT, started=False),
+        WantedUnit(BIRD, restart="other files"),
+        WantedUnit("x.service", True, True),
+        WantedUnit(DEBIAN, masked=True),
+    ]
+    with pytest.raises(ApplyError) as caught:
+        units.apply(planned(systemctl, *wanted), True, str(systemctl.program))
+    reason = (
+        "systemctl daemon-reload failed: Failed to reload daemon: Connection timed out. systemd may not know the unit"
+        " as its files are, so it was not started. See journalctl _PID=1, correct what it names, then run again."
+    )
+    assert str(caught.value) == "\n".join(f"unit {name}: {reason}" for name in (BIRD, "x.service", DEBIAN))
+    assert systemctl.marks == {
+        "daemon-reload.broken", f"{BIRD}.started", "x.service.enabled", "x.service.unread", f"{DEBIAN}.masked",
+        f"{DEBIAN}.unread",
+    }  # fmt: skip
+    units.apply([], True, str(systemctl.program))
+
+
 def test_no_systemd(tmp_path: pathlib.Path) -> None:
     missing = str(tmp_path / "systemctl")
     assert units.observe([], missing) == {}

@@ -59,6 +59,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._seen = 0  # bytes at the beginning of the buffer that contain no end of a line
         self._cni: t.Optional[bool] = None  # whether the connection has the CNI framing; None: not known yet
         self._deaf = False  # True: bytes that the client still sends are discarded
+        self._turned_away = False  # True: the connection has had its last answer and is closed in a moment
         self._ended = False  # True: the client sends no more, or the agent stops
         self._stuck = False  # True: the client does not read its answers, and the buffer for them is full
         self._root = False
@@ -115,10 +116,11 @@ class ApiConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._stuck = False
-        self._disarm()
+        if not self._turned_away:
+            self._disarm()
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
-        if not self.busy and not self.lost:
+        if not self.busy and not self.lost and not self._turned_away:
             self._arm()
             self._serve()
 
@@ -499,6 +501,7 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._transport.write_eof()
         self._read_on()
         self._disarm()
+        self._turned_away = True
         self._timer = asyncio.get_running_loop().call_later(
             min(_LINGER, self._bounds.limits.idle), self._transport.abort
         )

@@ -96,7 +96,7 @@ class AddRequest:
                 raise _invalid(field, value, rule)
         if len(self.namespace) + len(self.name) > _NAME_LIMIT + 30:
             raise _invalid("name", self.name, f"is too long together with its namespace. Use {_NAME_LIMIT} characters.")
-        identity = self.id or f"{self.namespace}/{self.name}"
+        identity = f"{self.namespace}/{self.name}" if self.id == "" else self.id
         if not isinstance(identity, str) or not 0 < len(identity) <= 600 or not identity.isprintable():
             raise _invalid("id", self.id, "must be 1 to 600 printable characters.")
         self._check_netns()
@@ -148,7 +148,9 @@ class AddRequest:
         return {version: str(ipaddress.ip_address(text)) for version, text in asked.items() if text is not None}
 
     def _check_addresses(self) -> None:
-        known = isinstance(self.families, tuple) and all(family in (4, 6) for family in self.families)
+        known = isinstance(self.families, tuple) and all(
+            isinstance(family, int) and family in (4, 6) for family in self.families
+        )
         if not known or len(set(self.families)) != len(self.families):
             raise _invalid("families", self.families, "must be a list of IP versions, 4 and 6.")
         for field, version, example in (("address", 4, "10.244.0.7"), ("address6", 6, "fd00:10:244::7")):

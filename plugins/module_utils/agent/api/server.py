@@ -83,7 +83,7 @@ class Server:
 
         If the group does not exist, only root may call methods. Raise SocketInUse if another agent answers there, the
         path is too long, something else than a socket is there, or a socket cannot be made, for instance in a folder
-        that cannot be written.
+        that cannot be written; neither socket is left then.
         """
         with contextlib.suppress(KeyError):
             self.calls.readers = grp.getgrnam(self._group).gr_gid
@@ -93,7 +93,11 @@ class Server:
         loop = asyncio.get_running_loop()
         own = self._bind(roots, 0o600, None)
         self._listening = await loop.create_unix_server(self._connection, sock=own, backlog=_BACKLOG)
-        everybody = self._bind(self.path, 0o660, self.calls.readers)
+        try:
+            everybody = self._bind(self.path, 0o660, self.calls.readers)
+        except SocketInUse:
+            await self.stop(0)
+            raise
         self._accepting = loop.create_task(self._accept(everybody))
 
     def _connection(self) -> ApiConnection:

@@ -102,8 +102,7 @@ class FlowCutter:
         def work() -> int:
             if state is before:
                 return judged.carry_out(kernel)
-            in_question = (*judged.returning, *judged.ending)
-            return denied_flows.judged(kernel, state, others, in_question).carry_out(kernel)
+            return denied_flows.judged(kernel, state, others, judged.in_question).carry_out(kernel)
 
         return await self._run(work)
 

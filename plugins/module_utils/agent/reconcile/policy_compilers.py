@@ -25,6 +25,19 @@ _KEPT = 2  # compilers that are kept, the most recently used ones
 _MADE = 3  # results that are cached, such as the desired state, the one before, and a planned one
 
 
+class PolicyNotCompiled(ValueError):
+    """The error for a policy that this release cannot compile: a selector or the mark mask is not valid.
+
+    A policy that Ansible writes is checked, so this one was stored by another release.
+    """
+
+    def __init__(self, error: ValueError) -> None:
+        super().__init__(
+            f"The node's policy cannot be compiled: {error} Another release may have stored it. Sets and rules stay as"
+            " they are. Run playbooks/site.yml, which writes the policy anew."
+        )
+
+
 class _Made(t.NamedTuple):
     """A cached result: `whole` is `state` with policy; `given` are the other values that it was compiled from."""
 
@@ -55,7 +68,7 @@ class PolicyCompilers:
         The rules and sets include the `coming` workloads, which are being added; the result's `workloads` do not.
         `interfaces` maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same
         `state` object with equal other arguments gives the same object, as long as it is one of the last three results.
-        Raise SelectorError for an invalid selector, or ValueError if the mark mask has fewer than five bits.
+        Raise PolicyNotCompiled for an invalid selector, or if the mark mask has fewer than five bits.
         """
         if state.policy is None:
             return state
@@ -75,9 +88,11 @@ class PolicyCompilers:
             self._keep(state.policy, guard)
             try:
                 guarded = guard.with_policy(everybody, interfaces, others)
-            except BaseException:
+            except BaseException as error:
                 # A compiler that stopped halfway must not be used again.
                 self._kept = [kept for kept in self._kept if kept[1] is not guard]
+                if isinstance(error, ValueError):
+                    raise PolicyNotCompiled(error) from error
                 raise
             if new:
                 gc.freeze()  # A compiler may hold 100,000s of objects: collections would visit them in vain.

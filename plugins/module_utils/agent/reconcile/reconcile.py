@@ -188,10 +188,7 @@ class Reconciler:
         return self._kinds.dirty
 
     async def run(self) -> None:
-        """Look and repair until cancelled. What has begun in the drivers' thread is finished first.
-
-        Raise what compiling policy raises.
-        """
+        """Look and repair until cancelled. What has begun in the drivers' thread is finished first."""
         loop = asyncio.get_running_loop()
         resync_at = loop.time() + self._pace.resync()
         self._listener.on_resync("start")
@@ -221,8 +218,8 @@ class Reconciler:
         """Look at all kinds now, or at these and those that are marked, and repair them.
 
         Return the outcome: all changes, and the problems at the end, those of other kinds too. Errors of reading or
-        writing the node become problems, and so does a desired state that is not known. Raise KeyError for an unknown
-        kind, and what compiling policy raises.
+        writing the node and of compiling policy become problems, and so does a desired state that is not known. Raise
+        KeyError for an unknown kind.
 
         Unless `kinds` lacks workloads, their namespaces are looked into as well, in batches: an urgent repair need not
         wait for all of them.
@@ -252,8 +249,8 @@ class Reconciler:
 
         Return what was applied: `failed` has sets or whole tables that the kernel refused, `aside` single chains that
         it refused while all else was written. `stands` is called in the drivers' thread if `failed` is empty. The
-        caller holds `turn` or shares it. Raise one of repair.ERRORS if the kernel cannot be read or written at all, or
-        what compiling policy raises.
+        caller holds `turn` or shares it. Raise one of repair.ERRORS if policy cannot be compiled, or the kernel cannot
+        be read or written at all.
         """
         return await self._stages.admit(state, stands)
 
@@ -261,7 +258,7 @@ class Reconciler:
         """Return the changes that would bring the node to the state that `wanted` returns; make none.
 
         `wanted` is called on the loop before each look. If a look finds changes, it is repeated once, under `turn`.
-        Raise ObserveError or KernelError if the kernel cannot be read, and what `wanted` and compiling policy raise.
+        Raise ObserveError or KernelError if the kernel cannot be read, PolicyNotCompiled, and what `wanted` raises.
         """
         found = await self.look(wanted)
         if not found.changed:
@@ -299,8 +296,7 @@ class Reconciler:
     async def _pass(self, kinds: t.Collection[str] = ()) -> PassOutcome:
         """Look at the dirty kinds and `kinds`, and repair them. Return the outcome; repair.ERRORS become problems.
 
-        While no desired state is known, do nothing; the outcome says so. Raise KeyError for an unknown kind, and what
-        compiling policy raises.
+        While no desired state is known, do nothing; the outcome says so. Raise KeyError for an unknown kind.
         """
         async with self._passing:
             self._kinds.mark(kinds)

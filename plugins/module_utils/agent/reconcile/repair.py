@@ -15,13 +15,14 @@ import typing as t
 from ...dataplane.apply import apply_node
 from ...dataplane.change import ApplyError, Change, ObserveError, SetAside
 from ...dataplane.driver import DriverRegistry
-from ...dataplane.drivers import sysctl, workload
+from ...dataplane.drivers import ipset, sysctl, workload
 from ...dataplane.kernel.port import Kernel, MissingLibrary
 from ...dataplane.plan import NodePlan, Part, plan_node
 from ...state.node_state import UNDERLAY, NodeState
+from .policy_compilers import PolicyNotCompiled
 
-#: The errors of reading or writing the node.
-ERRORS = (ObserveError, MissingLibrary, OSError)
+#: The errors of reading or writing the node, or of a stored policy that cannot be compiled.
+ERRORS = (ObserveError, MissingLibrary, OSError, PolicyNotCompiled)
 
 _FEW = 50  # up to 50 devices are read one by one; for more, all devices are read at once
 _FORWARDING = "net/ipv4/ip_forward"
@@ -35,8 +36,8 @@ class Applied(t.NamedTuple):
     """The result of applying a plan: the changes that were done, and those that were not.
 
     `failed` is a sequence of (change, reason). `waiting` are changes whose device is missing, or down although it must
-    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written. If sets or whole
-    tables are in `failed`, other changes of their kind, made or not, are in none of these.
+    be up. `aside` are (change, reason) of chains that the kernel refused; all others were written. If a whole table, or
+    all that was left of the sets, failed, one change in `failed` stands for them; the others are in none of these.
     """
 
     done: tuple[Change, ...] = ()
@@ -170,16 +171,17 @@ def _apply(kernel: Kernel, planned: NodePlan, waiting: t.Sequence[Change] = ()) 
 def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -> Applied:
     """Return what was applied although `error` was raised.
 
-    Other changes of a guard that refused one are in neither `done` nor `failed`: they may or may not be made.
+    Changes are recognized by `same`, because a driver may have replaced them. After a failure no members are removed
+    from sets of interfaces (`ipset.safe_to_drain`), so changes of these sets are in neither `done` nor `failed`.
     """
-    failed = {id(change) for change, _reason in error.failures}
+    left = {same(change) for change, _reason in error.failures}
     if isinstance(error, SetAside):
-        done = tuple(change for change in planned.changes if id(change) not in failed)
+        done = tuple(change for change in planned.changes if same(change) not in left)
         return Applied(done, (), tuple(waiting), tuple(error.failures))
-    # If the kernel refuses a change of a guard, others of it may not be made either. A SetAside returned above.
-    guards = {kind for part in planned.parts if part.driver.STEP.guard for kind in part.driver.STEP.kinds}
-    refused = {change.kind for change, _reason in error.failures} & guards
-    done = tuple(change for change in planned.changes if id(change) not in failed and change.kind not in refused)
+    sets = [change for change in planned.changes if change.kind == ipset.STEP.name and change.action == "~"]
+    drained = set(map(same, ipset.safe_to_drain(sets, failed=True)))
+    left |= {*map(same, error.unmade), *(set(map(same, sets)) - drained)}
+    done = tuple(change for change in planned.changes if same(change) not in left)
     return Applied(done, tuple(error.failures), tuple(waiting))
 
 

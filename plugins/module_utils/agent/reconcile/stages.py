@@ -151,8 +151,8 @@ class Stages:
 
         Return what was applied: `failed` has sets or whole tables that the kernel refused, `aside` single chains that
         it refused while all else was written. `stands` is called in the drivers' thread if `failed` is empty. The
-        caller holds `turn` or shares it. Raise one of repair.ERRORS if the kernel cannot be read or written at all, or
-        what compiling policy raises.
+        caller holds `turn` or shares it. Raise one of repair.ERRORS if policy cannot be compiled, or the kernel cannot
+        be read or written at all.
         """
         make, guards = self._wanted.whole(state), self.registry.guards
         before = {kind: self._kinds[kind].complete for kind in guards}
@@ -177,8 +177,7 @@ class Stages:
         """Read these kinds from the kernel and return what differs from the desired state.
 
         A kind that cannot be read is noted as a problem, retried later, and not in the result. Return None if none
-        could be read. Return None too if the desired state is not known; the kinds are dirty again then. Raise what
-        compiling policy raises.
+        could be read. Return None too if the desired state is not known; the kinds are dirty again then.
         """
         state = self._wanted.state()
         if state is None:
@@ -242,8 +241,8 @@ class Stages:
 
         `found` is the result of the look before; these kinds are planned again under `turn`. There may be thousands of
         workloads and sysctls: if no other kind is planned with them, and IPv4 forwarding is right, only those that
-        `repair.narrowed` leaves are read again. repair.ERRORS are noted as problems of the kinds; what compiling policy
-        raises is raised. If additions of a kind that guards one of these failed, nothing is made.
+        `repair.narrowed` leaves are read again. repair.ERRORS are noted as problems of the kinds. If additions of a
+        kind that guards one of these failed, nothing is made.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]
@@ -301,8 +300,7 @@ class Stages:
     async def remove(self, kinds: t.Collection[str]) -> list[Change]:
         """Remove superfluous objects of these kinds, if that is allowed, after planning again under `turn`.
 
-        Return the changes made. repair.ERRORS are noted as problems of the kinds; what compiling policy raises is
-        raised.
+        Return the changes made. repair.ERRORS are noted as problems of the kinds.
         """
         ready = [kind for kind in kinds if self._removable(kind)]
         if not ready:

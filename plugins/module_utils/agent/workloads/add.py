@@ -53,8 +53,8 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
 
     Raise AgentError if the request is invalid or conflicts with another workload, if no address is free, or if the
     node, the kernel or the disk refuses. Raise it with code `try_again` if a deleted workload with the same device or
-    address is not removed within 10 seconds. What compiling policy raises comes out as it is. After an error, nothing
-    of a new workload stays, apart from leftovers that the cleanup still retries to remove.
+    address is not removed within 10 seconds. After an error, nothing of a new workload stays, apart from leftovers that
+    the cleanup still retries to remove.
     """
     request = request.checked()
     async with on.locks(request.id):
@@ -82,7 +82,7 @@ async def _attach(on: WorkloadContext, workload: AttachedWorkload) -> Attached:
     """Attach a workload that has its addresses: record, link, route, commit. Return its link as it is.
 
     The address journal and policy are written while the link is made. On any error undo what was made, then raise it:
-    AgentError, what compiling policy raises, or the cancellation. What cannot be undone is left to the cleanup.
+    AgentError or the cancellation. What cannot be undone is left to the cleanup.
     """
     on.table.begin(workload)
     try:

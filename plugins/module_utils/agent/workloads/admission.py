@@ -61,9 +61,9 @@ class PolicyUpdates:
     async def admitted(self, write: Write, endpoint: VethEndpoint) -> None:
         """Wait until `write` has put policy for the workload `endpoint` in force.
 
-        Raise AgentError with code `kernel` if a set or table that concerns this workload was refused, or if the kernel
-        could not be read or written at all. A single chain that was refused raises nothing. What compiling policy
-        raises comes out as it is.
+        Raise AgentError with code `kernel` if a set or table that concerns this workload was refused, if policy could
+        not be compiled, or if the kernel could not be read or written at all. A single chain that was refused raises
+        nothing.
         """
         refused = f"policy for workload {endpoint.namespace}/{endpoint.name} cannot be put in force"
         try:
@@ -78,9 +78,9 @@ class PolicyUpdates:
     async def _write(self, write: Write) -> None:
         """Write sets and chains for all workloads, including those being added.
 
-        Set `write.stands` to True if no set and no whole table was refused. Raise _NotAllWritten if one was, one of
-        repair.ERRORS if the kernel cannot be read or written at all, or what `PolicyCompilers.whole` raises. Without a
-        node state, write and set nothing.
+        Set `write.stands` to True if no set and no whole table was refused. Raise _NotAllWritten if one was, or one of
+        repair.ERRORS if policy cannot be compiled, or the kernel cannot be read or written at all. Without a node
+        state, write and set nothing.
         """
 
         def stands() -> None:

@@ -43,7 +43,7 @@ class Leaving:
     `released` is true if its addresses are free on the disk, `linked` while its link may still exist, and `tracked`
     while the kernel may still track its connections. `problem` says why it could not be removed at the last attempt, ""
     if nothing failed. `removed` is set when nothing is left but perhaps tracked connections and then the record,
-    `gone` when nothing is left.
+    `gone` when nothing is left. `instead_of` are superseded removals with the same addresses, which end with this one.
     """
 
     workload: AttachedWorkload
@@ -54,6 +54,7 @@ class Leaving:
     problem: str = ""
     removed: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
     gone: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
+    instead_of: list[Leaving] = dataclasses.field(default_factory=list)
 
 
 class Cleanup:
@@ -76,7 +77,7 @@ class Cleanup:
         self._forget = forget
         self._leaving: dict[str, Leaving] = {}
         #: {addresses of a removed workload: its removal} if a new workload has taken its id. Only its connections may
-        #: still be tracked.
+        #: still be tracked, so one removal stands for all with these addresses.
         self._superseded: dict[tuple[str, ...], Leaving] = {}
         self._asked = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -99,7 +100,9 @@ class Cleanup:
         leaving = self._leaving.get(id)
         if leaving is not None and leaving.removed.is_set():
             del self._leaving[id]
-            self._superseded.setdefault(tuple(leaving.endpoint.addresses), leaving)
+            kept = self._superseded.setdefault(tuple(leaving.endpoint.addresses), leaving)
+            if kept is not leaving:
+                kept.instead_of.append(leaving)
 
     def __len__(self) -> int:
         return len(self._leaving) + len(self._superseded)
@@ -226,7 +229,8 @@ class Cleanup:
         elif self._superseded.get(tuple(leaving.endpoint.addresses)) is leaving:
             del self._superseded[tuple(leaving.endpoint.addresses)]
         leaving.removed.set()
-        leaving.gone.set()
+        for one in (leaving, *leaving.instead_of):
+            one.gone.set()
         failpoints.point("delete.forgotten")
 
 
@@ -249,9 +253,9 @@ def _unlink(
         except KernelError as error:
             tracking = {endpoint.interface: _still_tracked(endpoint, error) for endpoint in unlinked}
     linking = {
-        endpoint.interface: f"{endpoint.interface}, the host end of {endpoint.namespace}/{endpoint.name}, which was"
-        f" deleted, is still there: {failed[endpoint.interface]}. It is not reachable, and it is tried again every"
-        f" {RETRY:g} seconds."
+        endpoint.interface: f"{endpoint.namespace}/{endpoint.name} with the host end {endpoint.interface}, which was"
+        f" deleted, is not removed completely: {failed[endpoint.interface]}. It is not reachable, and it is tried again"
+        f" every {RETRY:g} seconds."
         for endpoint in linked
         if endpoint.interface in failed
     }

@@ -121,7 +121,7 @@ def observe(kernel: Kernel, desired: t.Sequence[IpSet]) -> dict[str, Observed]:
 
 
 def parse(output: str) -> dict[str, Observed]:
-    """Return our sets by name, from the output of `ipset save`. Sets of others are left out.
+    """Return our sets by name, from the output of `ipset save`. Sets of others and blank lines are left out.
 
     `max_elements` is 0 for a set without `maxelem`. Output of another form may raise KeyError, ValueError or
     IndexError.
@@ -129,7 +129,7 @@ def parse(output: str) -> dict[str, Observed]:
     created: dict[str, tuple[str, int]] = {}
     members: dict[str, list[str]] = {}
     for line in output.splitlines():
-        command, name, rest = (line.split(None, 2) + ["", ""])[:3]
+        command, name, rest = (line.split(None, 2) + [""] * 3)[:3]
         if not name.startswith(_OURS):
             continue
         if command == "create":
@@ -304,7 +304,7 @@ def _write(
         found = _ERROR_LINE.search(done.errors)
         number = int(found.group(1)) if found else 0
         if found is None or not 0 < number <= len(lines) or len(changes) - len(left) >= _MOST_REFUSED:
-            failures.add(left[-1], _reason(done, len(lines)))
+            failures.add(left[-1], _reason(done, len(lines)), left[:-1])
             return [*halves, *left] if done.code != 127 else halves
         bad = lines[number - 1]
         failures.add(bad.change, _refused(bad, found.group(2).rstrip(".")))

@@ -237,7 +237,7 @@ def apply_each_table(kernel: Kernel, changes: t.Sequence[Change]) -> int:
         outcome: RestoreOutcome = restore(kernel, place, [written(change) for change in group])
         if outcome.failure:
             whole = True
-            failures.add(group[0], outcome.failure)
+            failures.add(group[0], outcome.failure, group[1:])
         for position, reason in outcome.refused.items():
             failures.add(group[position], reason)
     failures.raise_if_any(ApplyError if whole else SetAside)

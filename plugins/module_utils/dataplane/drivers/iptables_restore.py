@@ -26,7 +26,9 @@ from .iptables_saved import TablePlace, commented
 _LOCK_WAIT = 10  # seconds for the lock of the legacy tables (/run/xtables.lock)
 _TIMEOUT = 120.0  # seconds for one run of the program
 _ATTEMPTS = 3  # runs in all, if another process wrote the table between the program's reading and its writing
-_MOST_REFUSED = 50  # chains that are set aside; at the next one that the program refuses, the table is given up
+# Chains that the program refuses and that are set aside; at the next one the table is given up, because each of them
+# costs another run. Chains that the program never gets, for a text or a name that is not valid, cost none.
+_MOST_REFUSED = 50
 _MOST_TRIALS = 400  # trials, at most, in one search for refused rules
 _TRIAL = "cali-trial"
 
@@ -112,12 +114,13 @@ def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> Res
 
     All writes are to `place`. An existing chain that is set aside stays as it was. A new one gets the rules before the
     refused one and, except in table nat, drops packets that reach its end; one with an invalid name is left out. If a
-    refused write cannot be set aside, or the program fails for another reason, nothing is written. After more than 50
-    refusals the table may be given up, too. The result has the reasons. Each run of the program may take 120 seconds.
-    Raise KernelError if the kernel's namespace cannot be entered.
+    refused write cannot be set aside, the program refuses more than 50, or it fails for another reason, nothing is
+    written. Any number of chains with an invalid name or text is set aside. The result has the reasons. Each run of the
+    program may take 120 seconds. Raise KernelError if the kernel's namespace cannot be entered.
     """
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}
+    by_program = 0  # the number of writes that the program refused
     tried = False
     try:
         refused.update(_without_bad_names(place, current))
@@ -143,7 +146,8 @@ def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> Res
             bad = _search(kernel, place, current)
         elif bad:
             bad = bad[-1:]  # The kernel names the jumps to a chain that it refuses before the bad rule itself.
-        if not bad or len(refused) + len(bad) > _MOST_REFUSED:
+        by_program += len(bad)
+        if not bad or by_program > _MOST_REFUSED:
             return RestoreOutcome({}, _reason(done, place, named))
         for line in bad:
             if line.write in current:

@@ -59,12 +59,19 @@ class Judged(t.NamedTuple):
     """The verdict on the tracked connections.
 
     `ending` are connections that the policy denies and that are not cut yet. `returning` are connections that were cut
-    and that the policy allows. `bits` is the mark of a cut connection, 0 if policy does not cut denied flows.
+    and that the policy allows. `bits` is the mark of a cut connection, 0 if policy does not cut denied flows. `masters`
+    are cut connections that the policy denies and that brought about `ending` ones.
     """
 
     ending: tuple[Connection, ...] = ()
     returning: tuple[Connection, ...] = ()
     bits: int = 0
+    masters: tuple[Connection, ...] = ()
+
+    @property
+    def in_question(self) -> tuple[Connection, ...]:
+        """The connections by which `ending` and `returning` ones can be judged again."""
+        return (*self.returning, *self.ending, *self.masters)
 
     def carry_out(self, kernel: Kernel) -> int:
         """Cut the `ending` connections and let the `returning` ones go on; return the number of connections cut.
@@ -96,7 +103,7 @@ def judged(
         return Judged()
     judge = _Judge(kernel, state, others)
     bits = marks(policy.settings.mark_mask).cut
-    denied: set[bytes] = set()  # `Connection.ends` of the connections that policy denies
+    denied: dict[bytes, Connection] = {}  # the connections that policy denies, by `Connection.ends`
     brought_about: list[Connection] = []
     ending: list[Connection] = []
     returning: list[Connection] = []
@@ -113,11 +120,13 @@ def judged(
             continue
         is_denied = judge.denies(connection)
         if is_denied:
-            denied.add(connection.ends)
+            denied[connection.ends] = connection
         sort(connection, is_denied)
     for connection in brought_about:
         sort(connection, connection.master in denied)
-    return Judged(tuple(ending), tuple(returning), bits)
+    found = {connection.master for connection in ending}
+    masters = tuple(one for ends, one in denied.items() if ends in found and one.mark & bits)
+    return Judged(tuple(ending), tuple(returning), bits, masters)
 
 
 def of_machine(machine: Machine, state: NodeState) -> Judged:

@@ -304,14 +304,22 @@ def _point(digest: str, root: str) -> None:
 def _sweep(root: str, keep: t.AbstractSet[t.Optional[str]]) -> None:
     """Remove all folders of `root` but the engines in `keep` (digests) and the manifests, and all other manifests.
 
-    What cannot be removed stays.
+    What cannot be listed or removed stays. Raise nothing: the new engine is in use already.
     """
-    for name in os.listdir(root):
+    for name in _names(root):
         path = os.path.join(root, name)
         if name not in keep and name != engine_start.MANIFESTS and os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
     kept = {f"{digest}.json" for digest in keep}
-    for name in os.listdir(os.path.join(root, engine_start.MANIFESTS)):
+    for name in _names(os.path.join(root, engine_start.MANIFESTS)):
         if name not in kept:
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(root, engine_start.MANIFESTS, name))
+
+
+def _names(folder: str) -> list[str]:
+    """Return the names in a folder, [] if it cannot be listed."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

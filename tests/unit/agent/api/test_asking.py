@@ -69,6 +69,10 @@ def test_what_is_left_out_has_a_default():
             {"name": "web", "netns": "n", "families": 4, "address": "10.0.0.1"},
             "families 4 must be a list of IP versions, 4 and 6.",
         ),
+        ({"name": "web", "netns": "n", "families": [4.0]}, "families (4.0,) must be a list of IP versions, 4 and 6."),
+        ({"name": "web", "netns": "n", "id": []}, "id [] must be 1 to 600 printable characters."),
+        ({"name": "web", "netns": "n", "id": 0}, "id 0 must be 1 to 600 printable characters."),
+        ({"name": "web", "netns": "n", "id": False}, "id False must be 1 to 600 printable characters."),
         ({"name": "web", "netns": "n", "families": "6"}, "families '6' must be a list of IP versions, 4 and 6."),
         (
             {"name": "web", "netns": "n", "families": [4], "address6": "fd00::1"},

@@ -455,6 +455,17 @@ def test_a_folder_in_which_no_socket_can_be_made(tmp_path: pathlib.Path) -> None
         )
 
 
+def test_no_socket_is_left_if_the_second_cannot_be_made(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "agent.sock.new").mkdir()  # in the place where the socket is prepared
+
+    async def scenario() -> None:
+        with pytest.raises(SocketInUse):
+            await Server(str(tmp_path / "agent.sock"), {}).start()
+        assert [path.name for path in tmp_path.iterdir()] == ["agent.sock.new"]
+
+    asyncio.run(scenario())
+
+
 def test_a_path_that_is_too_long(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / ("a" * 110))
     with pytest.raises(SocketInUse) as caught:

@@ -309,6 +309,28 @@ def test_who_came_while_connections_were_looked_through_keeps_them(tmp_path: pat
     run(scenario())
 
 
+def test_what_a_cut_connection_brought_about_is_cut_while_workloads_come(tmp_path: pathlib.Path) -> None:
+    """A RELATED connection of one that was cut before is cut although a workload comes during the search."""
+    control = of_client("10.244.1.4")
+    data = of_client("10.244.1.5")._replace(master=control.ends)
+
+    async def scenario() -> None:
+        node = await settled(tmp_path)
+        flows = node.threads["flows"] = Gate()
+        await node.restart()
+        flows.shut = True
+        applying = asyncio.ensure_future(node.agent.node_apply(for_clients(), removals=True))
+        await node.settle()
+        assert len(flows) == 1
+        await node.add("c", address="10.244.1.3", labels={"app": "client"})
+        node.kernel.machine.tracked = [control._replace(mark=marks(PolicySettings().mark_mask).cut), data]
+        flows.open()
+        await applying
+        assert cut(node) == [control, data]
+
+    run(scenario())
+
+
 def test_what_newer_knowledge_of_other_nodes_allows_goes_on(tmp_path: pathlib.Path) -> None:
     async def scenario() -> None:
         node = Node(tmp_path)

@@ -27,7 +27,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RuleEntry,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.registry import REGISTRY
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import IpSet, Route, VethEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    Hook,
+    IpSet,
+    IptablesTable,
+    Route,
+    VethEndpoint,
+)
 
 from tests.fakes.kernel import FakeKernel
 from tests.unit.agent.virtual_time import inline, run
@@ -668,6 +674,43 @@ def test_of_rules_that_were_refused_none_is_told():
         assert len(outcome.problems) == 1 and outcome.changes == ()
         await asyncio.sleep(0.5)
         assert len(node.told) == 2 and node.reconciler.in_sync
+
+    run(scenario())
+
+
+def test_sets_and_tables_that_are_written_beside_refused_ones_are_told():
+    """A set and a table that are refused hide no other changes: each of these is reported once, though retries fail.
+
+    A set of interfaces keeps its surplus member until nothing is refused, so that it is not reported before.
+    """
+
+    async def scenario():
+        gone = IpSet("cali40w:x", "hash:net,iface", ("10.244.1.9,cali9",))
+        node = Node(dataclasses.replace(STATE, ipsets=(*STATE.ipsets, gone)))
+        await node.start()
+        good = IpSet("cali40s:good", "hash:net", ("10.244.1.7",))
+        bad = IpSet("cali40n:bad", "hash:ip,port", ("10.10.1.12,nope:80",))
+        chain = "cali-new", ("-j ACCEPT",)
+        raw = IptablesTable("raw", dict([chain]))
+        nat = IptablesTable("nat", dict([chain]), (Hook("POSTROUTING", "-j TCPMSS --set-mss 1400"),))
+        node.state = dataclasses.replace(
+            STATE,
+            ipsets=(*STATE.ipsets, dataclasses.replace(gone, members=()), good, bad),
+            iptables=(*STATE.iptables, raw, nat),
+        )
+        outcome = await node.reconciler.resync()
+        assert len(outcome.problems) == 2
+        assert node.told == ["+ ipset    cali40s:good  hash:net  1 member", "+ iptables raw cali-new  1 rule"]
+        await node.reconciler.resync()
+        assert len(node.told) == 2
+        node.state = dataclasses.replace(
+            node.state,
+            ipsets=node.state.ipsets[:-1],
+            iptables=(*STATE.iptables, raw, dataclasses.replace(nat, hooks=())),
+        )
+        await node.reconciler.resync()
+        assert node.reconciler.in_sync
+        assert [line.split()[2] for line in node.told[2:]] == ["cali40w:x", "nat"]
 
     run(scenario())
 

@@ -23,7 +23,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
 
-from tests.unit.agent.node_under_test import Node, with_state
+from tests.unit.agent.api.refusal import refused
+from tests.unit.agent.node_under_test import BLOCK, Node, with_state
 from tests.unit.agent.virtual_time import run
 
 FROM_APP = Policy("db", selector='app == "db"', ingress=(PolicyRule("Allow", source=Entity(selector='app == "app"')),))
@@ -84,6 +85,34 @@ def test_another_label_and_policy_follows_before_the_answer(tmp_path):
         assert members(node, "s:") == set()
         with pytest.raises(AgentError, match="there is no workload default/none on this node"):
             await node.agent.relabel("default/none", {"app": "web"})
+
+    run(scenario())
+
+
+def test_a_stored_policy_that_cannot_be_compiled_does_not_end_the_agent(tmp_path):
+    """Routes are still repaired, adds are refused in words, and a policy that can be compiled ends the problem."""
+
+    async def scenario():
+        wrong = Policy("p", selector="a ==", ingress=(PolicyRule("Deny"),))
+        node = Node(tmp_path, with_state(policy=PolicyState(policy_set([], [wrong], [allow_all()]))))
+        agent = await node.start()
+        reason = (
+            "The node's policy cannot be compiled: selector 'a ==' cannot be read at column 5: expected a string in"
+            " quotes, found the end of the text. Another release may have stored it. Sets and rules stay as they are."
+            " Run playbooks/site.yml, which writes the policy anew."
+        )
+        assert set(agent.reconciler.problems["iptables"]) == {reason} and node.routes == {BLOCK}
+        assert not any(task.done() for task in node.tasks)
+        assert await refused(agent.add(node.request("web"))) == (
+            "kernel",
+            f"policy for workload default/web cannot be put in force: {reason}",
+        )
+        assert await refused(agent.plan()) == ("kernel", reason)
+        assert reason in (await agent.resync()).problems
+        await agent.node_apply(with_state(policy=POLICY), removals=True)
+        await node.add("web")
+        await node.settle()
+        assert agent.in_sync and agent.problems == []
 
     run(scenario())
 

@@ -87,6 +87,11 @@ def test_a_set_without_room_for_its_members_is_made_anew(members: int, room: int
     ] * int(differs)
 
 
+def test_blank_lines_and_sets_of_others_are_no_sets_of_ours() -> None:
+    output = f"\ncreate theirs hash:net family inet\n \ncreate {NAME} hash:net maxelem 9\n\nadd {NAME} 10.0.0.1\n"
+    assert ipset.parse(output) == {NAME: Observed("hash:net", frozenset(["10.0.0.1"]), 9)}
+
+
 @pytest.mark.parametrize(("members", "program"), [(64, False), (65, True)])
 def test_up_to_sixty_four_members_come_without_a_program(kernel: FakeKernel, members: int, program: bool) -> None:
     converge(ipset, kernel, [nets(0)])
@@ -117,6 +122,8 @@ def test_fifty_sets_may_be_refused_before_the_rest_is_given_up(kernel: FakeKerne
     with pytest.raises(ApplyError) as caught:
         ipset.apply(kernel, ipset.diff(desired, ipset.observe(kernel, desired)))
     assert [kind.subject for kind, _words in caught.value.failures[:50]] == [one.name for one in refused[:50]]
+    made = {one.name for one in desired} - {kind.subject for kind, _words in caught.value.failures}
+    assert [kind.subject for kind in caught.value.unmade] == ([] if written else sorted(made))
     found = ipset.observe(kernel, desired)
     assert ("cali40s:last" in found) == written
     assert not any(name.startswith("cali40n") for name in found), "a set that was refused is not left half filled"

@@ -96,6 +96,16 @@ def test_fifty_chains_may_be_refused_before_the_table_is_given_up(kernel: FakeKe
     assert ("Nothing of the table was changed." in outcome.failure) != written
 
 
+def test_any_number_of_chains_that_the_program_never_gets_is_set_aside(kernel: FakeKernel) -> None:
+    """Chains with a line or a name that is not valid do not count as refused by the program: they cost no run of it."""
+    unfit = [chain(f"cali-{number}", "-j ACCEPT\n-j DROP") for number in range(60)]
+    named = [chain(f"cali {number}", "-j ACCEPT") for number in range(60)]
+    refused = [chain(f"cali-bad-{number}", BAD) for number in range(50)]
+    outcome = restore(kernel, FILTER, [*unfit, *named, *refused, chain("cali-good", "-j ACCEPT")])
+    assert (sorted(outcome.refused), outcome.failure) == (list(range(170)), "")
+    assert "-A cali-good -j ACCEPT" in saved(kernel)
+
+
 @pytest.mark.parametrize(("before", "after", "written"), [(199, 1, True), (200, 0, False)], ids=["400th", "401st"])
 def test_a_refused_rule_is_found_within_four_hundred_trials(
     kernel: FakeKernel, before: int, after: int, written: bool

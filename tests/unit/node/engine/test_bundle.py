@@ -243,6 +243,22 @@ def test_an_engine_whose_folder_cannot_be_synced_is_said_to_be_in_use(source, tm
     assert bundle.installed_digest(str(tmp_path / "root")) == digest
 
 
+@pytest.mark.parametrize("unlisted", ["", "manifests"])
+def test_an_engine_is_installed_even_if_older_ones_cannot_be_listed(source, tmp_path, monkeypatch, unlisted):
+    root = tmp_path / "lib"
+    listdir = os.listdir
+
+    def failing(folder):
+        if folder == os.path.join(str(root), unlisted).rstrip("/"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return listdir(folder)
+
+    monkeypatch.setattr(bundle.os, "listdir", failing)
+    assert install(source, root)
+    monkeypatch.undo()
+    assert bundle.installed_digest(str(root)) == bundle.bundle_digest(str(source))
+
+
 def test_a_full_disk_leaves_the_engine_in_use(source, tmp_path, monkeypatch):
     root = tmp_path / "lib"
     install(source, root)
