@@ -112,7 +112,7 @@ class Polling:
             await asyncio.sleep(timer_alignment.after(now, self._period) - now)
 
     async def poll(self, state: NodeState) -> None:
-        """Poll once, and mark the kinds that changed, or are wrong in a way that the last poll did not find.
+        """Poll once, and mark the kinds that changed, or are wrong in a way that their last read did not find.
 
         A fault that it found is marked again if the reconciler has changed objects of its kind since. Everything that
         is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot be read is left
