@@ -55,7 +55,7 @@ class FlowCutter:
     async def cut(
         self, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints, labels: int = 0
     ) -> int:
-        """Cut the connections that policy denies, and return their number.
+        """Cut the connections that policy denies, and return the number of those that were not cut already.
 
         Return 0 if no run is due, the policy is not in force, the run fails, or the policy changes during it.
 

@@ -45,7 +45,7 @@ class KindState:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The texts of all that failed, each once."""
+        """The texts of all that failed at the last attempts to add and to remove, each once."""
         return tuple(dict.fromkeys((*self.additions_failed, *self.removals_failed)))
 
     @property

@@ -275,12 +275,15 @@ def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
 
 
 def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return the checksums of the state's IP sets, in their order. Raise OSError if the kernel cannot be read."""
+    """Return a tuple of the checksums of the state's IP sets, in their order; 0 for a missing set.
+
+    Raise OSError if the kernel cannot be read.
+    """
     return tuple(kernel.ipset_mark(ipset.name) for ipset in state.ipsets)
 
 
 def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return (name, settings) of each desired tunnel device with a setting of hardening.SETTINGS above 0; () for none.
+    """Return a tuple of (name, settings) of the desired tunnel devices with hardening.SETTINGS above 0; () for none.
 
     Raise OSError if the kernel cannot be read.
     """

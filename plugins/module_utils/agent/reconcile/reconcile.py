@@ -145,7 +145,8 @@ class Reconciler:
     def in_sync(self) -> bool:
         """Whether no kind is marked for a look, none failed last, and each was once found with nothing missing.
 
-        Waiting objects, members left out of sets, and removals that are not allowed yet do not count against it.
+        A refused single chain is a failure. Waiting objects, members left out of sets, and removals that are not
+        allowed yet do not count against it.
         """
         return self._in_sync_but_for(()) and not self._kinds.dirty
 

@@ -30,8 +30,9 @@ class WorkloadAddresses:
         """Assign addresses to a workload, in memory only, and return (addresses, name of the first address's pool).
 
         The addresses are texts without prefix length, IPv4 first. Addresses that the id has already, as after a reboot,
-        are kept. `write` puts them on the disk. Raise AgentError if an address or pool cannot be used, if none is free,
-        or if the journal cannot be read. Nothing is assigned then.
+        are kept. `write` puts them on the disk. Raise AgentError if an address or pool cannot be used, if the id has
+        another address than the requested one, if none is free, or if the journal cannot be read. Nothing is assigned
+        then.
         """
         attributes = {"namespace": request.namespace, "name": request.name}
         if request.network:

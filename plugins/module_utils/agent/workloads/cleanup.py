@@ -159,7 +159,7 @@ class Cleanup:
         Before each step, workloads are gathered for 0.05 seconds, or less if an add or a delete waits for one.
         """
         while True:
-            # Wait for a new workload, at most RETRY seconds if removals have failed.
+            # Wait until a workload is queued or waited for, at most RETRY seconds if removals have failed.
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), RETRY if len(self) else None)
             # While the kernel removes links, it changes no others. So links are removed many at once and seldom.

@@ -39,11 +39,11 @@ class WorkloadWiring:
     ) -> tuple[Attached, bool]:
         """Make a workload's link and everything else but its route. Return the link, and whether the route exists too.
 
-        The route is added as well if `reachable` then returns true (the address is on the disk and the policy in the
-        kernel), because another hop from the loop to the thread takes as long as the route itself. `opened` are the
-        CIDRs of blocks that need a route first, as in `route`. Raise AgentError, with `kernel` or the code of an
-        AttachError, if this fails: at the link, what this call made is removed as far as possible, unless the pair
-        existed before; at a route, the link stays.
+        The route is added as well if `reachable`, called in the thread, then returns true (the address is on the disk
+        and the policy in the kernel), because another hop from the loop to the thread takes as long as the route
+        itself. `opened` are the CIDRs of blocks that need a route first, as in `route`. Raise AgentError, with `kernel`
+        or the code of an AttachError, if this fails: at the link, what this call made is removed as far as possible,
+        unless the pair existed before; at a route, the link stays.
         """
         return await self._run(_attach, endpoint, opened, reachable)
 
