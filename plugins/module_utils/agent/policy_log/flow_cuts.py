@@ -72,8 +72,8 @@ class FlowCuts:
     def _in_force(self, remote: RemoteEndpoints) -> t.Optional[NodeState]:
         """Return the desired state with the workloads that are being added, which may be reachable already.
 
-        Return None while no state is known, while sets or rules have a problem or are of another policy or other
-        labels, or if the node's remote endpoints are not `remote` any more.
+        Return None while no state is known, while sets or rules have a problem other than refused single chains or are
+        of another policy or other labels, or if the node's remote endpoints are not `remote` any more.
         """
         desired = self._desired.without_policy() if remote is self._persisted.remote else None
         if desired is None:

@@ -55,13 +55,13 @@ class FlowCutter:
     async def cut(
         self, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints, labels: int = 0
     ) -> int:
-        """Cut the connections that policy denies, and return their number.
+        """Cut the connections that policy denies, and return the number of those that were not cut already.
 
         Return 0 if no run is due, the policy is not in force, the run fails, or the policy changes during it.
 
-        `present` is called on the event loop and returns the state with all workloads that can be reached: the same
-        object until it changes, and None while its policy is not in force. A KernelError is logged and becomes the
-        `problem`. A failed run is repeated by the next call, and so is one during which the policy changed.
+        `present` is called on the event loop and returns the state with all workloads that can be reached, or None
+        while its policy is not in force. A KernelError is logged and becomes the `problem`. A failed run is repeated by
+        the next call, and so is one during which the policy changed.
         """
         async with self._turn:
             state = present()
@@ -86,7 +86,7 @@ class FlowCutter:
     async def _cut(
         self, before: NodeState, present: t.Callable[[], t.Optional[NodeState]], remote: RemoteEndpoints
     ) -> t.Optional[int]:
-        """Cut the connections that policy denies, let former ones that it allows go on, and return how many were cut.
+        """Cut the connections that policy denies, let cut ones that it allows go on, and return how many were cut.
 
         Return None, and change nothing, if the policy changed or is not in force any more after they were searched.
         Raise KernelError if the kernel refuses.

@@ -25,8 +25,8 @@ from .policy_names import Decider, PolicyNames
 
 #: The most entries that are kept. An entry is about one flow that one rule decided.
 ROOM = 1000
-#: The most flows that are looked up in one call of `take`: new ones, and known ones after a change of names. Packets
-#: of further such flows are only counted.
+#: The most lookups of names in one call of `take`: for new flows, for known ones after a change of names, and for each
+#: packet that becomes no entry. Further such packets are only counted.
 NEWCOMERS = 50
 #: The most prefixes of rules that are counted separately: above it, the counts since the last `counted` are dropped.
 #: Rules of other programs may have any number of prefixes.
@@ -75,9 +75,10 @@ class PolicyLogEntry:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the entry in JSON-ready form: its times, count, verdict, decider, flow and interfaces.
 
-        Times are texts in ISO 8601 and UTC. `source` and `destination` are dicts of address, workload and node. Ports
-        and ICMP numbers are None where the packet has none. The source port is that of the packet that made the entry,
-        or of one after a change of policy or workloads.
+        `first` and `last` are texts in ISO 8601 and UTC, `packets` is the count; kind, tier, name and rule are the
+        decider's. `source` and `destination` are dicts of address, workload and node. `protocol` is its name, or its
+        number as text. Ports and ICMP numbers are None where the packet has none. The source port is that of the packet
+        that made the entry, or of one after a change of policy or workloads. Interfaces are names, "" for none.
         """
         flow = self.flow
         return {
@@ -135,7 +136,7 @@ class PolicyLog:
         known ones after a change of policy or workloads. Each packet of another program's rule, or without complete IP
         addresses, takes one of them too. Further such packets are only counted, in `unlisted` too. Above 20,000
         prefixes all counts that `counted` has not returned yet are dropped, and policy's packets among them count as
-        lost.
+        lost. An error of the iterator `records` is passed on.
         """
         now = self._clock()
         entries, due, newcomers = self._entries, self._due, NEWCOMERS

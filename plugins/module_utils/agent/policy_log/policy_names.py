@@ -22,8 +22,9 @@ from ...state.remote_endpoints import RemoteEndpoints
 class Decider(t.NamedTuple):
     """The policy, profile, tier or host rule that decided about a packet.
 
-    `kind` is one of log_prefix's kinds. `tier` is the tier of a policy, or the tier itself, "" if unknown. `name` is ""
-    for a tier. `rule` counts from 1; 0 is no rule.
+    `kind` is one of log_prefix's kinds. `tier` is the tier of a policy, or the tier itself; it is "" for other kinds,
+    or if unknown. `name` is that of a policy or profile, the reason of a host rule, else "". `rule` counts from 1; 0 is
+    no rule.
     """
 
     kind: str

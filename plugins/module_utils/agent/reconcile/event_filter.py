@@ -26,8 +26,8 @@ from ...state.node_state import PROBE_PRIORITY, ROUTE_PROTOCOL, TABLE_MAIN, TABL
 
 RTM_NEWNETCONF, RTM_DELNETCONF = 80, 81
 
-#: For so many seconds after its first notification, a host end that was never finished causes no look: an add may be
-#: making it.
+#: For so many seconds after its first notification, a host end that is not finished yet causes no look unless it
+#: disappears: an add may be making it.
 YOUNG = 0.3
 
 _TABLES = (TABLE_MAIN, TABLE_PROBE)
@@ -49,9 +49,9 @@ Link = tuple[str, bool, int, bytes, str]
 
 
 class _End:
-    """What notifications last said of a host end.
+    """What notifications, or a list of the devices, last said of a host end, or of a device that may be one.
 
-    `seen` is the time of the first one, in seconds of the loop's clock, or 0 if the host end was listed before.
+    `seen` is the time of the first notification, in seconds of the loop's clock, or 0 if it was listed before.
     """
 
     __slots__ = ("checked", "forwarding", "link", "proxy", "seen")
@@ -143,7 +143,7 @@ class EventFilter:
         """Read one datagram of notifications; `now` is in seconds of the loop's clock.
 
         Unknown types are ignored. A message that is too short to be read marks tunnels, workloads and routes. A header
-        whose length is below 16 bytes ends the datagram: the rest is ignored. Raise nothing.
+        whose length is below 16 bytes ends the datagram: the rest is ignored.
         """
         offset, end = 0, len(data)
         while offset + 16 <= end:
@@ -260,7 +260,7 @@ class EventFilter:
             self._gone(_I32.unpack(index)[0])
 
     def _judge(self, index: int, now: float) -> None:
-        """Mark a host end for a look if it is unfinished and not young; wait if it is young.
+        """Mark workloads and sysctls for a look if this host end is unfinished and not young; wait if it is young.
 
         Forget it if it is not young and no link message has named it.
         """
@@ -348,7 +348,8 @@ _DESTINATIONS: t.Mapping[int, tuple[bytes, int]] = {
 def device(message: bytes) -> tuple[int, Link]:
     """Return (index, (name, whether up, MTU, MAC address, alias)) of an RTM_NEWLINK or RTM_DELLINK message.
 
-    The MTU is in bytes. What the message does not say is 0 or empty. Raise struct.error if the message is too short.
+    The MTU is in bytes, the MAC address packed. What the message does not say is 0 or empty. Raise struct.error if the
+    message is too short.
     """
     found = rt.attributes(message, 32)
     return _I32.unpack_from(message, 20)[0], (

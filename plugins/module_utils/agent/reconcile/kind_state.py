@@ -20,9 +20,10 @@ class KindState:
     #: Whether another program may have written objects of this kind, so that what is cached of them is not valid.
     doubted: bool = False
     #: The last desired state whose objects of this kind were in the kernel, except those that waited for their device,
-    #: refused single chains and members left out of sets; None before the first one.
+    #: ended workloads, refused single chains and members left out of sets; None before the first one.
     complete: t.Optional[NodeState] = None
-    #: The last desired state beside which the kernel had nothing superfluous of this kind; None before the first one.
+    #: The last desired state beside which the kernel had nothing superfluous of this kind but objects kept on purpose
+    #: and workloads that another part of the agent was removing; None before the first one.
     lean: t.Optional[NodeState] = None
     #: (kind, subject) of objects that are kept or left out on purpose, such as sets in use. Their later removal is not
     #: drift.
@@ -44,12 +45,12 @@ class KindState:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The texts of all that failed, each once."""
+        """The texts of all that failed at the last attempts to add and to remove, each once."""
         return tuple(dict.fromkeys((*self.additions_failed, *self.removals_failed)))
 
     @property
     def hinders_removals(self) -> bool:
-        """Whether objects of this kind may be missing that still need superfluous objects of another kind."""
+        """Whether additions of this kind failed, so that superfluous objects may still be needed in their place."""
         return bool(self.additions_failed)
 
     def retry(self, at: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import typing as t
 
-RESYNC = 90.0  # seconds between two resyncs, on average
+RESYNC = 90.0  # seconds between two resyncs, on average and by default
 
 FIRST_RETRY, LAST_RETRY = 0.1, 10.0  # seconds before the first retry, and before each one after many failures
 _RATE = 10.0  # the passes that the bucket forgets per second, so the most passes per second in the long run

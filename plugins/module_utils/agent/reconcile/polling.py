@@ -112,7 +112,7 @@ class Polling:
             await asyncio.sleep(timer_alignment.after(now, self._period) - now)
 
     async def poll(self, state: NodeState) -> None:
-        """Poll once, and mark the kinds that changed, or are wrong in a way that the last poll did not find.
+        """Poll once, and mark the kinds that changed, or are wrong in a way that their last read did not find.
 
         A fault that it found is marked again if the reconciler has changed objects of its kind since. Everything that
         is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot be read is left
@@ -275,12 +275,15 @@ def _troubled(kernel: Kernel, endpoints: t.Sequence[VethEndpoint]) -> list[str]:
 
 
 def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return the checksums of the state's IP sets, in their order. Raise OSError if the kernel cannot be read."""
+    """Return a tuple of the checksums of the state's IP sets, in their order; 0 for a missing set.
+
+    Raise OSError if the kernel cannot be read.
+    """
     return tuple(kernel.ipset_mark(ipset.name) for ipset in state.ipsets)
 
 
 def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return (name, settings) of each desired tunnel device with a setting of hardening.SETTINGS above 0; () for none.
+    """Return a tuple of (name, settings) of the desired tunnel devices with hardening.SETTINGS above 0; () for none.
 
     Raise OSError if the kernel cannot be read.
     """

@@ -41,15 +41,16 @@ _T = t.TypeVar("_T")
 
 _TICK = 10.0  # the most seconds between two calls of on_tick while no pass is under way
 _INTERIORS = 50  # the most network namespaces that a resync has one pass look into
-_WITHHELD = 1.0  # seconds between two checks whether objects may be removed, or a desired state is known
+_WITHHELD = 1.0  # the most seconds between two checks whether objects may be removed, or a desired state is known
 
 
 class PassOutcome(t.NamedTuple):
     """The outcome of a pass: the changes made, and texts that say what failed and why, and what waits for a device.
 
-    `in_sync` is False if something failed or some kind was never found with nothing missing, except kinds that were
-    marked during the pass. Waiting objects, members left out of sets, and removals that are not allowed yet do not
-    count against it; such members are not in `problems` either.
+    The texts are about all kinds, by the last attempt at each. `in_sync` is False if there are such failures, or if a
+    kind that was not marked during the pass was never found with nothing missing since the start. Waiting objects,
+    members left out of sets, and removals that are not allowed yet do not count against it; such members are not in
+    `problems` either.
     """
 
     changes: tuple[Change, ...] = ()
@@ -64,9 +65,9 @@ class Reconciler:
     It belongs to the running event loop; the coroutine `run()` must be a task for as long as the agent lives.
 
     `wanted` says what the node must have; `listener` is called with what is done. `turn` is the exclusive lock of all
-    writers of the kernel. The desired state is read while looking, and again under `turn`. A caller that changes the
-    desired state and the kernel holds `turn` over both changes. The parameter `run` is the Worker of the drivers'
-    thread.
+    writers of the kernel. The desired state is read before a look, and again under `turn`. A caller that changes the
+    desired state and the kernel holds or shares `turn` over both changes. Kinds are names of drivers. The parameter
+    `run` is the Worker of the drivers' thread.
     """
 
     def __init__(
@@ -127,24 +128,25 @@ class Reconciler:
 
     @property
     def state(self) -> t.Optional[NodeState]:
-        """The desired state at the last look, None before the first one."""
+        """The desired state, without compiled policy, at the last look of a pass; None before the first one."""
         return self._stages.state
 
     @property
     def devices(self) -> t.Collection[str]:
-        """The names of the devices that the desired routes lead through, as of the last look at routes."""
+        """The names of the devices that the desired routes lead through, as of the last pass that read the routes."""
         return self._stages.devices
 
     @property
     def changed(self) -> t.Mapping[str, int]:
-        """A mapping from kind to the number of changes made; 0 for a kind that is not in it."""
+        """A mapping from kind (name of a driver) to the number of changes made; 0 for a kind that is not in it."""
         return self._stages.changed
 
     @property
     def in_sync(self) -> bool:
-        """Whether no kind is to be looked at, nothing failed, and every kind was found with nothing missing.
+        """Whether no kind is marked for a look, none failed last, and each was once found with nothing missing.
 
-        Waiting objects, members left out of sets, and removals that are not allowed yet do not count against it.
+        A refused single chain is a failure. Waiting objects, members left out of sets, and removals that are not
+        allowed yet do not count against it.
         """
         return self._in_sync_but_for(()) and not self._kinds.dirty
 
@@ -158,7 +160,7 @@ class Reconciler:
 
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
-        """A mapping from kind to what failed, and why; {} if nothing failed.
+        """A mapping from kind (name of a driver) to what failed at the last attempt, and why; {} if nothing did.
 
         It includes refused single chains, and members that were left out of sets.
         """
@@ -247,18 +249,19 @@ class Reconciler:
     async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
         """Write the additions of sets and rules that `state` and the workloads being added need.
 
-        Return what was applied: `failed` has sets or whole tables that the kernel refused, `aside` single chains that
-        it refused while all else was written. `stands` is called in the drivers' thread if `failed` is empty. The
-        caller holds `turn` or shares it. Raise one of repair.ERRORS if policy cannot be compiled, or the kernel cannot
-        be read or written at all.
+        Return what was applied. If the kernel refused a set or a whole table, `failed` is not empty. If it refused only
+        single chains, they are in `aside`, and all else was written. `stands` is called in the drivers' thread if
+        `failed` is empty. Raise one of repair.ERRORS if policy cannot be compiled, or the kernel cannot be read or
+        written at all.
         """
         return await self._stages.admit(state, stands)
 
     async def plan(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
         """Return the changes that would bring the node to the state that `wanted` returns; make none.
 
-        `wanted` is called on the loop before each look. If a look finds changes, it is repeated once, under `turn`.
-        Raise ObserveError or KernelError if the kernel cannot be read, PolicyNotCompiled, and what `wanted` raises.
+        `wanted` is called on the loop before each look. If the first look finds changes, a second one is made, under
+        `turn`. Raise ObserveError or KernelError if the kernel cannot be read, ObserveError too if an address of the
+        node is on no interface, PolicyNotCompiled, and what `wanted` raises.
         """
         found = await self.look(wanted)
         if not found.changed:
@@ -296,7 +299,8 @@ class Reconciler:
     async def _pass(self, kinds: t.Collection[str] = ()) -> PassOutcome:
         """Look at the dirty kinds and `kinds`, and repair them. Return the outcome; repair.ERRORS become problems.
 
-        While no desired state is known, do nothing; the outcome says so. Raise KeyError for an unknown kind.
+        While no desired state is known, the kinds only stay marked; the outcome says so. Raise KeyError for an unknown
+        kind.
         """
         async with self._passing:
             self._kinds.mark(kinds)

@@ -56,13 +56,14 @@ def plan(
 ) -> NodePlan:
     """Return the part of the node's plan that belongs to these kinds; the arguments are those of plan_node.
 
-    Raise one of ERRORS if the kernel cannot be read, or ValueError for an unknown kind.
+    Raise one of ERRORS if the kernel cannot be read, or if an address of the node is on no interface, unless only
+    guarding drivers are asked. Raise ValueError for an unknown kind.
     """
     return plan_node(kernel, state, kinds, interiors, stale, registry)
 
 
 def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Change]) -> NodeState:
-    """Return `state` with only the workloads and sysctls that the changes `found` concern.
+    """Return `state` with only those of its workloads and sysctls that the changes `found` concern.
 
     That is enough to plan the additions of these kinds again, and much less to read. Other sysctls of these workloads
     and those of the underlay's device stay too. Return `state` itself if `kinds` has others than workloads and sysctls,
@@ -122,7 +123,7 @@ def drift(
 
     `changes` lead to `state`. `before` maps each kind to the state that it was last brought to; kinds without one have
     no drift. The result may have keys of further changes. `interiors` are host ends whose namespaces are looked into.
-    Raise one of ERRORS if the kernel cannot be read.
+    Raise one of ERRORS as `plan` does.
     """
     found: set[Same] = set()
     asked: list[tuple[NodeState, list[str]]] = []

@@ -4,8 +4,8 @@
 """The stages of a pass: kinds that are looked at, repaired, and freed of superfluous objects together.
 
 A look reads without the lock, so it may see an attachment half made. A repair therefore plans again once it holds
-`turn`, the exclusive lock of all writers, and reads the desired state then. The kernel is never compared with a desired
-state that is older than the kernel's content.
+`turn`, the exclusive lock of all writers, and reads the desired state then. So no repair compares the kernel with a
+desired state that is older than the kernel's content.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Wanted:
     are not desired may be removed now. `excluded` returns host ends and workloads (<namespace>/<name>) that another
     part of the agent is removing.
 
-    `whole` is for what takes time to compile from a state: policy's rules and sets. It is called in one step with
-    `state`, so that its other inputs are from the same moment. The function that it returns is called in the drivers'
-    thread and returns the state with the compiled parts.
+    `whole` is for what takes time to compile from a state: policy's rules and sets. It is called in the step that read
+    its argument, so that its other inputs are from the same moment. The function that it returns is called in the
+    drivers' thread and returns the state with the compiled parts.
     """
 
     state: t.Callable[[], t.Optional[NodeState]]
@@ -57,14 +57,15 @@ class Wanted:
 class Listener:
     """The functions that the reconciler calls, on the event loop.
 
-    `on_change(change, drift)` is called for every change made. A change is drift if the desired state did not ask for
-    it: the desired state before this one would need it as well. What the first look finds is not drift. `on_step(kinds,
-    seconds)` gets the time for which a repair or removal held the lock. `on_failure(kind)` is called once for each
-    attempt in which something of a kind failed, however many objects. `on_ended(change)` is called when a look finds,
-    unlike the one before, a workload that is not repaired because its network namespace is gone, or because its name or
-    path leads to another one; the change's note has the reason. `on_tick` is called after each pass of
-    `Reconciler.run`, and at least every ten seconds while there is none, but not after those of `Reconciler.resync`.
-    `on_resync(reason)` is called when a look at all kinds begins: reason start (of `run`), timer or request.
+    `on_change(change, drift)` is called for every change that is known to be made. A change is drift if the desired
+    state did not ask for it: the desired state before this one would need it as well. What the first look finds is not
+    drift. `on_step(kinds, seconds)` gets the time for which a repair or removal held the lock. `on_failure(kind)` gets
+    the name of a driver, once for each attempt of a pass that failed for it, however many objects. `on_ended(change)`
+    is called when a look finds a workload, or a reason, that the one before did not find: it is not repaired because
+    its network namespace is gone, or because its name or path leads to another one. The change's note has the reason.
+    `on_tick` is called after each pass of `Reconciler.run`, and at least every ten seconds while there is none, but not
+    after those of `Reconciler.resync`. `on_resync(reason)` is called when `Reconciler.run` starts (start), each time
+    that it marks all kinds because the interval is over (timer), and by `Reconciler.resync` for all kinds (request).
     """
 
     on_change: t.Callable[[Change, bool], None]
@@ -88,7 +89,8 @@ class Refresh(enum.IntEnum):
 class Found(t.NamedTuple):
     """The findings of a look: `added` are kinds with missing or wrong objects, `removed` kinds with superfluous ones.
 
-    `additions` are the changes for the missing or wrong objects.
+    Kinds are names of drivers. Workloads that another part of the agent is removing do not count. `additions` are the
+    changes for the missing or wrong objects.
     """
 
     added: set[str]
@@ -99,8 +101,9 @@ class Found(t.NamedTuple):
 class Stages:
     """The reader and writer of the kernel through the drivers, in the Worker `run`. It keeps `kinds` up to date.
 
-    It belongs to the event loop. `state` is the desired state at the last look, None before it. `changed` maps a kind
-    to the number of changes made to its objects. `turn` is the exclusive lock of all writers of the kernel.
+    It belongs to the event loop. `state` is the desired state at the last look, None before it. `changed` maps a kind,
+    the name of a driver, to the number of changes made to its objects. `turn` is the exclusive lock of all writers of
+    the kernel.
     """
 
     def __init__(
@@ -127,7 +130,7 @@ class Stages:
         self._ended: set[tuple[str, str]] = set()  # (subject, reason) of workloads that ended
         self.state: t.Optional[NodeState] = None
         self.devices: t.Collection[str] = ()  # devices that the desired routes lead through
-        self.changed: collections.Counter[str] = collections.Counter()  # {kind of object: number of changes made}
+        self.changed: collections.Counter[str] = collections.Counter()  # {name of a driver: number of changes made}
 
     @property
     def registry(self) -> DriverRegistry:
@@ -149,10 +152,10 @@ class Stages:
     async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
         """Write the additions of sets and rules that `state` and the workloads being added need.
 
-        Return what was applied: `failed` has sets or whole tables that the kernel refused, `aside` single chains that
-        it refused while all else was written. `stands` is called in the drivers' thread if `failed` is empty. The
-        caller holds `turn` or shares it. Raise one of repair.ERRORS if policy cannot be compiled, or the kernel cannot
-        be read or written at all.
+        Return what was applied. If the kernel refused a set or a whole table, `failed` is not empty. If it refused only
+        single chains, they are in `aside`, and all else was written. `stands` is called in the drivers' thread if
+        `failed` is empty. Raise one of repair.ERRORS if policy cannot be compiled, or the kernel cannot be read or
+        written at all.
         """
         make, guards = self._wanted.whole(state), self.registry.guards
         before = {kind: self._kinds[kind].complete for kind in guards}
@@ -241,8 +244,8 @@ class Stages:
 
         `found` is the result of the look before; these kinds are planned again under `turn`. There may be thousands of
         workloads and sysctls: if no other kind is planned with them, and IPv4 forwarding is right, only those that
-        `repair.narrowed` leaves are read again. repair.ERRORS are noted as problems of the kinds. If additions of a
-        kind that guards one of these failed, nothing is made.
+        `repair.narrowed` leaves are read again. What fails, repair.ERRORS too, is noted as problems of the kinds. If
+        additions of a kind that guards one of these failed, nothing is made.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]
@@ -284,7 +287,7 @@ class Stages:
     def _note_repair(
         self, kinds: t.Collection[str], looked_at: t.Collection[str], applied: repair.Applied, whole: NodeState
     ) -> None:
-        """Note the result of a repair. For kinds that were not `looked_at`, note only failures."""
+        """Note the result of a repair. For a kind that was not `looked_at`, note nothing unless it failed."""
         failed = _by_kind(applied.failed, self.registry)
         for kind in _by_kind(applied.aside, self.registry):
             self._listener.on_failure(kind)
@@ -298,9 +301,10 @@ class Stages:
                 self._kinds.note_complete(kind, whole, waiting)
 
     async def remove(self, kinds: t.Collection[str]) -> list[Change]:
-        """Remove superfluous objects of these kinds, if that is allowed, after planning again under `turn`.
+        """Remove superfluous objects of these kinds after planning again under `turn`. Return the changes made.
 
-        Return the changes made. repair.ERRORS are noted as problems of the kinds.
+        Left out are kinds whose removals are not allowed yet or blocked by failures, which is noted, and workloads that
+        another part of the agent is removing. What fails, repair.ERRORS too, is noted as problems of the kinds.
         """
         ready = [kind for kind in kinds if self._removable(kind)]
         if not ready:

@@ -41,11 +41,11 @@ class Marked(t.Protocol):
 
     @property
     def state(self) -> t.Optional[NodeState]:
-        """The desired state at the last look, None before the first one."""
+        """The desired state at the last look of a pass, None before the first one."""
 
     @property
     def devices(self) -> t.Collection[str]:
-        """The names of the devices that the desired routes lead through, as of the last look at routes."""
+        """The names of the devices that the desired routes lead through, as of the last pass that read the routes."""
 
     def mark(self, kind: t.Optional[str] = None) -> None: ...
 

@@ -49,12 +49,13 @@ from .labels import save_labels
 async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
     """Attach a workload and return it with the MAC address of its link, and the link's MTU in bytes.
 
-    If a workload of the same id is attached already and meets the request, repair it and return it.
+    If a workload of the same id is attached already and meets the request, repair it and return it; a request of CNI
+    also updates its labels, except those that `relabel` changed.
 
-    Raise AgentError if the request is invalid or conflicts with another workload, if no address is free, or if the
-    node, the kernel or the disk refuses. Raise it with code `try_again` if a deleted workload with the same device or
-    address is not removed within 10 seconds. After an error, nothing of a new workload stays, apart from leftovers that
-    the cleanup still retries to remove.
+    Raise AgentError if the request is invalid or conflicts with another workload, if no address is free, if the network
+    namespace is missing, or if the node, an object in the way, the kernel or the disk prevents it. Raise it with code
+    `try_again` if a deleted workload with the same device or address is not removed within 10 seconds. After an error,
+    nothing of a new workload stays, apart from leftovers that the cleanup still retries to remove.
     """
     request = request.checked()
     async with on.locks(request.id):
@@ -148,8 +149,8 @@ async def _add_again(on: WorkloadContext, request: AddRequest, present: Attached
     """Repair an attached workload of the request's id and return it with the MAC and MTU (bytes) of its link.
 
     A container's request also updates its labels, except those that were changed by `relabel` since. Raise AgentError
-    with code `conflict` if the request differs from the workload, or another AgentError if the kernel or the disk
-    refuses.
+    with code `conflict` if the request differs from the workload, or another AgentError if the repair or the write of
+    the record fails.
     """
     difference = request.differs_from(present)
     if difference:

@@ -30,8 +30,9 @@ class WorkloadAddresses:
         """Assign addresses to a workload, in memory only, and return (addresses, name of the first address's pool).
 
         The addresses are texts without prefix length, IPv4 first. Addresses that the id has already, as after a reboot,
-        are kept. `write` puts them on the disk. Raise AgentError if an address or pool cannot be used, if none is free,
-        or if the journal cannot be read. Nothing is assigned then.
+        are kept. `write` puts them on the disk. Raise AgentError if an address or pool cannot be used, if the id has
+        another address than the requested one, if none is free, or if the journal cannot be read. Nothing is assigned
+        then.
         """
         attributes = {"namespace": request.namespace, "name": request.name}
         if request.network:
@@ -48,8 +49,8 @@ class WorkloadAddresses:
         """Request a write of everything assigned or released so far, and return it.
 
         It begins at once or after the write under way, may serve others too, and is made even if nobody awaits it.
-        Awaiting it raises IpamNotWritten if the disk refused it or an earlier write; what it should have written, and
-        all that happened after that, is undone in memory then.
+        Awaiting it raises IpamNotWritten if the disk refused it, or the write that was under way when it was requested;
+        what it should have written, and all that happened after that, is undone in memory then.
         """
         return self._commit.written()
 
@@ -67,7 +68,7 @@ class WorkloadAddresses:
     async def try_release(self, id: str) -> bool:
         """Free the addresses of the workload `id`; return whether they are free on the disk.
 
-        A refusal is logged, not raised.
+        A refusal of the disk, or a journal that could not be read, is logged, not raised; the result is False then.
         """
         try:
             await self.release(id)
@@ -79,8 +80,8 @@ class WorkloadAddresses:
     def adopt(self, workloads: t.Iterable[AttachedWorkload]) -> None:
         """Assign to attached workloads the addresses that they use, in case a damaged journal was moved away.
 
-        Addresses that cannot be assigned are noted in `persisted.broken["addresses"]`. If the journal cannot be read,
-        do nothing. The write to the disk is started and not awaited.
+        Addresses that cannot be assigned are noted in `persisted.broken["addresses"]`, in place of the last note. If
+        the journal cannot be read, do nothing. The write to the disk is started and not awaited.
         """
         broken = self._persisted.broken
         if "ipam" in broken:

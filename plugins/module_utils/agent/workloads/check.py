@@ -57,7 +57,7 @@ async def check(on: WorkloadContext, id: str, need_desired: t.Callable[[], NodeS
     Its link, sysctls, routes and addresses are compared, not policy. Something superfluous is no difference. Change
     nothing. `need_desired` returns the node's desired state; it is called while no other transaction works on this
     workload, and its AgentError is passed on. Raise AgentError with code `not_found` if no workload `id` is attached,
-    or `kernel` if the kernel cannot be read.
+    or `kernel` if the kernel cannot be read or one of the node's addresses is on no interface.
     """
     async with on.locks(id), on.rwlock.shared():
         workload = on.table.need(id)

@@ -32,7 +32,7 @@ _log = logging.getLogger("calico.deletion")
 BATCH = 64
 #: Seconds for which removals are gathered into a batch. An add or a delete that waits for a removal shortens it.
 GATHER = 0.05
-#: Seconds until a removal that failed is tried again, or less if another one is queued.
+#: Seconds until a removal that failed is tried again, or less if another one is queued or waited for.
 RETRY = 1.0
 
 
@@ -155,12 +155,14 @@ class Cleanup:
         return all(event.is_set() for event in unset)
 
     async def run(self) -> None:
-        """Remove queued workloads until cancelled; retry failed ones every second, or with the next queued one.
+        """Remove queued workloads until cancelled.
+
+        Failed ones are retried every second, or earlier with the next one that is queued or waited for.
 
         Before each step, workloads are gathered for 0.05 seconds, or less if an add or a delete waits for one.
         """
         while True:
-            # Wait for a new workload, at most RETRY seconds if removals have failed.
+            # Wait until a workload is queued or waited for, at most RETRY seconds if removals have failed.
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), RETRY if len(self) else None)
             # While the kernel removes links, it changes no others. So links are removed many at once and seldom.
@@ -204,8 +206,9 @@ class Cleanup:
     async def _finish(self, leaving: Leaving) -> None:
         """Release the addresses, if that is still to do; remove the record once link and connections are gone too.
 
-        Then `gone` is set. `removed` is set as soon as only connections are left. What the disk refuses becomes the
-        workload's problem and is retried by the next `step`. The record of a superseded workload is not touched.
+        Then `gone` is set. `removed` is set as soon as only connections and the record are left, or else with it. What
+        the disk refuses becomes the workload's problem and is retried by the next `step`. The record of a superseded
+        workload is not touched.
         """
         if not leaving.released:
             try:

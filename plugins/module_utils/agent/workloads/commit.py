@@ -21,9 +21,9 @@ from ..reconcile.driver_thread import Worker
 class Write:
     """A write that is under way or to come. Awaiting it returns None when it is done, or raises why it failed.
 
-    Cancelling one waiter does not cancel the write or other waiters. `stands` is true once all of the data is written;
-    it stays false if the write fails. Any thread may read or set it, earlier than the event loop learns that the write
-    ended.
+    Cancelling one waiter does not cancel the write or other waiters. `stands` is set to True by the work of the write,
+    when it has written its data; it stays False if the write fails. Any thread may read or set it, earlier than the
+    event loop learns that the write ended.
     """
 
     def __init__(self) -> None:

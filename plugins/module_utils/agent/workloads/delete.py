@@ -95,8 +95,8 @@ async def release_unused(on: WorkloadContext, handle: str) -> bool:
 async def release_address(on: WorkloadContext, address: str) -> None:
     """Free an address that no workload uses, and all other addresses of the same owner, on the disk too.
 
-    Raise AgentError with code `not_found` if the address is not allocated, `conflict` if a workload uses it,
-    `not_written` if the disk refuses, or `unavailable` if the journal cannot be read.
+    Raise AgentError with code `not_found` if the address is not allocated, `conflict` if its workload is attached, or
+    is being added or removed, `not_written` if the disk refuses, or `unavailable` if the journal cannot be read.
     """
     allocation = on.persisted.ipam.by_address(address)
     if allocation is None:

@@ -25,7 +25,7 @@ DELETE = (
     "delete.begun",  # the record says that the workload is being deleted
     "delete.unrouted",  # the workload's route is removed, or could not be
     "delete.released",  # the address is free on the disk, or that failed; the caller has no answer yet
-    "delete.answered",  # only the link, the record and what failed are left to remove; the caller gets its answer next
+    "delete.answered",  # at most link, connections, record and what failed are left; the caller gets its answer next
     "delete.unlinked",  # the removal of a batch of veth pairs was tried; the records still exist
     "delete.forgotten",  # nothing is left of the workload, its record included
 )

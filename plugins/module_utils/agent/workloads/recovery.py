@@ -25,8 +25,9 @@ async def recover(
 ) -> None:
     """Load the attached workloads into the table, and remove the unfinished ones, whose add or delete was under way.
 
-    The attached ones get their addresses allocated again, and identities of their namespaces that are not recorded.
-    One attempt at each removal is awaited; the cleanup retries failures. No error is raised for the disk or the kernel.
+    Addresses of the attached ones that are not allocated are allocated if possible, and identities of their namespaces
+    that are not recorded are looked for. One attempt at each removal is awaited; the cleanup retries failures. No error
+    is raised for the disk or the kernel.
     """
     on.table.load(attached)
     on.addresses.adopt(on.table)

@@ -22,9 +22,9 @@ _NO_STATE = NodeState(node="", address="")
 class WorkloadTable:
     """The attached workloads by id; iterating yields them. It belongs to the event loop.
 
-    A workload that is being added is `coming` from `begin` until it is attached or abandoned. `opened` are
-    the CIDRs of spare blocks in use, for whose unused addresses this node has a blackhole route. `relabellings` counts
-    label changes of attached workloads.
+    A workload that is being added is `coming` from `begin` until it is attached or abandoned. `opened` are the CIDRs of
+    spare blocks in use whose blackhole routes no add has to write. `relabellings` counts label changes of attached
+    workloads.
     """
 
     def __init__(self, persisted: PersistedState) -> None:
@@ -49,7 +49,7 @@ class WorkloadTable:
         self._interfaces = {workload.interface: workload.id for workload in self._attached.values()}
 
     def claim(self, workload: AttachedWorkload) -> None:
-        """Reserve the workload's host end. Raise AgentError with code `conflict` if any workload has it."""
+        """Reserve the workload's host end. Raise AgentError with code `conflict` if any workload has or reserved it."""
         other = self._interfaces.get(workload.interface) or self._in_inventory(workload.interface)
         if other:
             raise AgentError(

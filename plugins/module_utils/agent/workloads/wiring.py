@@ -24,10 +24,10 @@ _T = t.TypeVar("_T")
 
 
 class WorkloadWiring:
-    """One workload's link and route in the kernel. The caller holds the RWLock.
+    """One workload's link and route in the kernel. Callers hold or share the RWLock, except that of `adopted`.
 
-    All methods raise AgentError if the kernel refuses or cannot be read, its code being `kernel` or the code of an
-    AttachError.
+    All methods raise AgentError if the kernel refuses or cannot be read, its code being `kernel`. Those that attach
+    also raise one with the code of an AttachError.
     """
 
     def __init__(self, kernel: Kernel, thread: Worker) -> None:
@@ -39,15 +39,16 @@ class WorkloadWiring:
     ) -> tuple[Attached, bool]:
         """Make a workload's link and everything else but its route. Return the link, and whether the route exists too.
 
-        The route is added as well if `reachable` then returns true (the address is on the disk and the policy in the
-        kernel), because another hop from the loop to the thread takes as long as the route itself. `opened` are the
-        CIDRs of blocks that need a route first, as in `route`. Raise AgentError if the kernel refuses: if it refuses
-        the link, what this call made is removed, unless the pair existed before; if it refuses a route, the link stays.
+        The route is added as well if `reachable`, called in the thread, then returns true (the address is on the disk
+        and the policy in the kernel), because another hop from the loop to the thread takes as long as the route
+        itself. `opened` are the CIDRs of blocks that need a route first, as in `route`. Raise AgentError, with `kernel`
+        or the code of an AttachError, if this fails: at the link, what this call made is removed as far as possible,
+        unless the pair existed before; at a route, the link stays.
         """
         return await self._run(_attach, endpoint, opened, reachable)
 
     async def route(self, endpoint: VethEndpoint, opened: t.Collection[str]) -> None:
-        """Make a workload reachable by adding its route. Raise AgentError if the kernel refuses.
+        """Make a workload reachable by adding its routes. Raise AgentError if one cannot be added.
 
         `opened` are the CIDRs of opened spare blocks. They get a blackhole route first, so that packets to their unused
         addresses end at this node; one with the destination of the workload's route gets none.
@@ -57,7 +58,7 @@ class WorkloadWiring:
     async def again(self, endpoint: VethEndpoint) -> Attached:
         """Attach a workload that may be in the kernel in part, repairing that part; return its link.
 
-        Raise AgentError if the kernel refuses; a link that existed before stays.
+        Raise AgentError, with `kernel` or the code of an AttachError, if this fails; a link that existed before stays.
         """
         return await self._run(attach.attach, endpoint)
 
@@ -80,7 +81,8 @@ class WorkloadWiring:
         """Return the plan that repairs one workload, without writing anything.
 
         `state` must hold only what belongs to this workload. The kinds workload, sysctl and route are planned; removals
-        in the plan may concern other workloads. Raise AgentError if the kernel cannot be read.
+        in the plan may concern other workloads. Raise AgentError with code `kernel` if the kernel cannot be read, or if
+        one of the node's addresses is on no interface.
         """
         return await self._run(plan_node, state, ("workload", "sysctl", "route"), (endpoint.interface,))
 
