@@ -89,14 +89,14 @@ def judged(
     Read only. The verdict is empty if there is no policy, or if policy does not cut denied flows. `others` are other
     nodes' endpoints that the inventory does not have; `connections` are those to judge, by default those that
     `kernel.connections` yields. A connection that another one brought about counts as allowed if that one is not among
-    them. Raise KernelError.
+    them, or was itself brought about. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
         return Judged()
     judge = _Judge(kernel, state, others)
     bits = marks(policy.settings.mark_mask).cut
-    denied: set[bytes] = set()  # `Connection.ends` of the connections that policy denies
+    denied: set[bytes] = set()  # `Connection.ends` of those that policy denies and no other one brought about
     brought_about: list[Connection] = []
     ending: list[Connection] = []
     returning: list[Connection] = []

@@ -46,8 +46,8 @@ class KernelWriter(t.Protocol):
     def plan(self, state: NodeState) -> NodePlan:
         """Return what differs between the kernel and `state` with the node's own workloads and policy.
 
-        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable if this process plans,
-        AgentSilent or AgentRefused if the agent does.
+        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable, IpamUnreadable or, for a policy that cannot
+        be compiled, ValueError if this process plans, AgentSilent or AgentRefused if the agent does.
         """
 
     def prepare(self, plan: NodePlan) -> None:
@@ -105,7 +105,8 @@ class Direct:
     def plan(self, state: NodeState) -> NodePlan:
         """Return what differs between `state`, with the node's own workloads and policy, and the kernel.
 
-        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
+        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable, or ValueError for a policy
+        that cannot be compiled.
         """
         wanted = desired.of_machine(self._machine, state)
         return _Own(self._machine).judged(state, plan_node(self._machine.kernel, wanted))
@@ -137,7 +138,8 @@ class Adding(Direct):
     def plan(self, state: NodeState) -> NodePlan:
         """Return what differs between the kernel and `state` with the workloads and policy that can be read.
 
-        Removals are left out: the objects may belong to what cannot be read. Raise ObserveError or KernelError.
+        Removals are left out: the objects may belong to what cannot be read. Raise ObserveError or KernelError, or
+        ValueError for a policy that cannot be compiled.
         """
         plan = plan_node(self._machine.kernel, desired.as_readable(self._machine, state))
         return plan.only(lambda change: change.action != "-")
