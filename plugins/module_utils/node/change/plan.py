@@ -39,8 +39,8 @@ class ChangePlan:
 
     `stored` is the node's stored state, None without one, and `writer` writes the kernel. `node` holds the kernel's
     part; `node.expected` is what BIRD will do because of this change. `units_asked` says whether any unit was asked
-    for, and `last_files` are the paths of files to write last. `bird_to_read` is a reload of BIRD without a new
-    bird.cfg.
+    for or the agent must restart, and `last_files` are the paths of files to write last. `bird_to_read` is a reload of
+    BIRD without a new bird.cfg.
 
     These fields inform and are no changes: `policy` sums up the policy part of `node`, `sessions` are the BGP sessions
     that end or restart, `cut` the SSH connections that could not be opened again, `flows` the connections that the new
