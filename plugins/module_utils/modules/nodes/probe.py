@@ -149,9 +149,10 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Send probes to many addresses at once, and answer as the module probe.
 
-    `watch` also starts, collects or stops a watch, except in check mode. A watch is started only if there are targets
-    and no probe was lost; a stop sends no probes. End in `exit_json`, also if probes are lost, or in `fail_json` if
-    none can be sent or the watch does not start or end. An OSError is raised if its result cannot be read.
+    Except in check mode, `watch` also starts or collects a watch, or only stops it and sends no probes. A watch is
+    started only if there are targets and no probe was lost. End in `exit_json`, also if probes are lost, or in
+    `fail_json` if none can be sent or the watch does not start or end. An OSError is raised if its result cannot be
+    read.
     """
     params = module.params
     targets = targets_of(params)

@@ -286,7 +286,7 @@ class _Own:
         """Return whether `problem`, a sentence of the agent, is about an attached workload, as `workload a/b: ...` is.
 
         A sentence is also about it if it begins with `route` and one of its addresses as a CIDR (/32 or /128), or with
-        `sysctl` and a key of its interface.
+        `sysctl` and a key of its interface that is written with slashes (net/ipv4/conf/cali1/forwarding).
         """
         subject = problem.partition(": ")[0]
         kind, dummy, name = subject.partition(" ")
