@@ -18,11 +18,14 @@ from .store.writer import AgentSilent, NotTakenOver
 
 
 class InTheWay(Exception):
-    """The error for an object that is not ours in the place of ours, or for a running agent. Nothing was changed."""
+    """The error for a plan with problems, such as an object in the place of ours, or for a running agent.
+
+    Nothing was changed.
+    """
 
 
-#: The errors of planning, applying, removing and reading a node. InTheWay is not among them: only change/apply.py and
-#: standalone.py raise it.
+#: The errors of planning, applying, removing and reading a node. InTheWay, which only change/apply.py and standalone.py
+#: raise, and BundleError are not among them.
 ERRORS = (
     AgentRefused,
     AgentSilent,

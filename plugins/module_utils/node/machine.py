@@ -83,9 +83,9 @@ class Machine:
     # The most seconds that a module for one kind of object waits for each of the two locks, and a starting agent for
     # writer_lock. Modules with a parameter lock_timeout wait for `lock` as long as that says.
     lock_timeout: float = 60.0
-    boot_wait: float = 60.0  # the most seconds that the boot unit waits for the node's address
+    boot_wait: float = 60.0  # the most seconds that the boot unit waits for the node's addresses
     # The most seconds to wait until an agent that has begun to start listens, and for writer_lock to become free before
-    # a plan for a whole NodeState is applied without an agent.
+    # store.writer applies a plan without an agent.
     agent_patience: float = 10.0
     # A function that returns this process's SSH session first, then the others to the same port; () if it has none.
     sessions: t.Callable[[], t.Sequence[ssh_session.SshSession]] = ssh_session.here

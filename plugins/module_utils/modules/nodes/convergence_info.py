@@ -54,7 +54,10 @@ def sessions_of(found: convergence.Convergence) -> dict[str, int]:
 
 
 def answer_of(found: convergence.Convergence) -> dict[str, t.Any]:
-    """Return the module's answer: `changed` (False), `converged`, `missing`, and the counts `sessions` and `routes`."""
+    """Return the module's answer: `changed` (False), `converged`, `missing`, and the counts `sessions` and `routes`.
+
+    `sessions` is what `sessions_of` returns, and `routes` has the keys `expected` and `present`.
+    """
     return {
         "changed": False,
         "converged": found.converged,

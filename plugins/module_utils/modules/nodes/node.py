@@ -166,7 +166,7 @@ def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict
 def prepared_diff(plan: ChangePlan, steps: t.Sequence[t.Mapping[str, t.Any]] = ()) -> str:
     """Return the plan as text for people: the phases `steps`, the plan's lines, then the details of its changes.
 
-    Such details are the differences of files and of policies.
+    `steps` are as `phases_of` returns them. A detail is, for example, the difference of a file.
     """
     node, lines = plan.target.state.node, []
     for step in steps:
@@ -208,11 +208,12 @@ def changes_of(changes: t.Iterable[Change]) -> list[dict[str, t.Any]]:
 def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.Any]) -> t.Optional[dict[str, t.Any]]:
     """Return whether the node has all sessions and routes of `state`, and the counts of sessions, paths and probes.
 
-    The keys are `converged`, `sessions`, `paths`, and `sent` and `lost` of probes. Sessions with `absent_nodes` of
-    `params`, and their routes, are not expected. Probes are sent only if nothing is missing; else, and without
-    `targets`, their counts are 0. The node is looked at once: what is missing may need a change of another host, which
-    is not waited for here. A BIRD that cannot be asked counts as not converged. Return None if the kernel cannot be
-    asked or no probe can be sent, and raise ValueError if `targets` is to be used and is not packed data.
+    The keys are `converged`, `sessions` (see `sessions_of`), `paths`, and `sent` and `lost` of probes. Sessions with
+    `absent_nodes` of `params`, and their routes, are not expected. Probes are sent only if nothing is missing. Else,
+    and without `targets`, the counts of paths and probes are 0. The node is looked at once: what is missing may need a
+    change of another host, which is not waited for here. A BIRD that cannot be asked counts as not converged. Return
+    None if the kernel cannot be asked or no probe can be sent, and raise ValueError if `targets` is to be used and is
+    not packed data.
     """
     try:
         seen = convergence.wait(here, convergence.without(state, params["absent_nodes"]), 0)

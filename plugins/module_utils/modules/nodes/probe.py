@@ -41,8 +41,8 @@ def send(params: t.Mapping[str, t.Any], targets: t.Sequence[probing.Target], a_s
     Probe each target for `seconds` with `a_second` probes per second, at most 200 to all targets together, but at least
     one to each. If `seconds` is 0, probe `count` times, `interval` milliseconds apart. Targets with a loss are probed
     again, in at most `attempts` rounds in all, and the last round of a target counts. `timeout` is in milliseconds,
-    `mark` and `source` are as in `probing.probe`. Raise ProbeError if none can be sent: no root's rights, no such IP
-    version, or a wrong `source`.
+    `mark` and `source` are as in `probing.probe`. Raise ProbeError without root's rights, for an IP version of a target
+    that the kernel lacks, or for a wrong `source`.
     """
     count, interval = params["count"], params["interval"] / 1000
     if params["seconds"] and targets:
@@ -149,9 +149,10 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Send probes to many addresses at once, and answer as the module probe.
 
-    `watch` also starts, collects or stops a watch, except in check mode. A watch is started only if there are targets
-    and no probe was lost; a stop sends no probes. End in `exit_json`, also if probes are lost, or in `fail_json` if
-    none can be sent or the watch does not start or end. An OSError is raised if its result cannot be read.
+    Except in check mode, `watch` also starts or collects a watch, or only stops it and sends no probes. A watch is
+    started only if there are targets and no probe was lost. End in `exit_json`, also if probes are lost, or in
+    `fail_json` if none can be sent or the watch does not start or end. An OSError is raised if its result cannot be
+    read.
     """
     params = module.params
     targets = targets_of(params)

@@ -64,16 +64,16 @@ def bring_to(
 
     With `confirm` the node reverts the change unless it is confirmed, if it has a state to revert to; without it, a
     change that still waits counts as confirmed. `engine` and `wanted_units` are what the node must have, None and () to
-    leave them as they are. `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps
-    the name of a secret to the password of BGP sessions. A drained node returns to service. With `check` nothing is
-    changed or locked, conflicts are part of the plan, bird.cfg is not checked without BIRD's program, and `generation`
-    is None.
+    leave them as they are, but for an agent that must restart before it gets the state (`comparison.agent_restart`).
+    `keep` is the number of generations to keep, `lock_timeout` is in seconds. `passwords` maps the name of a secret to
+    the password of BGP sessions. A drained node returns to service. With `check` nothing is changed or locked,
+    conflicts are part of the plan, bird.cfg is not checked without BIRD's program, and `generation` is None.
 
     Without `check`, raise LockError if the node's lock is not free in time, or InTheWay if the plan has a conflict:
     nothing is changed then. Raise StoreError, FileError, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError,
-    ApplyError, MissingLibrary, BundleError, BirdError or OSError, AgentSilent, AgentRefused or NotTakenOver if an agent
-    runs, and ValueError for a mode that is not octal, a policy that cannot be compiled, a password that cannot be
-    written, or a BIRD whose greeting has no version number.
+    ApplyError, MissingLibrary, BundleError, BirdError or OSError, LockUnusable for a lock file that cannot be opened,
+    AgentSilent, AgentRefused or NotTakenOver if an agent runs, and ValueError for a mode that is not octal, a policy
+    that cannot be compiled, a password that cannot be written, or a BIRD whose greeting has no version number.
     """
 
     def planned_by(by: t.Union[writer.Direct, writer.Through]) -> ChangePlan:
@@ -131,8 +131,8 @@ def carry_out(
     waits for a confirmation, the phase is a step of a change, or the newest generation is the same. With `confirm`, if
     the plan changes anything, the revert is armed first, once the engine that would do it is installed. Raise
     AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary, BundleError, FileError, StoreError, BirdError,
-    OSError, ValueError for a password that cannot be written, a policy that cannot be compiled, or a BIRD whose
-    greeting has no version number, or, without an agent, ObserveError, KernelError, RecordsUnreadable or
+    LockUnusable, OSError, ValueError for a password that cannot be written, a policy that cannot be compiled, or a BIRD
+    whose greeting has no version number, or, without an agent, ObserveError, KernelError, RecordsUnreadable or
     IpamUnreadable.
     """
     _check_bird(machine, planned)
@@ -149,7 +149,7 @@ def carry_out(
 
 
 def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
-    """Store the target and make all changes of the plan, in their order.
+    """Store the target and make the changes of the plan except the engine's, in their order.
 
     Return the number of the recorded generation, None if none was. Raise what `carry_out` raises for these steps.
     """

@@ -45,8 +45,8 @@ def confirm(
     """Confirm `change`, so that the node does not revert it, and record its state as a generation.
 
     `session` is the SSH connection by which the confirmation comes, "" if there is none or it does not matter. The
-    outcome is WENT_BACK, with `news`, if the node has reverted the change; REPLACED if another change waits;
-    SAME_CONNECTION if `session` is that of the change; else CONFIRMED, also if nothing waits. `keep` is the number of
+    outcome is REPLACED if another change waits; SAME_CONNECTION if `change` waits and `session` is its own; WENT_BACK,
+    with `news`, if nothing waits and the node's last revert was of `change`; else CONFIRMED. `keep` is the number of
     generations to keep, `lock_timeout` is in seconds. A state that is not completely applied becomes no generation.
     Passwords that only the former state needed are removed if the disk allows it. Raise LockError, StoreError,
     FileError or OSError.

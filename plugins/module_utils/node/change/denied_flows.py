@@ -96,14 +96,15 @@ def judged(
     Read only. The verdict is empty if there is no policy, or if policy does not cut denied flows. `others` are other
     nodes' endpoints that the inventory does not have; `connections` are those to judge, by default those that
     `kernel.connections` yields. A connection that another one brought about counts as allowed if that one is not among
-    them. Raise KernelError.
+    them, or was itself brought about. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
         return Judged()
     judge = _Judge(kernel, state, others)
     bits = marks(policy.settings.mark_mask).cut
-    denied: dict[bytes, Connection] = {}  # the connections that policy denies, by `Connection.ends`
+    # Those that policy denies and that no other one brought about, by `Connection.ends`.
+    denied: dict[bytes, Connection] = {}
     brought_about: list[Connection] = []
     ending: list[Connection] = []
     returning: list[Connection] = []

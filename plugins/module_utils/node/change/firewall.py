@@ -37,7 +37,8 @@ def restore(machine: Machine) -> NodePlan:
 
     Records and allocations that cannot be read are left out. Raise NothingStored, AgentWrites, LockError (if a lock is
     not free within 10 seconds or its file cannot be opened), StoreError, ObserveError, KernelError, ApplyError,
-    AgentSilent or AgentRefused, or OSError if a change waits and the boot's id cannot be read.
+    AgentSilent or AgentRefused, ValueError for a policy that cannot be compiled, or OSError if a change waits and the
+    boot's id cannot be read.
     """
     with lock.held(WHO, _LOCK, machine.lock):
         state = _state(machine)

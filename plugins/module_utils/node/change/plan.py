@@ -39,8 +39,8 @@ class ChangePlan:
 
     `stored` is the node's stored state, None without one, and `writer` writes the kernel. `node` holds the kernel's
     part; `node.expected` is what BIRD will do because of this change. `units_asked` says whether any unit was asked
-    for, and `last_files` are the paths of files to write last. `bird_to_read` is a reload of BIRD without a new
-    bird.cfg.
+    for or the agent must restart, and `last_files` are the paths of files to write last. `bird_to_read` is a reload of
+    BIRD without a new bird.cfg.
 
     These fields inform and are no changes: `policy` sums up the policy part of `node`, `sessions` are the BGP sessions
     that end or restart, `cut` the SSH connections that could not be opened again, `flows` the connections that the new
@@ -68,7 +68,10 @@ class ChangePlan:
 
     @property
     def changed(self) -> bool:
-        """Whether the plan changes anything on the node."""
+        """Whether the plan has a change or a conflict.
+
+        That state.json gets another plan, or is marked as complete, is no change.
+        """
         others = self.files or self.bird or self.passwords.changes or self.engine or self.state or self.units
         return bool(self.node.changed or others or self.bird_to_read)
 
@@ -165,8 +168,9 @@ def plan_change(
     """Return the plan that brings the node to `target`.
 
     Change nothing. `by` plans the kernel's part, by default this process. This process also plans it if the agent must
-    restart first. `engine` and `wanted_units` are what the node must have, None and () to leave them. `target.files`
-    None stands for the stored files. `passwords` maps the name of a secret to the password of BGP sessions.
+    restart first. `engine` and `wanted_units` are what the node must have, None and () to leave them; the restart is
+    planned in any case. `target.files` None stands for the stored files. `passwords` maps the name of a secret to the
+    password of BGP sessions.
     `connections` are the SSH sessions to check against the new policy, if the plan changes anything. `undoable` is True
     if the node may revert the change by itself.
 
@@ -244,7 +248,7 @@ def _expected(
     """Yield those of BIRD's expected route changes that this change causes: all of them if `old` is None.
 
     Left out are a route that is missing because its node is down, and a route that neither state knows (another node
-    opened a spare block of its own). While BIRD does not answer, every route that `new` has is included.
+    opened a spare block of its own). While BIRD does not answer, a change of a route that `new` has is never left out.
     """
     if not changes:
         return

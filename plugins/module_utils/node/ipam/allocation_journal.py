@@ -24,7 +24,7 @@ from ..store import atomic_file
 
 Record = t.Sequence[t.Any]
 
-#: Bytes of a new journal's file above which it is to be replaced by a shorter one.
+#: Bytes of a journal's file above which it is to be replaced by a shorter one; `grown` says when it is more.
 COMPACT_ABOVE = 256 * 1024
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode

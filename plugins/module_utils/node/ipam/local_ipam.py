@@ -50,7 +50,8 @@ class _Batch:
     """The events that one flush must write.
 
     `touched` is True if assigning or releasing was requested before it, also if that queued no event: a caller then
-    relies on it. `done` is True when it is written or undone, and `error` is the reason if it was undone.
+    relies on it. `done` is True when it is written or undone. `error` is what its flush raises: why it was undone, or
+    None if it was written, or undone because of an earlier batch with `touched` False.
     """
 
     def __init__(self, events: list[Event], touched: bool) -> None:
@@ -173,14 +174,18 @@ class LocalIpam:
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """The spare blocks (CIDRs) that were opened, in that order; before `grant` also all blocks with allocations."""
+        """The opened blocks (CIDRs) that `grant` named as spare, in the order of opening.
+
+        Before `grant` they are all opened blocks, and then all others with allocations.
+        """
         with self._memory:
             return self._allocations.opened
 
     def check(self, state: NodeState, workloads: t.Iterable[AttachedWorkload]) -> consistency.Report:
         """Return how the allocations differ from what `state` plans and what the node's own `workloads` use.
 
-        Change nothing. Raise ValueError if a text in one of them is not an address or CIDR.
+        Change nothing. The blocks are those of the last `grant`, not those of `state`. Raise ValueError if a text in
+        one of them is not an address or CIDR.
         """
         grants = consistency.Grants(
             node=state.node,
@@ -220,8 +225,8 @@ class LocalIpam:
         `attributes` are texts about the owner, for people. `version` is the IP version, 4 or 6. `address` asks for that
         address only, whatever `version` says. `pools` (names or CIDRs) are those to choose from; empty means every pool
         that assigns automatically. The address is not on the disk before a flush that begins after this call. Raise
-        AllocationError, with nothing changed, if no such address is free or the handle has another one than `address`.
-        Raise RuntimeError before a successful `load`.
+        AllocationError, with nothing changed, if no such address is free, if the handle has another one of the version
+        of `address`, or if `address` or a pool is unknown here. Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:
@@ -245,8 +250,8 @@ class LocalIpam:
         to the address to assign; with them, an address of another version is ignored. `attributes` are texts about the
         owner, for people. `pools` may be of both versions; for a version that none of them is of, every pool counts
         that assigns automatically. An address that the handle has is kept. They are not on the disk before a flush that
-        begins after this call. Raise AllocationError if an address is not available, or if the handle has another one:
-        it keeps what it had, and gets nothing. Raise RuntimeError before a successful `load`.
+        begins after this call. Raise AllocationError if an address or a pool is not available, or if the handle has
+        another address: it keeps what it had, and gets nothing. Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:
@@ -283,8 +288,8 @@ class LocalIpam:
     def adopt(self, workloads: t.Iterable[AttachedWorkload]) -> list[str]:
         """Assign to workloads that are attached the addresses that they have, in case the journal was removed.
 
-        The caller must flush. Return a sentence for each address that a workload cannot have, and that another one may
-        then get. Raise RuntimeError before a successful `load`.
+        The caller must flush. Return a sentence for each address that its workload cannot have; [] for none. Raise
+        RuntimeError before a successful `load`.
         """
         problems = []
         for workload in workloads:
@@ -300,18 +305,17 @@ class LocalIpam:
         return problems
 
     def flush(self) -> None:
-        """Block until everything that is queued is on the disk.
+        """Block until everything that is queued is on the disk, or was undone because an earlier flush failed.
 
-        Raise IpamNotWritten on failure, or if an earlier flush failed after something of this one was assigned or
-        released; all of it is undone then.
+        Raise IpamNotWritten if this flush fails, or if an earlier one failed after something of this one was assigned
+        or released; all of it is undone then.
         """
         self.prepare()()
 
     def prepare(self) -> t.Callable[[], None]:
         """Take what is queued, and return a function that writes it to the disk, for a flush in another thread.
 
-        The function blocks, and raises IpamNotWritten on failure, or if an earlier flush failed after something of this
-        one was assigned or released; everything that it should have written is undone then.
+        The function blocks, and raises IpamNotWritten as `flush` does; what it should have written is undone then.
         """
         with self._memory:
             batch = _Batch(self._allocations.take_events(), self._touched)
@@ -435,7 +439,8 @@ _FIELDS: t.Mapping[str, tuple[t.Callable[[t.Any], bool], ...]] = {
 def _replayed(records: t.Iterable[Record], cooldown: float) -> tuple[Allocations, t.Optional[Epoch], float]:
     """Return the allocations that the records result in, the last stored epoch or None, and the latest time in seconds.
 
-    Raise ValueError for a record that is not complete or of an unknown kind, or that contradicts those before it.
+    The time is 0.0 if there is none. Raise ValueError for a record that is not complete or of an unknown kind, that has
+    an invalid address or block, or that contradicts those before it.
     """
     allocations = Allocations(cooldown)
     epoch: t.Optional[Epoch] = None

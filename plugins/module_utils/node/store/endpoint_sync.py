@@ -26,8 +26,9 @@ from .store import Store
 def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
     """Return what this node reports of itself: its name, its endpoints, and a sentence for each unreadable record.
 
-    The endpoints are those that `own_endpoints` returns for the workloads that the agent attached. A node that has no
-    stored state returns ("", (), []). Raise StoreError if the stored state cannot be read.
+    The endpoints are those that `own_endpoints` returns for the workloads that the agent attached. A folder of records
+    that cannot be read gives one sentence. A node that has no stored state returns ("", (), []). Raise StoreError if
+    the stored state cannot be read.
     """
     stored = Store(machine.store).load()
     if stored is None:
@@ -41,8 +42,8 @@ class Taken:
     """The result of `take`.
 
     `changes` are the differences in the stored endpoints: removals, changes and additions, each by name. `changed` is
-    True if there are any, if an earlier `take` was interrupted, or if the file was unreadable or had invalid endpoints.
-    `left_out` are the parts of reports by nodes in `told` that are not stored.
+    True if there are any, if an earlier `take` was interrupted or could not apply policy, or if the file was unreadable
+    or had invalid endpoints. `left_out` are the parts of reports by nodes in `told` that are not stored.
     """
 
     changes: tuple[Change, ...]
@@ -59,17 +60,18 @@ def take(
     check: bool = False,
     lock_timeout: float = 60.0,
 ) -> Taken:
-    """Store the endpoints of other nodes, apply this node's policy with them, and return what changed.
+    """Store the endpoints of other nodes, apply this node's policy with them if they changed, and return what changed.
 
-    `told` maps a node name to {"collected": time, "endpoints": [...], "blocks": [...]}; see
+    `told` maps a node name to {"collected": time, "endpoints": [...], "blocks": [...]}, the latter two optional; see
     state.remote_endpoints.told_of. An entry for this node itself is ignored. `nodes` are the names of all nodes of the
-    fleet: what is stored of any other node is removed. `who` names the caller in the node's lock, `lock_timeout` is in
+    fleet: what was stored of any other node is removed. `who` names the caller in the node's lock, `lock_timeout` is in
     seconds. With `check` nothing is written or locked. A newer collection time alone is stored, but not reported as a
     change.
 
-    Raise ValueError if `told` has another shape. Raise LockError, FileError or StoreError. If policy is applied, raise
-    also AgentSilent, AgentRefused or NotTakenOver from the agent; without an agent RecordsUnreadable, IpamUnreadable,
-    ObserveError, KernelError, ApplyError or MissingLibrary.
+    Raise ValueError if `told_of` refuses `told`. Raise LockError, FileError or StoreError. If policy is applied, raise
+    also AgentSilent, AgentRefused or NotTakenOver if an agent runs; without one RecordsUnreadable, IpamUnreadable,
+    ObserveError, KernelError, ApplyError or MissingLibrary, AgentSilent if one starts meanwhile, or ValueError for a
+    policy that cannot be compiled.
     """
     if check:
         return _difference(machine, told, nodes)[0]
@@ -88,7 +90,7 @@ def _difference(
 ) -> tuple[Taken, t.Optional[Known], RemoteEndpoints]:
     """Return the result of taking `told`, what is stored before (None if the file is unreadable), and what to store.
 
-    Raise StoreError, or ValueError if `told` has another shape.
+    Raise StoreError, or ValueError if `told_of` refuses `told`.
     """
     stored = Store(machine.store).load()
     here = stored.state.node if stored else ""

@@ -36,7 +36,8 @@ class Known:
     """The content of the file of other nodes' workloads.
 
     `remote` are the valid endpoints in it. `complete` is False while this node's policy has not been applied with them.
-    `left_out` are endpoints in the file that are not valid, because an older release wrote them unchecked.
+    `left_out` are endpoints in the file that are not valid, because an older release wrote them unchecked, and after
+    `believed_by` those that the node rejects.
     """
 
     remote: RemoteEndpoints = dataclasses.field(default_factory=RemoteEndpoints)

@@ -67,8 +67,8 @@ class Confirm:
 class Unconfirmed:
     """The changes that wait for a confirmation, and what the node reverts to without one.
 
-    `changes` are the names of the changes that are reverted together, the latest last and 20 at most. `previous` is the
-    stored state from before the first of them; its files are not kept. `plan` is the plan of the latest change, and
+    `changes` are the names of the changes that are reverted together, the latest last and 20 at most. `previous` is
+    what `before` returned for the first of them; its files are not kept. `plan` is the plan of the latest change, and
     `bgp` says whether the node has BGP with it. `deadline` is in seconds since the boot `boot`, `within` the seconds
     that the latest change allows. `session` is the SSH connection by which the latest change came, "" for none. `cut`
     are sentences about connections that a new policy was going to deny.

@@ -46,8 +46,8 @@ class KernelWriter(t.Protocol):
     def plan(self, state: NodeState) -> NodePlan:
         """Return what differs between the kernel and `state` with the node's own workloads and policy.
 
-        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable if this process plans,
-        AgentSilent or AgentRefused if the agent does.
+        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable, IpamUnreadable or, for a policy that cannot
+        be compiled, ValueError if this process plans, AgentSilent or AgentRefused if the agent does.
         """
 
     def prepare(self, plan: NodePlan) -> None:
@@ -105,7 +105,8 @@ class Direct:
     def plan(self, state: NodeState) -> NodePlan:
         """Return what differs between `state`, with the node's own workloads and policy, and the kernel.
 
-        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
+        Change nothing. Raise ObserveError, KernelError, RecordsUnreadable or IpamUnreadable, or ValueError for a policy
+        that cannot be compiled.
         """
         wanted = desired.of_machine(self._machine, state)
         return _Own(self._machine).judged(state, plan_node(self._machine.kernel, wanted))
@@ -137,7 +138,8 @@ class Adding(Direct):
     def plan(self, state: NodeState) -> NodePlan:
         """Return what differs between the kernel and `state` with the workloads and policy that can be read.
 
-        Removals are left out: the objects may belong to what cannot be read. Raise ObserveError or KernelError.
+        Removals are left out: the objects may belong to what cannot be read. Raise ObserveError or KernelError, or
+        ValueError for a policy that cannot be compiled.
         """
         plan = plan_node(self._machine.kernel, desired.as_readable(self._machine, state))
         return plan.only(lambda change: change.action != "-")
@@ -284,13 +286,13 @@ class _Own:
         """Return whether `problem`, a sentence of the agent, is about an attached workload, as `workload a/b: ...` is.
 
         A sentence is also about it if it begins with `route` and one of its addresses as a CIDR (/32 or /128), or with
-        `sysctl` and a key of its interface.
+        `sysctl` and a key of its interface as sysctl(8) writes it (net.ipv4.conf.cali1.forwarding).
         """
         subject = problem.partition(": ")[0]
         kind, dummy, name = subject.partition(" ")
         return any(
             (kind == "workload" and name == f"{found.namespace}/{found.name}")
             or (kind == "route" and name in map(host, found.addresses))
-            or (kind == "sysctl" and found.interface in name.split("/"))
+            or (kind == "sysctl" and found.interface.replace(".", "/") in name.split("."))
             for found in self._workloads
         )

@@ -38,7 +38,7 @@ def machine(tmp_path):
         "workload default/web: another device is in the way",
         "route 10.0.0.2/32: Network is down",
         "route fd00::2/128: Network is down",
-        "sysctl net/ipv6/conf/cali1/forwarding: No such file or directory",
+        "sysctl net.ipv6.conf.cali1.forwarding: No such file or directory",
     ],
 )
 def test_problems_of_workloads_that_the_agent_attached_fail_no_run(machine, problem):
@@ -51,7 +51,7 @@ def test_problems_of_workloads_that_the_agent_attached_fail_no_run(machine, prob
         "workload default/db: another device is in the way",
         "route 10.0.0.3/32: Network is down",
         "route fd00::2/64: Network is down",
-        "sysctl net/ipv6/conf/cali2/forwarding: No such file or directory",
+        "sysctl net.ipv6.conf.cali2.forwarding: No such file or directory",
     ],
 )
 def test_other_problems_fail_the_run(machine, problem):
