@@ -209,7 +209,7 @@ class Allocations:
     # --- reading ---
 
     def by_handle(self, handle: str) -> t.Optional[Allocation]:
-        """Return the first allocation of `handle`, or None if it has none."""
+        """Return the first allocation of `of_handle`, or None if the handle has none."""
         held = self._handles.get(handle)
         return held[0] if held else None
 
@@ -271,7 +271,7 @@ class Allocations:
         return tuple(cidr for cidr in self._opened if cidr in ahead)
 
     def usage(self, now: float) -> list[Usage]:
-        """Return the usage of every block, in the order of granting.
+        """Return the usage of every block: open ones, then spare ones, each in the order in which `grant` got them.
 
         Blocks that are no longer granted, but still in use, come last.
         """
@@ -373,9 +373,9 @@ class Allocations:
         The present one keeps its attributes, and `pools` are not looked at then.
 
         With `address`, only this address will do; its IP version replaces `version`. `pools` are names or CIDRs of
-        pools to choose from. Without them, every pool takes part that assigns automatically. Open blocks are used
-        before spare ones, in the order of granting. Of spare blocks, one of the first pool is opened, in the order of
-        `pools` or else of names.
+        pools to choose from. Without them, the enabled pools for workloads that assign automatically take part. Open
+        blocks are used before spare ones, in the order in which `grant` got them. Of spare blocks, one of the first
+        pool is opened, in the order of `pools` or else of names.
 
         On an error no allocation changes. Raise HandleTaken if `handle` has another address of the version of
         `address`, AddressTaken if `address` is allocated or reserved for a tunnel or an inventory workload, and
@@ -453,10 +453,7 @@ class Allocations:
         self._derive()
 
     def undo(self, events: t.Sequence[Event]) -> None:
-        """Revert the last events. `events` must be exactly the last ones, oldest first, as `take_events` returned them.
-
-        Other events leave a wrong state, or raise KeyError.
-        """
+        """Revert the last events. `events` must be exactly these, oldest first, as `take_events` returned them."""
         for event in reversed(events):
             if isinstance(event, Assigned):
                 key = canonical_address(event.allocation.address)
@@ -651,7 +648,7 @@ class Allocations:
     def _tick(self, now: float) -> None:
         """Set the clock to `now`, and make addresses available again whose cooldown is over.
 
-        Addresses that are planned or reserved are left out.
+        Addresses that are planned, reserved or in no granted block are left out.
         """
         self._now = now
         cooling = self._cooling

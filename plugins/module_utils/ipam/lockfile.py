@@ -8,7 +8,7 @@
     pools: {<pool>: {cidr: <CIDR>, blockSize: <prefix length>, encapsulation: <how the fleet runs it, where known>}}
     nodes:
       <node>:
-        blocks: [{cidr: <CIDR>, pool: <pool>}]        open, in the order in which they were granted
+        blocks: [{cidr: <CIDR>, pool: <pool>}]        open, in the order of opening
         spareBlocks: [{cidr: <CIDR>, pool: <pool>}]
         tunnels: {ipip: <address>, vxlan: <address>, vxlan6: <IPv6 address>}
         workloads: {<workload>: <address>}

@@ -123,7 +123,7 @@ class RemoteEndpoints:
         report of an older release, which has no blocks, must have addresses in a pool, and in no block to which BIRD's
         routes lead to a third node.
         A node without a state accepts all of a report with blocks, unchecked, and none of another. If everything is
-        accepted, the result is this object.
+        accepted, the reports returned are this object.
         """
         check = _Check(state)
         found, left_out = {}, []
