@@ -199,7 +199,7 @@ def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
 def from_document(document: t.Any, name: str = ".calico.lock.yml") -> AllocationPlan:
     """Return the plan in a document of dicts and lists. `name` is the file's name in errors.
 
-    Raise LockfileError for another version, unknown or missing fields, wrong types, empty names, negative generations,
+    Raise LockfileError for another version, unknown or missing fields, wrong types, an empty key, negative generations,
     blocks that are not blocks of their pool or are of an unknown pool, and addresses that are invalid, of the wrong IP
     version or outside of their node's open blocks. Raise it also for a block or address that occurs twice, a workload
     that occurs twice for one IP version, an unknown encapsulation or kind of tunnel, and a pool that cannot be cut into
