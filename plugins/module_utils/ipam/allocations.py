@@ -201,7 +201,7 @@ class Allocations:
         self._reservations = _Ranges(())
         self._events: list[Event] = []
         # `_derive` computes the attributes below from those above. The other methods keep both consistent.
-        self._blocks: dict[str, _Block] = {}  # by CIDR: granted blocks in their order, then others still in use
+        self._blocks: dict[str, _Block] = {}  # by CIDR: granted blocks in their order, then others that had allocations
         self._at: dict[tuple[int, int, int], _Block] = {}  # granted blocks by (IP version, host bits, first address)
         self._shifts: tuple[tuple[int, int], ...] = ()
         self._cooling: collections.deque[tuple[int, float, _Key]] = collections.deque()
@@ -273,7 +273,7 @@ class Allocations:
     def usage(self, now: float) -> list[Usage]:
         """Return the usage of every block: open ones, then spare ones, each in the order in which `grant` got them.
 
-        Blocks that are no longer granted, but still in use, come last.
+        Blocks that are no longer granted, but still in use, come last. `now` is in seconds of a monotonic clock.
         """
         self._tick(now)
         in_use = collections.Counter(held.block for held in self._held.values())
@@ -370,7 +370,8 @@ class Allocations:
     ) -> Allocation:
         """Assign an address to `handle` and return it; return its present one if it has one of that IP version.
 
-        The present one keeps its attributes, and `pools` are not looked at then.
+        The present one keeps its attributes, and `pools` are not looked at then. `now` is in seconds of a monotonic
+        clock.
 
         With `address`, only this address will do; its IP version replaces `version`. `pools` are names or CIDRs of
         pools to choose from. Without them, the enabled pools for workloads that assign automatically take part. Open
@@ -412,7 +413,7 @@ class Allocations:
     def release(self, handle: str, now: float, keep: t.Collection[Allocation] = ()) -> list[Allocation]:
         """Release all addresses of `handle` except those in `keep`, and return their allocations, [] if there are none.
 
-        Their cooldown begins at `now`.
+        Their cooldown begins at `now`, in seconds of a monotonic clock.
         """
         self._tick(now)
         released = [allocation for allocation in self._handles.get(handle, ()) if allocation not in keep]
@@ -646,7 +647,7 @@ class Allocations:
         self._released[key] = self._releases, at
 
     def _tick(self, now: float) -> None:
-        """Set the clock to `now`, and make addresses available again whose cooldown is over.
+        """Set the clock to `now` (monotonic seconds), and make addresses available again whose cooldown is over.
 
         Addresses that are planned, reserved or in no granted block are left out.
         """

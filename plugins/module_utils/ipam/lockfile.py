@@ -56,7 +56,10 @@ _RESTORE = (
 
 
 def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
-    """Return the plan as plain dicts, lists, strings, integers and booleans, in the order in which they are written."""
+    """Return the plan as plain dicts, lists, strings, integers and booleans, in the order in which they are written.
+
+    The keys are "version", "generation", "pools", "nodes" and "quarantine".
+    """
     nodes = {}
     for name, node in sorted(plan.nodes.items()):
         entry: dict[str, t.Any] = {}

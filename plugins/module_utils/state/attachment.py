@@ -50,7 +50,7 @@ class AttachedWorkload:
     relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return the workload as plain data for JSON; `from_dict` reads it.
+        """Return the workload's fields by name as plain data for JSON; `from_dict` reads it.
 
         `netns_identity` and `relabelled` are left out.
         """
@@ -59,7 +59,7 @@ class AttachedWorkload:
         return told
 
     def to_record(self) -> dict[str, t.Any]:
-        """Return the workload as plain data for the node's record of it; `from_dict` reads it.
+        """Return the workload's fields by name as plain data for the node's record of it; `from_dict` reads it.
 
         `netns_identity` is left out, and `relabelled` if it is empty.
         """

@@ -84,7 +84,7 @@ class RemoteEndpoints:
         return tuple(found)
 
     def when(self, endpoint: Endpoint) -> t.Optional[str]:
-        """Return the time of the report that contains this endpoint, None if no report does.
+        """Return the time (ISO 8601, UTC) of the report that contains this endpoint, None if no report does.
 
         It is found by its node, interface and namespace, because its name may have been changed to be unique.
         """
@@ -140,7 +140,7 @@ class RemoteEndpoints:
         return (RemoteEndpoints(found), tuple(left_out)) if left_out else (self, ())
 
     def to_dict(self) -> Data:
-        """Return the reports as plain data for JSON; `from_dict` reads it."""
+        """Return the reports as plain data for JSON, in the form of `told_of`'s `data`; `from_dict` reads it."""
         return {
             name: {
                 "collected": collected.when,
