@@ -297,7 +297,8 @@ class NodeState:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the state as plain data for JSON; `from_dict` reads it. Without policy there is no key `policy`.
 
-        The keys are "version" and the names of the fields. Fields that a later release added (`_LATER`) are left out at their default, and `netns_identity` always.
+        The keys are "version" and the names of the fields. Fields that a later release added (`_LATER`) are left out at
+        their default, and `netns_identity` always.
         """
         plain = self._without_policy()
         if self.policy is not None:
