@@ -271,7 +271,7 @@ class Allocations:
         return tuple(cidr for cidr in self._opened if cidr in ahead)
 
     def usage(self, now: float) -> list[Usage]:
-        """Return the usage of every block: open ones, then spare ones, each in the order in which `grant` got them.
+        """Return the usage of every block: the `blocks` of `grant`, then its `spares`, each in their order.
 
         Blocks that are no longer granted, but still in use, come last. `now` is in seconds of a monotonic clock.
         """

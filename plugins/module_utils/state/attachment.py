@@ -161,8 +161,8 @@ def endpoint(
     `pool` is the pool of its IPv4 address, and `pool6` the pool of its IPv6 address if it has both. For a workload with
     IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one. The
     route_mtu is the smallest of the pools', at most the MTU, or None if no pool has one. Only the workload's first
-    address of each IP version is used. With `source_spoofing` the workload may send from addresses
-    that are not its own.
+    address of each IP version is used. With `source_spoofing` the workload may send from addresses that are not its
+    own.
     """
     address = next((found for found in workload.addresses if family_of(found) == 4), "")
     address6 = next((found for found in workload.addresses if family_of(found) == 6), "")

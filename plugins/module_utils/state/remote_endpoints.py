@@ -122,6 +122,7 @@ class RemoteEndpoints:
         It is the last check. No address of a node or of this node's blocks may belong to another node's workload. A
         report of an older release, which has no blocks, must have addresses in a pool, and in no block to which BIRD's
         routes lead to a third node.
+
         A node without a state accepts all of a report with blocks, unchecked, and none of another. If everything is
         accepted, the reports returned are this object.
         """
