@@ -32,11 +32,11 @@ class BlockGrant:
 
 @dataclasses.dataclass(frozen=True)
 class NodeAllocations:
-    """The blocks and addresses of one node. Blocks are in the order in which they were granted.
+    """The blocks and addresses of one node.
 
-    `blocks` are open: addresses are taken from them. `spare_blocks` may be opened by the node itself. `tunnels` maps a
-    kind of TUNNEL_KINDS to an address, `workloads` a workload's name to its IPv4 address, and `workloads6` a workload's
-    name to its IPv6 address. All addresses lie in `blocks`.
+    `blocks` are open, in the order of opening: addresses are taken from them. `spare_blocks` may be opened by the node
+    itself. `tunnels` maps a kind of TUNNEL_KINDS to an address, `workloads` a workload's name to its IPv4 address, and
+    `workloads6` a workload's name to its IPv6 address. All addresses lie in `blocks`.
     """
 
     blocks: tuple[BlockGrant, ...] = ()

@@ -201,7 +201,7 @@ class Allocations:
         self._reservations = _Ranges(())
         self._events: list[Event] = []
         # `_derive` computes the attributes below from those above. The other methods keep both consistent.
-        self._blocks: dict[str, _Block] = {}  # by CIDR: granted blocks in their order, then others still in use
+        self._blocks: dict[str, _Block] = {}  # by CIDR: granted blocks in their order, then others that had allocations
         self._at: dict[tuple[int, int, int], _Block] = {}  # granted blocks by (IP version, host bits, first address)
         self._shifts: tuple[tuple[int, int], ...] = ()
         self._cooling: collections.deque[tuple[int, float, _Key]] = collections.deque()
@@ -209,7 +209,7 @@ class Allocations:
     # --- reading ---
 
     def by_handle(self, handle: str) -> t.Optional[Allocation]:
-        """Return the first allocation of `handle`, or None if it has none."""
+        """Return the first allocation of `of_handle`, or None if the handle has none."""
         held = self._handles.get(handle)
         return held[0] if held else None
 
@@ -271,9 +271,9 @@ class Allocations:
         return tuple(cidr for cidr in self._opened if cidr in ahead)
 
     def usage(self, now: float) -> list[Usage]:
-        """Return the usage of every block, in the order of granting.
+        """Return the usage of every block: the `blocks` of `grant`, then its `spares`, each in their order.
 
-        Blocks that are no longer granted, but still in use, come last.
+        Blocks that are no longer granted, but still in use, come last. `now` is in seconds of a monotonic clock.
         """
         self._tick(now)
         in_use = collections.Counter(held.block for held in self._held.values())
@@ -370,12 +370,13 @@ class Allocations:
     ) -> Allocation:
         """Assign an address to `handle` and return it; return its present one if it has one of that IP version.
 
-        The present one keeps its attributes, and `pools` are not looked at then.
+        The present one keeps its attributes, and `pools` are not looked at then. `now` is in seconds of a monotonic
+        clock.
 
         With `address`, only this address will do; its IP version replaces `version`. `pools` are names or CIDRs of
-        pools to choose from. Without them, every pool takes part that assigns automatically. Open blocks are used
-        before spare ones, in the order of granting. Of spare blocks, one of the first pool is opened, in the order of
-        `pools` or else of names.
+        pools to choose from. Without them, the enabled pools for workloads that assign automatically take part. Open
+        blocks are used before spare ones, in the order in which `grant` got them. Of spare blocks, one of the first
+        pool is opened, in the order of `pools` or else of names.
 
         On an error no allocation changes. Raise HandleTaken if `handle` has another address of the version of
         `address`, AddressTaken if `address` is allocated or reserved for a tunnel or an inventory workload, and
@@ -412,7 +413,7 @@ class Allocations:
     def release(self, handle: str, now: float, keep: t.Collection[Allocation] = ()) -> list[Allocation]:
         """Release all addresses of `handle` except those in `keep`, and return their allocations, [] if there are none.
 
-        Their cooldown begins at `now`.
+        Their cooldown begins at `now`, in seconds of a monotonic clock.
         """
         self._tick(now)
         released = [allocation for allocation in self._handles.get(handle, ()) if allocation not in keep]
@@ -453,10 +454,7 @@ class Allocations:
         self._derive()
 
     def undo(self, events: t.Sequence[Event]) -> None:
-        """Revert the last events. `events` must be exactly the last ones, oldest first, as `take_events` returned them.
-
-        Other events leave a wrong state, or raise KeyError.
-        """
+        """Revert the last events. `events` must be exactly these, oldest first, as `take_events` returned them."""
         for event in reversed(events):
             if isinstance(event, Assigned):
                 key = canonical_address(event.allocation.address)
@@ -649,9 +647,9 @@ class Allocations:
         self._released[key] = self._releases, at
 
     def _tick(self, now: float) -> None:
-        """Set the clock to `now`, and make addresses available again whose cooldown is over.
+        """Set the clock to `now` (monotonic seconds), and make addresses available again whose cooldown is over.
 
-        Addresses that are planned or reserved are left out.
+        Addresses that are planned, reserved or in no granted block are left out.
         """
         self._now = now
         cooling = self._cooling

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The part of the last plan that stays: valid blocks and addresses do not move.
 
-Blocks of removed nodes, unused blocks of nodes that a pool no longer selects, and surplus spare ones go to quarantine.
+Blocks of removed nodes, unused blocks of nodes that a pool no longer selects, and surplus spare ones of enabled pools
+go to quarantine.
 """
 
 from __future__ import annotations

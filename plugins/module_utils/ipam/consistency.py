@@ -69,7 +69,8 @@ class Report:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the report as a dict of plain values for JSON.
 
-        The keys are the fields, and `problems` for their number. An entry of `duplicate` has `address` and `users`.
+        The keys are the fields, and `problems` for their number. `lines` and `invalid` are lists of texts. All others
+        are lists of dicts, with "address" and "users" in `duplicate`, else with the fields of the entries' class.
         """
         return {
             "lines": list(self.lines),

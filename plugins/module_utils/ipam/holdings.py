@@ -20,7 +20,7 @@ Key = t.Tuple[str, int]
 
 
 class Reservations:
-    """Ranges of addresses that are not chosen automatically; a workload can only declare one of them."""
+    """Ranges of addresses that are not chosen automatically: only a workload that declares one of them gets it."""
 
     def __init__(self, cidrs: t.Iterable[str] = (), version: int = 4) -> None:
         """Parse `cidrs` and keep those of IP version `version`. Raise ValueError if one is no CIDR or has host bits."""
@@ -283,7 +283,7 @@ class Ledger:
         pool.owners[index] = node.name
 
     def next_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
-        """Return the number of a block that `node` owns from then on and may open, or None if none is left.
+        """Return the number of a block for `node` to open, which it owns then, or None if none is left.
 
         The node's own spare blocks come first, then those of `new_block`.
         """
@@ -295,7 +295,7 @@ class Ledger:
         return self.new_block(pool, node)
 
     def new_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
-        """Return the number of a block that `node` did not own before and owns from then on, or None if none is left.
+        """Return the number of a block that `node` does not own yet and owns from then on, or None if none is left.
 
         The blocks in `node.returning` come first, then the first free block in the node's order.
         """

@@ -8,7 +8,7 @@
     pools: {<pool>: {cidr: <CIDR>, blockSize: <prefix length>, encapsulation: <how the fleet runs it, where known>}}
     nodes:
       <node>:
-        blocks: [{cidr: <CIDR>, pool: <pool>}]        open, in the order in which they were granted
+        blocks: [{cidr: <CIDR>, pool: <pool>}]        open, in the order of opening
         spareBlocks: [{cidr: <CIDR>, pool: <pool>}]
         tunnels: {ipip: <address>, vxlan: <address>, vxlan6: <IPv6 address>}
         workloads: {<workload>: <address>}
@@ -56,7 +56,10 @@ _RESTORE = (
 
 
 def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
-    """Return the plan as plain dicts, lists, strings, integers and booleans, in the order in which they are written."""
+    """Return the plan as plain dicts, lists, strings, integers and booleans, in the order in which they are written.
+
+    The keys are "version", "generation", "pools", "nodes" and "quarantine".
+    """
     nodes = {}
     for name, node in sorted(plan.nodes.items()):
         entry: dict[str, t.Any] = {}
@@ -199,7 +202,7 @@ def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
 def from_document(document: t.Any, name: str = ".calico.lock.yml") -> AllocationPlan:
     """Return the plan in a document of dicts and lists. `name` is the file's name in errors.
 
-    Raise LockfileError for another version, unknown or missing fields, wrong types, empty names, negative generations,
+    Raise LockfileError for another version, unknown or missing fields, wrong types, an empty key, negative generations,
     blocks that are not blocks of their pool or are of an unknown pool, and addresses that are invalid, of the wrong IP
     version or outside of their node's open blocks. Raise it also for a block or address that occurs twice, a workload
     that occurs twice for one IP version, an unknown encapsulation or kind of tunnel, and a pool that cannot be cut into

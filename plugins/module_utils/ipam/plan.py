@@ -34,8 +34,8 @@ def plan(
 ) -> AllocationPlan:
     """Return the plan that follows `previous`.
 
-    Raise PlanError if the inventory or `previous` is invalid, if they contradict each other, or if a pool has too few
-    blocks for what is required. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
+    Raise PlanError if the inventory is invalid, if `previous` contradicts it or itself, or if a pool has too few blocks
+    for what is required. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
 
     `previous` is None if nothing was planned before; then `released`, `allocated` and `opened` are ignored. `nodes` are
     ALL nodes of the inventory that may own blocks, also in a limited run. `tunnels` maps a node to a mapping from a

@@ -359,7 +359,7 @@ def _set_aside_lost(
     quarantine: dict[_Key, QuarantinedBlock],
     generation: int,
 ) -> None:
-    """Add the blocks to `quarantine` that an old lockfile gives to a node of `newer` and that no newer copy has.
+    """Add the blocks to `quarantine` that the lockfile gives to a node of `newer` and that no newer copy has.
 
     It is not known why they are missing, so no other node may get them.
     """

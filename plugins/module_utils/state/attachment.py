@@ -50,7 +50,7 @@ class AttachedWorkload:
     relabelled: t.Mapping[str, t.Optional[str]] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, t.Any]:
-        """Return the workload as plain data for JSON; `from_dict` reads it.
+        """Return the workload's fields by name as plain data for JSON; `from_dict` reads it.
 
         `netns_identity` and `relabelled` are left out.
         """
@@ -59,7 +59,7 @@ class AttachedWorkload:
         return told
 
     def to_record(self) -> dict[str, t.Any]:
-        """Return the workload as plain data for the node's record of it; `from_dict` reads it.
+        """Return the workload's fields by name as plain data for the node's record of it; `from_dict` reads it.
 
         `netns_identity` is left out, and `relabelled` if it is empty.
         """
@@ -159,9 +159,10 @@ def endpoint(
     """Return the veth endpoint of a workload, as the drivers need it. Raise ValueError if the workload has no address.
 
     `pool` is the pool of its IPv4 address, and `pool6` the pool of its IPv6 address if it has both. For a workload with
-    IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one. Only
-    the workload's first address of each IP version is used. With `source_spoofing` the workload may send from addresses
-    that are not its own.
+    IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one. The
+    route_mtu is the smallest of the pools', at most the MTU, or None if no pool has one. Only the workload's first
+    address of each IP version is used. With `source_spoofing` the workload may send from addresses that are not its
+    own.
     """
     address = next((found for found in workload.addresses if family_of(found) == 4), "")
     address6 = next((found for found in workload.addresses if family_of(found) == 6), "")
@@ -281,7 +282,7 @@ class OwnEndpoints:
 def beside_inventory(
     state: NodeState, workloads: t.Iterable[AttachedWorkload], own: t.Optional[OwnEndpoints] = None
 ) -> list[VethEndpoint]:
-    """Return the veth endpoints of the node's own workloads, sorted by id.
+    """Return the veth endpoints of `workloads`, the node's own, sorted by id.
 
     A workload without an address is left out, because it cannot be on the host yet. So is one whose interface or
     address another workload has: those of the inventory take precedence, then the smaller id. `own` is the cache to
@@ -400,7 +401,7 @@ def pools_of(state: NodeState, workload: AttachedWorkload) -> tuple[Pool, ...]:
 
     The first is the pool with the name in `workload.pool`, if it has the right IP version. Otherwise a pool is the one
     that contains the first address of the IP version. If there is none, or the workload has no address, it is a
-    substitute whose MTU fits into any tunnel.
+    substitute whose MTU fits into any tunnel of its IP version (IPv4 without an address).
     """
     first: dict[bool, str] = {}
     for address in workload.addresses:

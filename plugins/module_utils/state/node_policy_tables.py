@@ -61,8 +61,9 @@ class NodePolicyTables:
         `state` must be without compiled policy, because the sets are appended to its own. `interfaces` are the host's
         own interfaces with their addresses; they matter to HostEndpoints that are known by address alone
         (`needs_interfaces`). `others` are endpoints that the inventory does not contain. Return `state` itself if it
-        has no policy. Raise SelectorError if a selector is not valid, after which this object must not be used any
-        more, and ValueError if the mark mask has fewer than five bits.
+        has no policy. Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, after
+        which this object must not be used any more, and ValueError if the mark mask has fewer than five bits. Errors
+        of `Compiler.compile` are passed on.
         """
         if state.policy is None:
             return state
@@ -154,7 +155,8 @@ def with_policy(
 ) -> NodeState:
     """Return `state` with its policy compiled; see NodePolicyTables.with_policy. Nothing is kept for the next call.
 
-    Raise SelectorError if a selector is not valid, and ValueError if the mark mask has fewer than five bits.
+    Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, and ValueError if the mark
+    mask has fewer than five bits. Errors of `Compiler.compile` are passed on.
     """
     return NodePolicyTables().with_policy(state, interfaces, others)
 
@@ -172,8 +174,8 @@ def all_endpoints(state: NodeState, policy: PolicyState, others: t.Iterable[Endp
 
     They are the policy's, except for this node's workloads; `others`; and the workloads of `state`.
 
-    `others` are what other nodes had some time ago. An address that a workload here or one of the policy's endpoints
-    has is removed from them. One that loses all its addresses this way is left out, and so is one of
+    `others` are what other nodes had some time ago. An address that a workload of `state` or one of those endpoints of
+    the policy has is removed from them. One that loses all its addresses this way is left out, and so is one of
     this node. A workload of another node that has the name of an earlier one, or of one here, is renamed to "<name> on
     <node>".
     """
@@ -204,7 +206,7 @@ def elsewhere(state: NodeState, policy: PolicyState, others: t.Iterable[Endpoint
 
 
 def planned(policy: PolicyState, node: str) -> dict[str, Endpoint]:
-    """Return the workloads that the inventory places on `node`, by name."""
+    """Return the workloads that the inventory places on `node`, by name ("<namespace>/<name>")."""
     return {one.name: one for one in policy.endpoints if _is_own_workload(one, node)}
 
 

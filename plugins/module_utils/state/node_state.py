@@ -169,7 +169,7 @@ class VethEndpoint:
     mtu: int
     pool: str
     namespace: str = "default"  # Calico's namespace, which is also a label
-    netns: str = ""  # name of the network namespace; made if missing and netns_owned
+    netns: str = ""  # name of the network namespace, or its path; made if missing and netns_owned
     peer_interface: str = "eth0"
     route_mtu: t.Optional[int] = None
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -297,7 +297,8 @@ class NodeState:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the state as plain data for JSON; `from_dict` reads it. Without policy there is no key `policy`.
 
-        Fields that a later release added (`_LATER`) are left out at their default, and `netns_identity` always.
+        The keys are "version" and the names of the fields. Fields that a later release added (`_LATER`) are left out at
+        their default, and `netns_identity` always.
         """
         plain = self._without_policy()
         if self.policy is not None:

@@ -22,7 +22,7 @@ CHAIN = "cali-nat-outgoing"
 def exemptions(bgp_ports: t.Iterable[int]) -> tuple[str, ...]:
     """Return the rules of CHAIN that exempt packets to `bgp_ports` (TCP), the assigned port of BGP, and those of BFD.
 
-    They must precede the rules that masquerade.
+    They are texts as iptables-restore reads them, without -A. They must precede the rules that masquerade.
     """
     tcp = sorted({BGP_PORT, *bgp_ports})
     return (*(_exemption("tcp", port) for port in tcp), *(_exemption("udp", port) for port in BFD_PORTS))

@@ -55,7 +55,7 @@ class PolicySettings:
     mark_mask: int = DEFAULT_MASK
 
     def to_dict(self) -> Data:
-        """Return all settings as plain data, also defaults: a later release that reads them may have others."""
+        """Return all settings by name as plain data, also defaults: a later release that reads them may have others."""
         return {field.name: to_plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
 
@@ -72,7 +72,10 @@ class PolicyState:
     settings: PolicySettings = PolicySettings()
 
     def to_dict(self) -> Data:
-        """Return the state as plain data for JSON; `from_dict` reads it."""
+        """Return the state as plain data for JSON; `from_dict` reads it.
+
+        The keys are "endpoints", "settings" and the fields of the PolicySet.
+        """
         return {
             "tiers": to_plain(self.policy_set.tiers),
             "policies": to_plain(self.policy_set.policies),

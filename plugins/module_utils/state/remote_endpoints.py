@@ -84,7 +84,7 @@ class RemoteEndpoints:
         return tuple(found)
 
     def when(self, endpoint: Endpoint) -> t.Optional[str]:
-        """Return the time of the report that contains this endpoint, None if no report does.
+        """Return the time (ISO 8601, UTC) of the report that contains this endpoint, None if no report does.
 
         It is found by its node, interface and namespace, because its name may have been changed to be unique.
         """
@@ -122,8 +122,9 @@ class RemoteEndpoints:
         It is the last check. No address of a node or of this node's blocks may belong to another node's workload. A
         report of an older release, which has no blocks, must have addresses in a pool, and in no block to which BIRD's
         routes lead to a third node.
+
         A node without a state accepts all of a report with blocks, unchecked, and none of another. If everything is
-        accepted, the result is this object.
+        accepted, the reports returned are this object.
         """
         check = _Check(state)
         found, left_out = {}, []
@@ -140,7 +141,7 @@ class RemoteEndpoints:
         return (RemoteEndpoints(found), tuple(left_out)) if left_out else (self, ())
 
     def to_dict(self) -> Data:
-        """Return the reports as plain data for JSON; `from_dict` reads it."""
+        """Return the reports as plain data for JSON, in the form of `told_of`'s `data`; `from_dict` reads it."""
         return {
             name: {
                 "collected": collected.when,

@@ -7,8 +7,9 @@
     FORWARD   incoming host endpoint, source workload, destination workload, outgoing host endpoint
     OUTPUT    workloads of this node, which the host may always reach; encapsulated packets; host endpoints
 
-Packets of established connections are accepted before the lookup of a workload, and at the beginning of the chain of a
-host endpoint.
+Each begins with the drop of packets of cut connections, if the settings want it. Without host endpoints there is no
+OUTPUT. Packets of established connections are accepted before the lookup of a workload, and at the beginning of the
+chain of a host endpoint.
 """
 
 from __future__ import annotations

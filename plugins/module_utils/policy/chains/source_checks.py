@@ -9,11 +9,12 @@
     cali-wl-link-local   IPv6: drops router advertisements and redirects; limits packets that create neighbour entries
 
 The checks come before connection tracking and before any policy. A packet costs one lookup in the kernel's routes at
-most. For IPv4, the sysctl rp_filter does it, which is 1 on each workload's interface. IPv6 has no rp_filter, so the
-match `rpfilter` does it. A packet from another interface is looked up only if its source is in a block of this node:
-the route to such a source leads to a workload or is the block's blackhole, so that source is forged. When workloads are
-added or removed, no rule or set here changes. The kernel itself drops addresses of the loopback, but not if an
-administrator set `net.ipv4.conf.all.route_localnet`, which overrides the setting of each interface.
+most. For IPv4, the sysctl rp_filter does it, which is 1 on a workload's interface if it must use its own address. IPv6
+has no rp_filter, so the match `rpfilter` does it. A packet from another interface is looked up only if its source is in
+a block of this node: the route to such a source leads to a workload or is the block's blackhole, so that source is
+forged. When workloads are added or removed, no rule or set here changes. The kernel itself drops addresses of the
+loopback, but not if an administrator set `net.ipv4.conf.all.route_localnet`, which overrides the setting of each
+interface.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ those lists. Its set has the (address, interface) pairs of its members. A packet
 the sets of the groups. There are as many groups as different lists of policies, not as many as workloads. With more
 than FAN_OUT groups, the sets form a tree by digits of the IDs, so that the number of lookups grows logarithmically.
 
-So adding or removing a workload changes members of sets, and no chain unless it is the first or last of its group.
-Felix dispatches by interface name, and rewrites two chains for each workload. A set matches address and interface
-together. So a packet whose address does not belong to its interface is in no group. Unless workloads may use any
-address, it is dropped, like a packet from an unknown interface.
+So adding or removing a workload changes members of sets. It changes chains only if it is the first or last of its
+group, or if workloads may use any address. Felix dispatches by interface name, and rewrites two chains for each
+workload. A set matches address and interface together. So a packet whose address does not belong to its interface is in
+no group. Unless workloads may use any address, it is dropped, like a packet from an unknown interface.
 """
 
 from __future__ import annotations

@@ -113,7 +113,8 @@ class Evaluator:
     def verdict(self, endpoint: Endpoint, direction: str, flow: Flow, hook: str = NORMAL) -> Verdict:
         """Return the verdict on `flow` at the endpoint in `direction`, "Ingress" or "Egress", at one of `hooks.HOOKS`.
 
-        At UNTRACKED and PRE_DNAT, default actions and profiles do not count, and the action is "none" if no policy
+        At NORMAL, the endpoint's profiles decide if no tier does, and a flow that none of them allows is denied. At
+        UNTRACKED and PRE_DNAT, default actions and profiles do not count, and the action is "none" if no policy
         decides. At FORWARD, profiles do not count, and a flow is allowed if neither a policy nor a tier's default
         action decides.
 

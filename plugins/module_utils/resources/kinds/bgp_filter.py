@@ -212,7 +212,7 @@ class BGPFilter(Resource):
 
 
 def each_filter_rule(resource: BGPFilter) -> t.Iterator[tuple[str, BGPFilterRule]]:
-    """Yield (path in spec, such as "exportV4[0]", rule) for every rule."""
+    """Yield (path in spec, such as "exportV4[0]", rule) for every rule: exportV4, importV4, exportV6, importV6."""
     for direction in ("exportV4", "importV4", "exportV6", "importV6"):
         for index, rule in enumerate(getattr(resource, direction)):
             yield f"{direction}[{index}]", rule

@@ -36,8 +36,8 @@ class _Policy(Resource):
     """The base of both kinds of policies.
 
     `tier` is "default" if none is given. A policy without `order` comes last in its tier. `types` are as written, or
-    derived from the rules if none are. `checked` raises Refused for a repeated type or hint, for services on the wrong
-    side of a rule, and for http in an egress rule.
+    derived from the rules if none are, except in a staged deletion. `checked` raises Refused for a repeated type or
+    hint, for services on the wrong side of a rule, and for http in an egress rule.
     """
 
     tier: str = field(_TIER, "")

@@ -45,7 +45,8 @@ def shown(value: t.Any) -> str:
     """Return a value from a node as errors show it: at most 80 characters, on one line, no control characters.
 
     A text is escaped and in quotes if it is empty, has characters that cannot be printed, or begins or ends with a
-    space. A list, a mapping or another object is only named: "a list", "a table" (a dict), "a value" (any other).
+    space. None, a bool and a number are shown as Python writes them, but a whole number of more than 40 digits is only
+    named: "a very large number". So are other objects: "a list" (also a tuple), "a table" (a dict), "a value".
     """
     if isinstance(value, str):
         text = str.__str__(value[: limits.TEXT])

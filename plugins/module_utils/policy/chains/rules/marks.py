@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The bits of the packet mark that policy uses. It does not change other bits.
 
-Nothing else in this collection marks packets. Other programs do: kube-proxy uses 0x4000 and 0x8000, Tailscale 0xff0000,
-so the mask can be configured. A bit is cleared before it is used, so values left in it by others have no effect.
+Other programs mark packets, too: kube-proxy uses 0x4000 and 0x8000, Tailscale 0xff0000. So the mask can be configured.
+The bits of an incoming packet are cleared first, so values left in them by others have no effect.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ NAME_LIMIT = 28
 # The first character cannot be "_", because chains that are named by a digest have one there.
 _PLAIN = re.compile(r"[A-Za-z0-9.][A-Za-z0-9._/-]*", re.ASCII)
 
-# The chains through which packets of workloads and hosts pass. The names are those of Felix.
+# The chains through which packets of workloads and hosts pass. Most names are those of Felix.
 FROM_WORKLOAD, TO_WORKLOAD = "cali-from-workload", "cali-to-workload"
 FROM_WORKLOAD_DISPATCH, TO_WORKLOAD_DISPATCH = "cali-from-wl-dispatch", "cali-to-wl-dispatch"
 WORKLOAD_TO_HOST = "cali-wl-to-host"
