@@ -473,7 +473,9 @@ class Agent:
     def status(self) -> dict[str, t.Any]:
         """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready.
 
-        The usage is [] if the allocations cannot be read; texts about the state are "" without one.
+        The keys are since, pid, node, plan, phase, complete, in_sync, problems, workloads and deleting (both numbers),
+        drift, last_resync and ipam. `ipam` is [] if the allocations cannot be read; node, plan and phase are "" without
+        a state.
         """
         state = self.state
         return {

@@ -10,8 +10,8 @@ One process listens at a path, and at a second socket beside it for root alone (
 other users cannot fill. A socket that an earlier process left is replaced if no process answers at it. The replacement
 is one step, and the new socket has its access rights before.
 
-Callers other than root share a bounded part of the loop (fair_share.py). Their connections are accepted and their
-requests read, parsed and answered in turns. A request of root that is under way delays each turn by up to 0.1 seconds.
+Callers other than root share a bounded part of the loop (fair_share.py). Their connections are accepted, and their
+requests parsed, in turns. A request of root that is under way delays each turn by up to 0.1 seconds.
 """
 
 from __future__ import annotations
