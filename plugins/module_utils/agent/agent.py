@@ -269,9 +269,8 @@ class Agent:
     async def relabel(self, id: str, labels_: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Set these labels on a workload beside its own, None removing one; return it.
 
-        Link and address stay as they are.
-
-        Afterwards policy follows the new labels, unless `problems` says otherwise. Raise AgentError with code
+        Link and address stay as they are. Afterwards this node's policy follows the new labels, unless `problems` says
+        otherwise. Raise AgentError with code
         `not_found` if no such workload is attached, or `not_written` if the disk refuses.
         """
         workload = await labels.relabel(self._context, id, labels_)
@@ -446,7 +445,7 @@ class Agent:
     def state(self) -> t.Optional[NodeState]:
         """The state that Ansible gave, without this node's own workloads.
 
-        It is None before the first run, or if the file could not be read since the agent's start.
+        It is None until one was read from the disk or given to `node_apply`.
         """
         return self.persisted.state
 
@@ -474,7 +473,9 @@ class Agent:
     def status(self) -> dict[str, t.Any]:
         """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready.
 
-        The usage is [] if the allocations cannot be read; texts about the state are "" without one.
+        The keys are since, pid, node, plan, phase, complete, in_sync, problems, workloads and deleting (both numbers),
+        drift, last_resync and ipam. `ipam` is [] if the allocations cannot be read; node, plan and phase are "" without
+        a state.
         """
         state = self.state
         return {

@@ -61,8 +61,9 @@ def connect(path: str = protocol.SOCKET, greeting: float = GREETING) -> t.Option
 def _called(client: AgentClient, method: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Call a method and return its result.
 
-    Raise TimeoutError if the answer does not come in time or the agent's own deadline passes, NotRunning if no agent
-    answers the method `version`, or AgentRefused if it refuses or no agent answers another method.
+    Raise TimeoutError if the answer does not come in time, the agent's own deadline passes or the agent accepts no
+    connection, NotRunning if no agent answers the method `version`, or AgentRefused if it refuses, no agent answers
+    another method or the socket may not be opened.
     """
     try:
         return client.call(method, **params)

@@ -60,11 +60,12 @@ class _PathsError(ValueError):
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    """Run the agent until it is stopped. Return the exit status: 0 if it was stopped, 1 if it failed.
+    """Run the agent until it is stopped, and return the exit status: 0 if it was stopped, or 1.
 
-    Before it starts, wait, at most `lock_timeout` seconds of the machine, until no other process holds writer.lock;
-    hold it until the end. A failure is logged, or written to stderr if the settings or paths cannot be read. Exit with
-    status 2 if the arguments are wrong, or the file of --paths is JSON but no object, or has an unknown key.
+    It is 1 if the settings or paths cannot be read, which is written to stderr. It is also 1 if writer.lock cannot be
+    had within `lock_timeout` seconds of the machine, a socket cannot be made, or a part of the agent ends, which is
+    logged. The lock is held until the end. Exit with status 2 if the arguments are wrong, or the file of --paths is
+    JSON but no object, or has an unknown key.
     """
     parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")

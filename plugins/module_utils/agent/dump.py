@@ -22,7 +22,8 @@ _running: set[asyncio.Future[None]] = set()
 def dump(agent: Agent, path: str) -> None:
     """Start writing the dump to `path`, readable by root only, and return at once.
 
-    It replaces a former dump when the plan in it is made or has failed. If it cannot be written, that is logged.
+    It replaces a former dump when the plan in it is made or has failed. If policy cannot be compiled, nothing is
+    written. A file that cannot be written is logged.
     """
     task = asyncio.ensure_future(_dump(agent, path))
     _running.add(task)
@@ -33,7 +34,8 @@ async def _dump(agent: Agent, path: str) -> None:
     """Write status, desired state, workloads and plan as JSON to `path`.
 
     Compiling policy may block the event loop for seconds. `desired` is null without a state. If the plan cannot be
-    made, the reason is in its place. A file that cannot be written is logged, not raised.
+    made, the reason is in its place. A file that cannot be written is logged, not raised. Raise PolicyNotCompiled if
+    policy cannot be compiled; nothing is written then.
     """
     known: dict[str, t.Any] = {"status": agent.status()}
     desired = agent.desired()

@@ -29,7 +29,7 @@ class AgentSettings:
     log_level: str = "info"
     resync_interval: float = 90.0  # seconds between two resyncs, give or take 10 %
     cleanup_grace: float = 60.0  # seconds from the start until objects may be removed without a run
-    leak_grace: float = 900.0  # seconds until the address of a workload that does not exist is free (Calico: the same)
+    leak_grace: float = 900.0  # seconds that an address is seen without a workload until it is freed (Calico: the same)
     cooldown: float = 30.0  # seconds from an address's release until it may be assigned again
 
     @classmethod

@@ -45,8 +45,8 @@ class AgentClient:
     """A connection to the agent, opened by the first call, and a context manager that closes it.
 
     `timeout` is in seconds and limits each request: opening a connection if there is none, sending, and the whole
-    answer. An error that the agent answers to `call` leaves the connection open, and so do `params` that JSON cannot
-    express. After any other error the next call opens a new one.
+    answer of `call`. An error that the agent answers to `call` leaves the connection open, and so do `params` that JSON
+    cannot express. After any other error the next call opens a new one.
     """
 
     def __init__(self, path: str = protocol.SOCKET, timeout: float = protocol.DEADLINE) -> None:
@@ -88,9 +88,8 @@ class AgentClient:
     def stream(self, method: str, /, **params: t.Any) -> t.Iterator[dict[str, t.Any]]:
         """Call a streaming method and yield its events, each a JSON object, until the agent ends the stream.
 
-        The request is sent by the first iteration, on a new connection that is closed at the end or with the iterator;
-        an older connection of this client is closed then.
-        The wait for an event has no time limit. Raise what `call` raises.
+        The first iteration closes an older connection of this client, and sends the request on a new one, which is
+        closed at the end or with the iterator. The wait for an event has no time limit. Raise what `call` raises.
         """
         self.close()
         self._send(method, params, time.monotonic() + self.timeout)

@@ -91,7 +91,8 @@ def answer(status: int, output: bytes) -> bytes:
 def refusal(error: CniRefusal, stdin: bytes = b"") -> bytes:
     """Return the bytes to send for a refused request: exit status 1 and the error as a CNI error object.
 
-    The error has the CNI version that the network configuration in `stdin` names, or 1.1.0 if none can be read.
+    The error has the `cniVersion` of the network configuration in `stdin` if that is three numbers with dots, or else
+    1.1.0.
     """
     told = {"cniVersion": _version(stdin), "code": error.code, "msg": error.message, "details": error.details}
     return answer(1, json.dumps(told).encode() + b"\n")

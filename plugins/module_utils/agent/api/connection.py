@@ -32,7 +32,7 @@ from .protocol import AgentError
 
 _log = logging.getLogger("calico.api")
 
-# The most seconds that one connection too many has for its first request, and that any has after its refusal.
+# The most seconds that one connection too many has for its first request, and that any has after it is turned away.
 _LINGER = 2.0
 _CHUNK = 64 << 10  # the most bytes that are read at once from root
 _CHUNK_OTHERS = 16 << 10  # the most bytes that are read at once from other callers
@@ -50,7 +50,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._bounds = bounds
         self._share = share
         self.peer = Peer(0, -1, -1)
-        self.busy = False  # True while a request is being answered
+        self.busy = False  # True while a request is being answered, or waits for its turn to be
         self.lost = False
         self.streaming = False
         self.task: t.Optional[asyncio.Task[None]] = None
@@ -107,7 +107,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         if self._deaf and not self.busy:
             self._transport.close()
         self._serve()
-        return True  # keeps the connection open: a request may be left to answer; if none was, _serve() has closed it
+        return True  # keeps the connection open: a request may be left to answer, or an answer to read
 
     def pause_writing(self) -> None:
         self._stuck = True
@@ -162,7 +162,7 @@ class ApiConnection(asyncio.BufferedProtocol):
     # --- requests
 
     def _serve(self) -> None:
-        """Begin to answer the next complete request, unless one is being answered or answers are unread.
+        """Begin to answer the next complete request, unless one is being answered or too much of answers is unread.
 
         After a request that is refused at once, go on with the next one. If nothing is left to answer and the client
         sends no more, close the connection.
@@ -195,8 +195,8 @@ class ApiConnection(asyncio.BufferedProtocol):
         """Do for a client other than root what `_serve` does; reading on and answering wait for turns."""
         if self.busy and not self._ended:
             # More is read while a request is answered, because that shows when the client disconnects. These bytes
-            # belong to the next request, whose maximum size is `_limit`. Beyond it, reading stops until the answer is
-            # given; a stream has no such end, so its connection is closed at once.
+            # belong to later requests. Beyond `_limit` bytes, reading stops until the answer is given; a stream has no
+            # such end, so its connection is closed at once.
             if len(self._buffer) <= self._limit:
                 self._read_on()
             elif self.streaming:
@@ -214,7 +214,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._await_more()
 
     def _await_more(self) -> None:
-        """Read on or, if the client sends no more, close the connection unless bytes are left in the buffer.
+        """Read on; if the client sends no more or the agent stops, close the connection unless bytes are left.
 
         Do nothing on a connection that is being turned away.
         """
@@ -291,7 +291,7 @@ class ApiConnection(asyncio.BufferedProtocol):
     def _understood(self, line: bytes) -> t.Optional[tuple[protocol.Request, Method]]:
         """Parse a request and check its caller: return (request, method), or None after writing the refusal.
 
-        If there are too many connections, the refusal is the last answer of this one.
+        If this connection was one too many when it was made, the refusal is its last answer.
         """
         id: protocol.Id = None
         try:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A bounded share of the event loop for callers other than root.
 
-Work that other users can cause on the loop, from accepting a connection to reading a piece of a request, is done in
-turns of a FairShare. The events of a stream are written, and slow methods are called, outside of these turns. Root's
+Most work that other users can cause on the loop, such as accepting a connection or parsing a request, is done in turns
+of a FairShare. The events of a stream are written, and slow methods are called, outside of these turns. Root's
 requests never wait for a turn:
 
     share = FairShare()

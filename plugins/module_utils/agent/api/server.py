@@ -10,8 +10,8 @@ One process listens at a path, and at a second socket beside it for root alone (
 other users cannot fill. A socket that an earlier process left is replaced if no process answers at it. The replacement
 is one step, and the new socket has its access rights before.
 
-Callers other than root share a bounded part of the loop (fair_share.py). Their connections are accepted and their
-requests read, parsed and answered in turns. A request of root that is under way delays each turn by up to 0.1 seconds.
+Callers other than root share a bounded part of the loop (fair_share.py). Their connections are accepted, and their
+requests parsed, in turns. A request of root that is under way delays each turn by up to 0.1 seconds.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Server:
 
         If the group does not exist, only root may call methods. Raise SocketInUse if another agent answers there, the
         path is too long, something else than a socket is there, or a socket cannot be made, for instance in a folder
-        that cannot be written; neither socket is left then.
+        that cannot be written; no socket that this has made is left then.
         """
         with contextlib.suppress(KeyError):
             self.calls.readers = grp.getgrnam(self._group).gr_gid
@@ -134,7 +134,7 @@ class Server:
     async def _welcome(self, connection: socket.socket) -> None:
         """Serve a connection, or send the reason and close it if there are too many; close it if the client has left.
 
-        Connections of root are not counted here. Raise OSError if the connection fails meanwhile.
+        Connections of root are not counted here.
         """
         connection.setblocking(False)
         try:

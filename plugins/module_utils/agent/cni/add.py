@@ -25,9 +25,9 @@ async def add(
 ) -> dict[str, t.Any]:
     """Attach a container's interface to a network, and return the CNI result, a JSON object.
 
-    An attachment of the same name in another network namespace is deleted first. Raise CniError if a variable, the
-    configuration or `prevResult` is wrong, and AgentError if the agent refuses or fails. A new workload is deleted
-    again if the result cannot be made.
+    A workload of the same network, container and interface in another network namespace is deleted first. Raise
+    CniError if a variable, the configuration or `prevResult` is wrong, and AgentError if the agent refuses or fails. A
+    new workload is deleted again if the result cannot be made.
     """
     network, previous, dns = configuration.name, configuration.previous, configuration.dns
     add_params = configuration.add_params(arguments)

@@ -257,8 +257,8 @@ class Configuration:
     def _labels(self, arguments: Arguments) -> t.Mapping[str, str]:
         """Return the workload's labels: the network's, overridden by those that the runtime gives for the container.
 
-        These are CNI_ARGS, args.cni.labels and runtimeConfig.labels; a later one of them overrides an earlier one.
-        Raise CniError for an invalid label. In CNI_ARGS an invalid one is ignored if IgnoreUnknown is true there.
+        These are `arguments.others`, args.cni.labels and runtimeConfig.labels; a later one of them overrides an earlier
+        one. Raise CniError for an invalid label; in the first of them it is ignored if IgnoreUnknown is true.
         """
         labels = _checked_labels("labels", self._document.get("labels"))
         others = arguments.others
@@ -336,9 +336,10 @@ def _no_constant(name: str) -> t.NoReturn:
 
 
 def version_of(stdin: bytes) -> str:
-    """Return the CNI version in which to answer an error: that of the configuration on `stdin`, or else the newest.
+    """Return the CNI version in which to answer an error: that of the configuration on `stdin`, if it is supported.
 
-    It never fails. A configuration without a version has 0.2.0.
+    It is 0.2.0 for a configuration without a version, and the newest if the version is not supported or `stdin` is no
+    JSON object. Raise nothing.
     """
     try:
         return versions.checked(decode(stdin).get("cniVersion"))
@@ -349,7 +350,7 @@ def version_of(stdin: bytes) -> str:
 def _address(asked: t.Any) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address, None]:
     """Return the IP address in a text, or None if it is not a text with one.
 
-    A prefix length is ignored, because workloads always have /32 and /128.
+    A valid prefix length is ignored, because workloads always have /32 and /128.
     """
     try:
         return ipaddress.ip_interface(asked).ip if isinstance(asked, str) else None

@@ -14,7 +14,8 @@ from .port import CniBackend
 async def delete(agent: CniBackend, network: str, attachment: Attachment) -> bool:
     """Delete the workload of an attachment and release its address; return False if there was neither.
 
-    Raise AgentError if the agent could not complete or record it: the runtime then repeats the DEL.
+    Only the address may be left. What the kernel refuses is retried later. Raise AgentError if the disk refuses to
+    record the delete, or to release an address that is left without a workload.
     """
     id = identity.workload_id(network, attachment.container, attachment.ifname)
     if agent.get(id) is not None and identity.find(agent, network, attachment) is None:

@@ -28,9 +28,9 @@ _LISTS = ("interfaces", "ips", "routes")
 def added(workload: AttachedWorkload, version: str, previous: t.Optional[Document], dns: Document) -> dict[str, t.Any]:
     """Return the CNI result of ADD, a JSON object: `previous` with the workload's interfaces, addresses and routes.
 
-    Without `previous` it has these alone; before version 0.3.0 it has no interfaces. `dns` is added if `previous` has
-    none. From version 0.3.0 on, raise CniError if `previous` is malformed; in older versions, if it has an address of
-    the same IP version already.
+    None counts as an empty `previous`. `cniVersion` becomes `version`; `dns` is added if `previous` has none. Before
+    version 0.3.0 there are no interfaces. From version 0.3.0 on, raise CniError if `previous` is malformed; in older
+    versions, if it has an address of the same IP version already.
     """
     if not versions.with_interfaces(version):
         return _before_interfaces(workload, version, previous, dns)

@@ -23,8 +23,8 @@ async def watch(
 ) -> t.NoReturn:
     """Refresh the metrics of BIRD's sessions now, and `interval` seconds after each reading. Never return.
 
-    While `wanted()` is False, this node needs no BIRD: `bird_up` and the numbers of sessions then have no values, so
-    that no alert fires.
+    If BIRD does not answer, `bird_up` is 0 and nothing is raised. While `wanted()` is False, this node needs no BIRD:
+    `bird_up` and the numbers of sessions then have no values, so that no alert fires.
     """
     refused = RefusedAnnouncements()
     while True:
@@ -48,10 +48,10 @@ class RefusedAnnouncements:
         self._last: dict[str, int] = {}
 
     def more(self, sessions: t.Iterable[status.Session]) -> int:
-        """Return the number of announcements refused in these sessions since the last call.
+        """Return the number of announcements refused since the last call, in those sessions that have a description.
 
         A session that is new, or whose count is lower than before, contributes all its refusals. The first call
-        counts all sessions so.
+        counts each session so.
         """
         now = {session.name: session.refused for session in sessions if session.description}
         before, self._last = self._last, now

@@ -6,7 +6,7 @@
 It is small on purpose: no request bodies, one answer per connection, little memory per client. It listens on the
 configured address, loopback by default, and serves only these three pages.
 
-Every local user can connect, so all its work is done in turns of a FairShare, and a client that has not sent its
+Every local user can connect, so its work is done in turns of a FairShare, and a client that has not sent its
 request is dropped when another one needs its place. One page is made for all clients that ask at the same time.
 """
 

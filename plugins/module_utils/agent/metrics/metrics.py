@@ -45,8 +45,9 @@ class Sample(t.NamedTuple):
 class Metric:
     """The base of all kinds of metrics. `labels` are the names of its labels.
 
-    Making one raises ValueError for a name or label that Prometheus does not accept (data model, v2), and for a label
-    that is given twice. Methods that take label values raise ValueError if their number is wrong.
+    Making one raises ValueError for a name or label that Prometheus does not accept (data model, v2), for the labels
+    `le` and `quantile`, and for a label that is given twice. Methods that take label values raise ValueError if their
+    number is wrong.
     """
 
     kind = ""

@@ -44,7 +44,7 @@ def watch_process(instruments: Instruments, proc: str = PROC) -> None:
 
 
 async def watch_loop(instruments: Instruments, period: float = timer_alignment.PERIOD) -> t.NoReturn:
-    """Measure the lag of the event loop every `period` seconds until cancelled; never return."""
+    """Record the lag of the event loop, in seconds, every `period` seconds until cancelled; never return."""
     loop = asyncio.get_running_loop()
     while True:
         now = loop.time()

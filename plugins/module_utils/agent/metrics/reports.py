@@ -31,8 +31,8 @@ class Reports:
     def made(self, change: Change, drift: bool) -> None:
         """Log and count a change that was made; if it is drift, also publish an event `drift`.
 
-        A change is drift if `drift` is True, because another program had made it necessary, or if its workload was
-        already attached as desired.
+        A change is drift if `drift` is True, because another program had made it necessary, or if it is about a
+        workload for which `WorkloadTable.settled` is True.
         """
         drift = drift or self._table.settled(change)
         _log.log(logging.WARNING if drift else logging.INFO, "%s", repair.sentence(change, drift))
