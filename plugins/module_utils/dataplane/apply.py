@@ -36,8 +36,8 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
     Exceptions of `bird` are passed on; None means that there is nothing to call. Raise ApplyError with the changes that
     failed. After a failed addition (a conflict is one) the others are still tried, but `bird` is not called and no
     removal is made. After one of a guarding driver (IP sets, iptables) no later stage is begun either, and the error
-    leaves out single chains that were refused. If only single chains were refused, later stages are begun; the error is
-    then a SetAside, if no other addition fails. Raise MissingLibrary before any change is made if pyroute2 is needed
+    may leave out single chains that were refused. If only single chains were refused, later stages are begun; the error
+    is then a SetAside, if no other addition fails. Raise MissingLibrary before any change is made if pyroute2 is needed
     and missing. Raise ObserveError or KernelError if the kernel cannot be read or does not answer.
     """
     _apply(kernel, plan.parts, plan, bird)

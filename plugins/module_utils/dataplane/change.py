@@ -92,8 +92,8 @@ class ApplyError(Exception):
 class SetAside(ApplyError):
     """Single chains that were refused: each is as it was before, is left out, or ends before the refused rule.
 
-    A new chain that ends there drops the packets that reach its end, except in table nat. All other changes of the call
-    were made. Later changes may still be made.
+    A new chain that ends there drops the packets that reach its end, except in table nat. All other changes of the
+    driver's call were made. Later stages of a plan may still be begun.
     """
 
 

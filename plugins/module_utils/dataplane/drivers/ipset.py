@@ -8,7 +8,7 @@ writing of a node's chains: `fill` makes sets and adds members before it, `drain
 find the sets that they refer to, and a member that moves from one set to another is in one of them at every moment. If
 many members are removed, more than half of the set, or it is too small, a second set is filled and swapped in. Each
 step is one `ipset restore`, repeated without a set that was refused, or a few messages to the kernel. Up to 50 refused
-sets do not prevent the others from being written, and a new one is not left half filled.
+sets do not prevent the others from being written, and a new one is deleted again if possible.
 
 A text that cannot be a member (ipset_encoding.py) is left out of its set, which a change `=` reports. Everything else
 is still written.

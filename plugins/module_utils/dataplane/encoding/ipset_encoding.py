@@ -38,7 +38,7 @@ class _Form(t.NamedTuple):
 
     `all` matches any number of IPv4 members in canonical form, apart from host bits, one a line. `suffix` matches what
     follows an address, `suffixes` any number of these, one a line; it is None if nothing may follow. `lengths` says
-    whether a prefix length is allowed. `allowed` describes the form for people.
+    whether a prefix length shorter than an address is allowed. `allowed` describes the form for people.
     """
 
     all: re.Pattern[str]
