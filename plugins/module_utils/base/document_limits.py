@@ -43,7 +43,7 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
 class BeyondLimits(ValueError):
-    """A document that exceeds a limit, has too long a number or a repeated key, breaks a rule of its format, or is no file.
+    """A document that exceeds a limit, has too long a number or a repeated key, breaks a format's rule, or is no file.
 
     `rule` says what is wrong, as a sentence without its subject, and `remedy` how to go on. `line` counts from 1, and
     is None where it is not known.

@@ -21,8 +21,8 @@ class Change(t.NamedTuple):
     """One difference between the desired and the observed state, for people and for the driver that applies it.
 
     `kind` is the kind of object, such as `route` or `device`, and `subject` names the object. `before` and `after` are
-    texts of one line (None: absent). `note` says why, in words. `old` and `new` are the driver's own values. `detail`
-    is a longer text (a unified diff), "" if there is none.
+    texts of one line (None: absent or not shown). `note` says why, in words. `old` and `new` are the driver's own
+    values. `detail` is a longer text (a unified diff), "" if there is none.
     """
 
     kind: str

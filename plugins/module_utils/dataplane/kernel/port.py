@@ -119,8 +119,8 @@ class InterfaceAddress(t.NamedTuple):
     """An address of an interface.
 
     An IPv6 address is added without duplicate address detection (RFC 4862), so that it can be used at once. An address
-    that is not `permanent` has a lifetime, as those of router advertisements and DHCP have. Such an address is never
-    added.
+    that is not `permanent` has a lifetime, as those of router advertisements and DHCP may have. Such an address is
+    never added.
     """
 
     device: str
