@@ -22,7 +22,7 @@ class Change(t.NamedTuple):
 
     `kind` is the kind of object, such as `route` or `device`, and `subject` names the object. `before` and `after` are
     texts of one line (None: absent or not shown). `note` says why, in words. `old` and `new` are the driver's own
-    values. `detail` is a longer text (a unified diff), "" if there is none.
+    values. `detail` is a longer text such as a diff, "" if there is none.
     """
 
     kind: str

@@ -75,7 +75,7 @@ class DriverStep(t.Generic[Desired, Observed]):
     `name` names the driver, also in events, metrics and problems; `kinds` are the kinds of the driver's changes.
     `desired` takes what the driver needs out of a NodeState.
 
-    Steps of one `stage` are planned and applied together. A stage is any word, and its steps are adjacent in the
+    Steps of one `stage` are applied together. A stage is any word, and its steps are adjacent in the
     registry.
     """
 

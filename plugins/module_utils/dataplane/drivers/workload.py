@@ -332,7 +332,7 @@ def _ends(link: Link, peer: Link) -> bool:
 
 
 def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
-    """Return a mapping from destination to attributes of the routes that a workload has inside, in the main table."""
+    """Return a mapping from destination to attributes of the routes that a workload needs inside, in the main table."""
     through = RouteAttributes(
         device=endpoint.peer_interface,
         mtu=endpoint.route_mtu,
