@@ -14,6 +14,7 @@ from ..node.store import atomic_file
 from .agent import Agent
 from .api.protocol import AgentError
 from .metrics.reports import plain
+from .reconcile.policy_compilers import PolicyNotCompiled
 
 _log = logging.getLogger("calico.dump")
 _running: set[asyncio.Future[None]] = set()
@@ -22,8 +23,7 @@ _running: set[asyncio.Future[None]] = set()
 def dump(agent: Agent, path: str) -> None:
     """Start writing the dump to `path`, readable by root only, and return at once.
 
-    It replaces a former dump when the plan in it is made or has failed. If policy cannot be compiled, nothing is
-    written. A file that cannot be written is logged.
+    It replaces a former dump when the plan in it is made or has failed. A file that cannot be written is logged.
     """
     task = asyncio.ensure_future(_dump(agent, path))
     _running.add(task)
@@ -33,13 +33,16 @@ def dump(agent: Agent, path: str) -> None:
 async def _dump(agent: Agent, path: str) -> None:
     """Write status, desired state, workloads and plan as JSON to `path`.
 
-    Compiling policy may block the event loop for seconds. `desired` is null without a state. If the plan cannot be
-    made, the reason is in its place. A file that cannot be written is logged, not raised. Raise PolicyNotCompiled if
-    policy cannot be compiled; nothing is written then.
+    Compiling policy may block the event loop for seconds. `desired` is null without a state. If policy cannot be
+    compiled, or the plan cannot be made, the reason is in its place. A file that cannot be written is logged, not
+    raised.
     """
     known: dict[str, t.Any] = {"status": agent.status()}
-    desired = agent.desired()
-    known["desired"] = desired.to_dict() if desired else None
+    try:
+        desired = agent.desired()
+        known["desired"] = desired.to_dict() if desired else None
+    except PolicyNotCompiled as error:
+        known["desired"] = str(error)
     known["workloads"] = [workload.to_dict() for workload in agent.list()]
     try:
         planned = await agent.plan()

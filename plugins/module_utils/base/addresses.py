@@ -7,9 +7,9 @@
 without leading zeros. An IPv6 address is as in RFC 4291, without a zone. An IPv4-mapped IPv6 address (::ffff:10.0.0.1)
 is read as the IPv4 address.
 
-`canonical_address`, `canonical_cidr` and `cidr` raise ValueError for invalid text. All functions after `cidr` assume
-valid text: from a state, from the kernel, or from a parser. They are much faster than `ipaddress`. They never mix IP
-versions: no CIDR contains an address of the other version.
+`ip_address`, `canonical_address`, `canonical_cidr` and `cidr` raise ValueError for invalid text. All functions after
+`cidr` assume valid text: from a state, from the kernel, or from a parser. For usual text they are much faster than
+`ipaddress`. They never mix IP versions: no CIDR contains an address of the other version.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Cidr(t.NamedTuple):
     """An address with a prefix length.
 
     `version` is the IP version, 4 or 6. `number` is the address as a number, `network` the same without the bits
-    beyond the prefix, `length` the prefix length in bits. `length_written` is the length as written. It differs from
-    `length` only for an IPv4-mapped range such as ::ffff:10.0.0.0/104, which has the length 8.
+    beyond the prefix, `length` the prefix length in bits. `length_written` is the length as written, or `length` for an
+    address alone. The two differ only for an IPv4-mapped range such as ::ffff:10.0.0.0/104, which has the length 8.
     """
 
     version: int
@@ -203,8 +203,8 @@ def format_address(version: int, value: int) -> str:
 def canonical_cidr(text: str) -> tuple[int, int, int]:
     """Return a CIDR as (IP version, first address as a number, prefix length).
 
-    Raise ValueError if `text` is not an address with a prefix length without leading zeros, or has bits set beyond the
-    prefix. An IPv4-mapped IPv6 range is IPv6.
+    Raise ValueError if `text` is not an address with a valid prefix length without leading zeros, or has bits set
+    beyond the prefix. An IPv4-mapped IPv6 range is IPv6.
     """
     address, slash, length = text.partition("/")
     version, value = canonical_address(address)

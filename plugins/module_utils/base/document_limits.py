@@ -43,7 +43,7 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
 class BeyondLimits(ValueError):
-    """A document that exceeds a limit, has too long a number or a repeated key, or breaks a rule of YAML or JSON.
+    """A document that exceeds a limit, has too long a number or a repeated key, breaks a format's rule, or is no file.
 
     `rule` says what is wrong, as a sentence without its subject, and `remedy` how to go on. `line` counts from 1, and
     is None where it is not known.
@@ -161,7 +161,7 @@ class _Walk:
         self._add(_Size(1, 0), line)
 
     def end(self) -> None:
-        """Close the innermost open mapping or list, and record its size for aliases."""
+        """Close the innermost open mapping or list, and record its size for aliases if it has an anchor."""
         anchor, before, below = self._open.pop()
         size = _Size(self._total - before, below + 1)
         if self._open:

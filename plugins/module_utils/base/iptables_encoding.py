@@ -9,7 +9,7 @@ space outside of double quotes ends a token. Inside of quotes, a backslash escap
 The compilers of policy and firewall render many rules, and must not fail because of one of them. So `interface`, `cidr`
 and similar functions do not raise. For an invalid value they return a *refused token*, which says what is wrong and is
 marked by the control character SUBSTITUTE. `check_line` raises for a line with such a token, before iptables-restore
-reads any line. The driver then sets that rule's chain aside, as if the kernel had refused it (iptables_restore.py).
+reads any line. The driver then sets that rule's chain aside if possible (iptables_restore.py).
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import json
 import typing as t
 import zlib
 
-#: The largest data, in bytes of JSON, that `unpack` accepts. The state of a node among 10,000 has a tenth of that.
-#: Larger data is taken for an attempt to fill the memory.
+#: The largest data, in bytes of JSON, that `unpack` and `unpack_text` accept. The state of a node among 10,000 has a
+#: tenth of that. Larger data is taken for an attempt to fill the memory.
 LIMIT = 64 << 20
 
 

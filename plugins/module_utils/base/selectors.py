@@ -38,8 +38,8 @@ Labels = t.Mapping[str, str]
 class SelectorError(ValueError):
     """A text that is not a selector.
 
-    `text` is the whole text. `position` is the offset (from 0) of the first character that cannot be read, or the
-    length of `text` if that ends too early. `expected` says in words what would be valid there.
+    `text` is the whole text. `position` is the offset (from 0) of the part that cannot be read, or the length of
+    `text` if it ends too early. `expected` says in words what would be valid there.
     """
 
     def __init__(self, text: str, position: int, expected: str) -> None:

@@ -5,7 +5,7 @@ r"""Text that is safe for terminals and logs: it can neither control the termina
 
 Names and messages come from nodes, workloads and files, so they may be hostile. Control characters (C0, DEL, C1), marks
 that change the direction of text (CVE-2021-42574), separators of lines, the byte order mark and halves of surrogate
-pairs are escaped, for example as `\x1b` or `\u202e`.
+pairs are escaped, for example as `\x1b` or `\u202e`. `text` keeps line feeds and tabs.
 """
 
 from __future__ import annotations

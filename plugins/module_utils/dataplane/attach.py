@@ -141,7 +141,7 @@ def _check_gateway(kernel: Kernel, endpoint: VethEndpoint) -> None:
 def _make(kernel: Kernel, endpoint: VethEndpoint, undo: contextlib.ExitStack) -> Attached:
     """Make a workload's namespace if it is owned and missing, then its pair; configure both ends and set them up.
 
-    Return the end inside. For each object that it makes, it registers with `undo` a callback that removes it. Raise
+    Return the end inside. Register with `undo` callbacks that remove the namespace and the pair that were made. Raise
     KernelError if the kernel refuses, and AttachError if the namespace cannot be this workload's.
     """
     name, peer = workload.netns_name(endpoint), endpoint.peer_interface
@@ -324,7 +324,7 @@ def detach_route(kernel: Kernel, endpoint: VethEndpoint) -> None:
 
 
 def detach_link(kernel: Kernel, endpoint: VethEndpoint) -> None:
-    """Delete the pair of one workload, and the namespace if it was made for it.
+    """Delete the pair of one workload, and the namespace if it was made for it, as `detach_links` does.
 
     Raise AttachError (code kernel) if that fails.
     """

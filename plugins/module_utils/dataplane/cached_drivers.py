@@ -4,10 +4,10 @@
 """The drivers of iptables and IP sets for a long-running process: they cache what they last read and wrote.
 
 Reading 30,000 rules again takes longer than writing the ten that changed. nftables numbers its generations: as long as
-the number is the one after our own last write, no other process has written, and the cache is valid. For legacy tables
-the kernel only says their sizes, which do not show every change, and for sets nothing comparable. These are read again
-after TRUSTED seconds (later, if reading the tables takes long), and at the next look after `doubt`, which a caller uses
-when it learns by other means that another process may have written.
+the number is the one after our own last read or write, no other process has written, and the cache is valid. For legacy
+tables the kernel only says their sizes, which do not show every change, and for sets nothing comparable. These are read
+again after TRUSTED seconds (later, if reading the tables takes long), and at the next look after `doubt`, which a
+caller uses when it learns by other means that another process may have written.
 
 An existing chain that was refused is not tried again until its rules change, a set is new, or `retry` is called.
 """

@@ -21,8 +21,8 @@ class Change(t.NamedTuple):
     """One difference between the desired and the observed state, for people and for the driver that applies it.
 
     `kind` is the kind of object, such as `route` or `device`, and `subject` names the object. `before` and `after` are
-    texts of one line (None: absent). `note` says why, in words. `old` and `new` are the driver's own values. `detail`
-    is a longer text (a unified diff), "" if there is none.
+    texts of one line (None: absent or not shown). `note` says why, in words. `old` and `new` are the driver's own
+    values. `detail` is a longer text such as a diff, "" if there is none.
     """
 
     kind: str
@@ -99,8 +99,8 @@ class ApplyError(Exception):
 class SetAside(ApplyError):
     """Single chains that were refused: each is as it was before, is left out, or ends before the refused rule.
 
-    A new chain that ends there drops the packets that reach its end, except in table nat. All other changes of the call
-    were made. Later changes may still be made.
+    A new chain that ends there drops the packets that reach its end, except in table nat. All other changes of the
+    driver's call were made. Later stages of a plan may still be begun.
     """
 
 

@@ -27,9 +27,9 @@ class Scope(t.NamedTuple):
     """The part of a node that is read for a plan.
 
     `interiors` are the workloads whose network namespaces are read: True for all, False for none, or a collection of
-    the names of their host interfaces. That of a workload whose host end is missing or unmarked is read in any case. If
-    `stale` is False, workloads that are no longer desired are not searched for, and the namespaces of all desired ones
-    that have not ended are read, whatever `interiors` says.
+    the names of their host interfaces. That of a workload whose host end is missing or unmarked is read, too, and that
+    of one that has ended is not. If `stale` is False, workloads that are no longer desired are not searched for, and
+    the namespaces of all desired ones that have not ended are read, whatever `interiors` says.
     """
 
     interiors: t.Union[bool, t.Collection[str]] = True
@@ -43,7 +43,7 @@ class Driver(t.Protocol[Desired, Observed]):
     STEP: DriverStep[Desired, Observed]
 
     def observe(self, kernel: Kernel, desired: Desired) -> Observed:
-        """Return our objects in the kernel, and objects of others that occupy the place of a desired one.
+        """Return our objects in the kernel, and at least those of others that occupy the place of a desired one.
 
         The driver defines the type. It only reads, with the standard library alone. Raise ObserveError or KernelError
         if the kernel cannot be read.
@@ -75,7 +75,7 @@ class DriverStep(t.Generic[Desired, Observed]):
     `name` names the driver, also in events, metrics and problems; `kinds` are the kinds of the driver's changes.
     `desired` takes what the driver needs out of a NodeState.
 
-    Steps of one `stage` are planned and applied together. A stage is any word, and its steps are adjacent in the
+    Steps of one `stage` are applied together. A stage is any word, and its steps are adjacent in the
     registry.
     """
 

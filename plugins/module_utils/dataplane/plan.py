@@ -53,7 +53,7 @@ class NodePlan:
 
     `state` is the desired state, completed with what only the node knows unless no driver needed that. `underlay` is
     the device of the node's address, "" if no driver needed it. `additions` (conflicts among them) and `removals` are
-    the changes that apply_node makes, in its order. `expected` are the changes that BIRD will make on its own, () if
+    the changes that apply_node tries, in its order. `expected` are the changes that BIRD will make on its own, () if
     only some drivers were asked. `kept` are notes (`=`) about objects that are kept on purpose or left out. `parts` are
     additions, removals and notes by driver, in the order of additions; `registry` has these drivers.
     """

@@ -56,7 +56,7 @@ def _device(kernel: Kernel, state: NodeState, cidr: str) -> str:
 
 
 def wait(kernel: Kernel, state: NodeState, seconds: float) -> str:
-    """Return `device_of`, after waiting up to `seconds` for the node's addresses to appear.
+    """Return `device_of`, after waiting up to about `seconds` for the node's addresses to appear.
 
     Addresses may come late, by DHCP, a router advertisement or a bond. This blocks. Raise ObserveError if an IPv4 or
     IPv6 address of the node is still missing at the end, and KernelError if the kernel cannot be read.

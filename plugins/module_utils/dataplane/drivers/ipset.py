@@ -8,7 +8,7 @@ writing of a node's chains: `fill` makes sets and adds members before it, `drain
 find the sets that they refer to, and a member that moves from one set to another is in one of them at every moment. If
 many members are removed, more than half of the set, or it is too small, a second set is filled and swapped in. Each
 step is one `ipset restore`, repeated without a set that was refused, or a few messages to the kernel. Up to 50 refused
-sets do not prevent the others from being written, and a new one is not left half filled.
+sets do not prevent the others from being written, and a new one is deleted again if possible.
 
 A text that cannot be a member (ipset_encoding.py) is left out of its set, which a change `=` reports. Everything else
 is still written.
@@ -80,10 +80,10 @@ def is_ipv6(name: str) -> bool:
 def wanted(ipset: IpSet, known: frozenset[str] = frozenset()) -> Observed:
     """Return the desired content of the set in canonical form, with the texts that cannot be members in `refused`.
 
-    A set of networks cannot contain 0.0.0.0/0 or ::/0, so it gets both halves. `max_elements` is 1,048,576, doubled
-    until the members fit. `known` are members of an earlier result for a set of this name and type; they are not
-    checked again. Raise NotEncodable for a name that no set of ours can have, and for a type whose members have no form
-    in ipset_encoding.py.
+    A set of networks gets two halves in place of 0.0.0.0/0 or ::/0, which it cannot contain. `max_elements` is
+    1,048,576, doubled until the members fit. `known` are members of an earlier result for a set of this name and type;
+    they are not checked again. Raise NotEncodable for a name that no set of ours can have, and for a type whose members
+    have no form in ipset_encoding.py.
     """
     ipset_encoding.name(ipset.name)
     found = ipset_encoding.members(ipset_encoding.type_of(ipset.type), is_ipv6(ipset.name), ipset.members, known)

@@ -214,10 +214,10 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     """Make all of these changes, those of one table in one transaction, which is repeated if single chains are refused.
 
     An existing chain that is refused then keeps its former rules. A new one gets the rules before the refused one and,
-    except in table nat, drops packets that reach its end; one with an invalid name is left out. Raise ApplyError with
-    the changes that failed; a table in which nothing was written is named by its first change. The error is SetAside if
-    only single chains were refused, and everything else was written. Raise KernelError if the kernel's namespace cannot
-    be entered.
+    except in table nat, drops packets that reach its end; one with an invalid name is left out. If a hook is refused,
+    or a new chain that one leads to, nothing of the table is written. Raise ApplyError with the changes that failed; a
+    table in which nothing was written is named by its first change. The error is SetAside if only single chains were
+    refused, and everything else was written. Raise KernelError if the kernel's namespace cannot be entered.
     """
     apply_each_table(kernel, changes)
 

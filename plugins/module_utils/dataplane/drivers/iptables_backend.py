@@ -79,7 +79,7 @@ def default(kernel: Kernel) -> str:
 
 
 def observe(kernel: Kernel, desired: t.Sequence[IptablesTable]) -> Observed:
-    """Return the tables of both IP versions and both backends.
+    """Return the tables of both IP versions and both backends, or of only one backend if `iptables -V` fails.
 
     What cannot be read is left out if it is neither the backend to write nor that of the host's `iptables`, if no table
     of its IP version is desired, or if `iptables-save` or `ip6tables-save` is not installed. Raise ObserveError if a

@@ -253,7 +253,7 @@ def said(done: Completed) -> str:
 
 
 def _about_the_input(done: Completed) -> bool:
-    """Return whether a failure may be due to the input, and not to a missing program, the lock or the time limit."""
+    """Return whether a failure may be due to the input, not to a program that cannot start, the lock or the timeout."""
     return done.code not in (124, 126, 127) and "xtables lock" not in done.errors
 
 

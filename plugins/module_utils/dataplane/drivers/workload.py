@@ -113,7 +113,7 @@ def ended(kernel: Kernel, endpoint: VethEndpoint) -> str:
     """Return why a workload ended with the namespace that it was attached to, "" if it has not ended.
 
     If its namespace was made for it (`netns_owned`), it has ended only if it has an identity, and the name leads to
-    another namespace without our marker for it: otherwise that one is, or was, recreated.
+    another namespace without our marker for it.
 
     Any other workload ends with its namespace. Without an identity (the record is of an earlier release) it has ended
     unless its pair is joined. An identity without a cookie may be that of a later namespace, so the marked host end
@@ -225,8 +225,8 @@ def look(kernel: Kernel, endpoint: VethEndpoint) -> Observed:
     """Return the state of a workload that is being attached.
 
     A missing namespace is not read. Unlike with `observe_each`, a workload without an identity has not ended just for
-    that. One whose namespace is not ours has ended if its path leads to the host's own namespace, or to another one
-    than its identity. Raise KernelError if the kernel cannot be read.
+    that. One whose namespace is not ours has ended if its path leads to the host's own namespace, to one of another
+    kind, or to another one than its identity. Raise KernelError if the kernel cannot be read.
     """
     link, name = kernel.link(endpoint.interface), netns_name(endpoint)
     there = kernel.netns_exists(name) or (endpoint.netns_owned and name in kernel.netns_list())
@@ -332,7 +332,7 @@ def _ends(link: Link, peer: Link) -> bool:
 
 
 def wanted_routes(endpoint: VethEndpoint) -> dict[str, RouteAttributes]:
-    """Return a mapping from destination to attributes of the routes that a workload has inside, in the main table."""
+    """Return a mapping from destination to attributes of the routes that a workload needs inside, in the main table."""
     through = RouteAttributes(
         device=endpoint.peer_interface,
         mtu=endpoint.route_mtu,

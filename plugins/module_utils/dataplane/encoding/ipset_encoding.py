@@ -38,7 +38,7 @@ class _Form(t.NamedTuple):
 
     `all` matches any number of IPv4 members in canonical form, apart from host bits, one a line. `suffix` matches what
     follows an address, `suffixes` any number of these, one a line; it is None if nothing may follow. `lengths` says
-    whether a prefix length is allowed. `allowed` describes the form for people.
+    whether a prefix length shorter than an address is allowed. `allowed` describes the form for people.
     """
 
     all: re.Pattern[str]
@@ -76,7 +76,10 @@ class Members(t.NamedTuple):
 
 
 def name(value: str) -> str:
-    """Return `value`, the name of a set of ours, unchanged. Raise NotEncodable if it is no such name."""
+    """Return `value`, the name of a set of ours, unchanged. Raise NotEncodable if it is no such name.
+
+    A name is cali40, cali60, cali4t or cali6t and up to 25 letters, digits and _.:=~- .
+    """
     if not _NAME.fullmatch(value):
         allowed = "Allowed are 31 letters, digits and _.:=~- , the first cali40 or cali60"
         raise NotEncodable(PROTOCOL, "a set's name", value, allowed)
@@ -136,7 +139,7 @@ def refusal(kind: str, ipv6: bool, value: str) -> NotEncodable:
 def saved(value: str) -> str:
     """Return a member that `ipset save` printed, without its options (`nomatch`), for the command `del`.
 
-    Raise NotEncodable if the rest has an unexpected form.
+    Raise NotEncodable if the rest is not 1 to 100 letters, digits and _.:,/@%[]- , the first a letter, digit or colon.
     """
     first = value.partition(" ")[0]
     if not _SAVED.fullmatch(first):

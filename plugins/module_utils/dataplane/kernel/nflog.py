@@ -81,8 +81,8 @@ def open_socket() -> socket.socket:
 def subscribe(netlink: socket.socket, group: int) -> None:
     """Start delivery of an NFLOG group's records to this socket, for both IP versions.
 
-    Records that arrive before the kernel's answer are dropped. Raise KernelError if the kernel refuses: EPERM or EBUSY
-    if another process has the group.
+    Records that arrive before the kernel's answer are dropped. Raise KernelError if the kernel refuses, as it does
+    (EPERM or EBUSY) if another process has the group.
     """
     operation = f"listen to NFLOG group {group}"
     settings = (

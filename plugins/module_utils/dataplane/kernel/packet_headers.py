@@ -21,9 +21,9 @@ _FRAGMENT_OFFSET6 = 0xFFF8
 
 
 def flow(packet: bytes) -> t.Optional[Flow]:
-    """Return the protocol, addresses, ports and ICMP type of a packet, or None if it has no complete IP addresses.
+    """Return protocol, addresses, ports, ICMP type and code of a packet, or None if it has no complete IP addresses.
 
-    Ports and type are None for protocols without them, later fragments, and packets that are cut off before them.
+    Ports, type and code are None for protocols without them, later fragments, and packets that are cut off before them.
     """
     version = packet[0] >> 4 if packet else 0
     if version == 4 and len(packet) >= 20:

@@ -119,8 +119,8 @@ class InterfaceAddress(t.NamedTuple):
     """An address of an interface.
 
     An IPv6 address is added without duplicate address detection (RFC 4862), so that it can be used at once. An address
-    that is not `permanent` has a lifetime, as those of router advertisements and DHCP have. Such an address is never
-    added.
+    that is not `permanent` has a lifetime, as those of router advertisements and DHCP may have. Such an address is
+    never added.
     """
 
     device: str
@@ -134,8 +134,9 @@ class RouteAttributes(t.NamedTuple):
     """All of a route but its destination.
 
     Many routes share one object, which makes bulk work cheap. `device` and `gateway` are those of the first next hop;
-    `hops` is the number of next hops. `mtu` is in bytes, None if the route sets none. An IPv6 route has no scope, and
-    always a metric. A route of a type such as blackhole has no device, though the kernel shows lo for IPv6.
+    `hops` is the number of next hops, or 1 if there is none. `mtu` is in bytes, None if the route sets none. An IPv6
+    route has no scope, and always a metric. A route of a type such as blackhole has no device, though the kernel shows
+    lo for IPv6.
     """
 
     type: str = "unicast"
@@ -267,9 +268,9 @@ class Kernel(t.Protocol):
     """The operations on the kernel of one network namespace.
 
     Methods without a docstring raise KernelError if the kernel refuses, as it does for a write to a missing device.
-    Writes of tunnel devices, neighbours and rules by mark raise MissingLibrary if pyroute2 is missing. `link` returns
-    None for a device that does not exist, and `fdb` returns [] then. `ipset_mark` returns 0 for a set that does not
-    exist.
+    `link_add` (except for veth) and the writes of neighbours, forwarding entries and rules by mark raise MissingLibrary
+    if pyroute2 is missing. `link` returns None for a device that does not exist, and `fdb` returns [] then.
+    `ipset_mark` returns 0 for a set that does not exist.
     """
 
     @property
@@ -336,11 +337,12 @@ class Kernel(t.Protocol):
     def sockets_using(self, address: str) -> int:
         """Return the number of open TCP and UDP sockets bound to this local address.
 
-        TCP sockets in the states TIME_WAIT and CLOSE do not count. Raise OSError if it is not an address.
+        TCP sockets in the states TIME_WAIT and CLOSE do not count. Raise OSError if it is not an address, and
+        KernelError if this kernel's namespace cannot be entered.
         """
 
     def conntrack_flush(self, addresses: t.Collection[str]) -> int:
-        """Delete the tracked connections that these addresses opened or answer, and return their number.
+        """Delete the tracked connections that these addresses opened or answer, and return the number deleted.
 
         It is 0 if the kernel tracks nothing. Raise KernelError if the kernel refuses, and OSError if a text is not an
         address.

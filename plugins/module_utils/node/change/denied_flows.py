@@ -103,7 +103,7 @@ def judged(
         return Judged()
     judge = _Judge(kernel, state, others)
     bits = marks(policy.settings.mark_mask).cut
-    # Those that policy denies and that no other one brought about, by `Connection.ends`.
+    # The connections that policy denies and that no other one brought about, by `Connection.ends`.
     denied: dict[bytes, Connection] = {}
     brought_about: list[Connection] = []
     ending: list[Connection] = []
