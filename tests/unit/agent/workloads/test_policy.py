@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.dump import dump
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
     NewLink,
@@ -109,6 +111,10 @@ def test_a_stored_policy_that_cannot_be_compiled_does_not_end_the_agent(tmp_path
         )
         assert await refused(agent.plan()) == ("kernel", reason)
         assert reason in (await agent.resync()).problems
+        dump(agent, str(tmp_path / "dump.json"))
+        await node.settle()
+        known = json.loads((tmp_path / "dump.json").read_text())
+        assert (known["desired"], known["plan"]) == (reason, reason)
         await agent.node_apply(with_state(policy=POLICY), removals=True)
         await node.add("web")
         await node.settle()
