@@ -152,10 +152,10 @@ NAMES = tuple(types_of(PeerExtensions))
 
 
 def split(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], PeerExtensions]:
-    """Return (Calico's fields, the extensions) of a BGPPeer, which is written flat or as a document with a `spec`.
+    """Return (`entry` without the extensions, these), for a BGPPeer written flat or as a document with a `spec`.
 
-    A sourceAddress that is not written as an address is one of Calico's fields. Raise Refused if an extension has an
-    invalid value. Calico's fields are not checked.
+    A sourceAddress that is not written as an address is one of Calico's fields, and stays in `entry`. Raise Refused if
+    an extension has an invalid value. Calico's fields are not checked.
     """
     spec = entry.get("spec")
     if isinstance(spec, t.Mapping):
