@@ -54,7 +54,7 @@ class BirdPeer:
     reflector of this node), node (any other session with a node of the fleet) or external (a session with a router
     outside of the fleet). Between two ASes, or with a router outside, only `cluster_id` says whether this node
     reflects. Times are in seconds. A None of a field that `Bird.with_defaults` fills means the default for all
-    sessions, and any other None that the feature is off.
+    sessions. Any other None, but that of `connect_retry_time`, means that the feature is off.
     """
 
     name: str  # the session's name in BIRD, such as Mesh_10_10_1_12
