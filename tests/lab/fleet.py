@@ -30,7 +30,7 @@ class Workload:
 def workloads(lab: BaseLab) -> list[Workload]:
     """Return the inventory's workloads, node by node, as the nodes have stored them; the address is the IPv4 one.
 
-    Raise CommandFailed if a node is off or has no stored state.
+    It is "" for a workload with IPv6 alone. Raise CommandFailed if a node is off or has no stored state.
     """
     found = []
     for node in lab.nodes:

@@ -54,7 +54,7 @@ class BirdPeer:
     reflector of this node), node (any other session with a node of the fleet) or external (a session with a router
     outside of the fleet). Between two ASes, or with a router outside, only `cluster_id` says whether this node
     reflects. Times are in seconds. A None of a field that `Bird.with_defaults` fills means the default for all
-    sessions. Any other None means that BIRD's own default applies or the feature is off.
+    sessions. Any other None, but that of `connect_retry_time`, means that the feature is off.
     """
 
     name: str  # the session's name in BIRD, such as Mesh_10_10_1_12
@@ -74,7 +74,7 @@ class BirdPeer:
     ttl_security: t.Optional[int] = None  # the most hops to the peer (RFC 5082); None: off
     hold_time: t.Optional[int] = None
     keepalive_time: t.Optional[int] = None
-    connect_retry_time: t.Optional[int] = None
+    connect_retry_time: t.Optional[int] = None  # None: 5 seconds, by the template
     graceful_restart_time: t.Optional[int] = None
     long_lived_stale_time: t.Optional[int] = None  # seconds (RFC 9494)
     bfd: t.Optional[Bfd] = None
@@ -89,8 +89,8 @@ class BirdPool:
     """An IP pool as BIRD's kernel filter treats it.
 
     `device` is the tunnel device, or "" for direct routes. With `cross_subnet` the device is used only for nodes
-    outside of the node's own subnet. `mtu` is in bytes, and None if routes set none. Without `export`, this node does
-    not advertise its blocks in the pool.
+    outside of the node's own subnet. `mtu` is in bytes, and None if routes set none. Without `export`, this node
+    neither advertises its blocks in the pool nor passes others on, unless a BGPFilter accepts them.
     """
 
     cidr: str
@@ -167,11 +167,11 @@ class Bird:
     # Blocks (CIDRs) to which `backups_lead` is limited; their routes from external peers keep their own next hops. ()
     # means that `backups_lead` is for all destinations of `backups`, also of those that external peers announce.
     routers_alone: tuple[str, ...] = ()
-    vteps6: tuple[Vtep6, ...] = ()  # the other nodes' ends of the IPv6 tunnel; (): no IPv6 pool uses a tunnel
+    vteps6: tuple[Vtep6, ...] = ()  # the other nodes' ends of the IPv6 tunnel; (): there are none, or it is not used
     filters: tuple[FilterFunction, ...] = ()  # functions of the BGPFilters that peers name, in order of these names
     communities: tuple[Communities, ...] = ()
     ignored_interfaces: tuple[str, ...] = ()  # patterns of names of interfaces whose subnets resolve no next hop
-    strict_bind: bool = False  # True: BIRD listens on the node's own addresses alone
+    strict_bind: bool = False  # True: sessions with a source address listen on that address alone
     include_dir: str = ""  # the folder of the operator's own snippets of bird.cfg (*.conf); "": none
 
     def with_defaults(self, peer: BirdPeer) -> BirdPeer:

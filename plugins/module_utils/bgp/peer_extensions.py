@@ -25,7 +25,7 @@ from .bird_state import Bfd
 HOLD_TIME = (3, 65535)
 #: The least and greatest keepalive time in seconds.
 KEEPALIVE_TIME = (1, 65535)
-#: The least and greatest connect retry time in seconds. RFC 4271 recommends 120, which is also BIRD's default.
+#: The least and greatest connect retry time in seconds. RFC 4271 recommends 120; sessions have 5 if none is given.
 CONNECT_RETRY_TIME = (1, 65535)
 #: The least and greatest graceful restart time and long-lived stale time in seconds. A restart time has 12 bits (RFC
 #: 4724, section 3), a long-lived stale time 24 bits (RFC 9494, section 3).
@@ -130,7 +130,7 @@ class SourceAddress:
 class PeerExtensions:
     """The extensions of one BGPPeer. Times are in seconds.
 
-    A time of None means the default for all sessions, for `connectRetryTime` BIRD's own. `listenPort` None or 0 means
+    A time of None means the default for all sessions, which is 5 for `connectRetryTime`. `listenPort` None or 0 means
     the node's own listening port, `bfd` None no BFD, and `sourceAddress` "" that of the BGPPeer itself.
     """
 
@@ -152,10 +152,10 @@ NAMES = tuple(types_of(PeerExtensions))
 
 
 def split(entry: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], PeerExtensions]:
-    """Return (Calico's fields, the extensions) of a BGPPeer, which is written flat or as a document with a `spec`.
+    """Return (`entry` without the extensions, these), for a BGPPeer written flat or as a document with a `spec`.
 
-    A sourceAddress that is not written as an address is one of Calico's fields. Raise Refused if an extension has an
-    invalid value. Calico's fields are not checked.
+    A sourceAddress that is not written as an address is one of Calico's fields, and stays in `entry`. Raise Refused if
+    an extension has an invalid value. Calico's fields are not checked.
     """
     spec = entry.get("spec")
     if isinstance(spec, t.Mapping):

@@ -214,7 +214,7 @@ class PolicedNode:
             driver.forget()
 
     def written(self) -> t.Optional[int]:
-        """Return the generation of the nftables ruleset, which each write changes.
+        """Return the generation of the nftables ruleset, which each write of rules changes, and none of IP sets.
 
         Return None for the backend legacy, and for a kernel without nf_tables. Raise KernelError if the kernel refuses.
         """

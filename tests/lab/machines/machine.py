@@ -266,8 +266,8 @@ class MachineLab(BaseLab):
     def _restore(self, folder: Path, snapshot: Path, nodes: Sequence[Node]) -> bool:
         """Start from a snapshot and return True when SSH answers; return False if there is none or it does not come up.
 
-        The result is also False if HOST_ROUTING_LAB_SNAPSHOT is "0". Each step of coming up may take up to 100 seconds.
-        A snapshot that does not come up is removed.
+        The result is also False if HOST_ROUTING_LAB_SNAPSHOT is "0". Coming up, or giving up, may take minutes. A
+        snapshot that does not come up is removed.
         """
         if not snapshot.is_dir() or not _snapshots_wanted():
             return False

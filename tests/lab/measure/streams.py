@@ -146,7 +146,7 @@ class Report:
 
     @property
     def resets(self) -> int:
-        """The number of TCP connections that failed in any way."""
+        """The number of TCP connections that failed in any way, or lack the results of an end."""
         return sum(1 for result in self.transfers if result.failures)
 
     @property

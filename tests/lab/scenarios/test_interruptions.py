@@ -71,7 +71,7 @@ def kill_during(fleet: Fleet, task: str, mode: str) -> None:
 
 
 def test_a_controller_killed_in_every_phase_leaves_the_fleet_forwarding(lab: BaseLab, fleet: Fleet) -> None:
-    """Runs are killed, each in the next task of FATAL, and the last one completes the change; no packet is lost."""
+    """Runs are killed, each in the next task of FATAL, and one more run completes the change; no packet is lost."""
     found = workloads(lab)
     no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, found, SPARING)) as streams:

@@ -21,8 +21,8 @@ from tests.lab.measure.streams import Report, Streams
 from .conftest import LONG, MACHINE, Fleet, Run
 
 #: {kind of machine: modes that the pool is switched to, one after another}. Each tour begins in the mode FIRST_MODE.
-#: LATER adds, among others, the changes between IPIP and VXLAN, from IPIP to its own CrossSubnet and VXLAN's, and
-#: natively between VXLAN and its own CrossSubnet.
+#: LATER adds, among others, changes between IPIP and VXLAN, from IPIP's CrossSubnet to VXLAN's, and from IPIP and VXLAN
+#: to their own CrossSubnet.
 TOURS = {
     "native": ["direct", "vxlan-crosssubnet", "vxlan"],
     "qemu": ["direct", "ipip-crosssubnet"],
@@ -69,7 +69,11 @@ def test_a_switch_loses_nothing(
 
 
 def switched(lab: BaseLab, fleet: Fleet, mode: str) -> tuple[Run, Report]:
-    """Switch the mode under traffic; return the run, which may have failed, and the report on the packets."""
+    """Switch the mode under traffic; return the run, which may have failed, and the report on the packets.
+
+    Raise LabError if a node is off or the streams cannot start. The unreachable route of `no_way_around` stays on all
+    nodes.
+    """
     pps = 600 if MACHINE == "native" else 280  # more than asserted, because a busy machine sends fewer
     no_way_around(lab)
     with Streams(lab, mesh_of_streams(lab, workloads(lab), pps)) as streams:
