@@ -222,7 +222,10 @@ def told_alone(
 def _resets(
     node: str, state: NodeState, target: t.Optional[Bird], passwords: t.Collection[str]
 ) -> t.Iterator[tuple[tuple[tuple[str, str], int], Reset]]:
-    """Yield the sessions that a node's state says are interrupted, each with a key that both of its ends have."""
+    """Yield ((ends, IP version), session) for each session that a node's state says is interrupted.
+
+    `ends` are those of the Reset, so two nodes have the same key for their session.
+    """
     for change in session_changes.resets(state.bird, target, passwords):
         reset = _reset(node, change)
         yield (reset.ends, family_of(change.address)), reset
@@ -263,11 +266,7 @@ def _changes(before: t.Optional[NodeState], after: NodeState) -> bool:
 
 
 def _written(state: NodeState) -> NodeState:
-    """Return `state` with its plan, nodes, BIRD routes, policy and plan generation emptied, for a comparison.
-
-    What is left is the phase and what is written to a node, without policy. For two states of one phase that have no
-    policy, the results are equal if the states' digests are. Comparing them takes a tenth of the time.
-    """
+    """Return `state` with its plan, nodes, BIRD routes, policy and plan generation emptied, for a comparison."""
     ipam = dataclasses.replace(state.ipam, generation=0)
     return dataclasses.replace(state, plan="", nodes=(), bird_routes=(), policy=None, ipam=ipam)
 

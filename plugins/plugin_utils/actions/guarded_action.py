@@ -66,7 +66,7 @@ class GuardedAction(ActionBase):
 
         The module is started by the engine that the node has installed, or by Ansible's archive; see engine_call.
         `options` are those of ActionBase._execute_module. The answer of one of Ansible's own modules is returned
-        unchanged. Raise AnsibleConnectionFailure if the host cannot be reached, KeyError for another module that
+        whole. Raise AnsibleConnectionFailure if the host cannot be reached, KeyError for another module that
         module_answer.DOCUMENTED does not have.
         """
         name = module_name or str(self._task.action)

@@ -223,7 +223,7 @@ class _Collected:
                     )
 
     def model_policies(self, staged: t.Collection[str]) -> list[model.Policy]:
-        """Return the collected policies in the policy model, those named in `staged` as staged ones.
+        """Return the collected policies in the policy model; those of a staged kind or named in `staged` are staged.
 
         Raise FleetError for a policy that cannot be converted.
         """
