@@ -79,8 +79,8 @@ class Fleet:
         """Return the fleet of `inventory`, with a plan of its blocks that continues `previous`.
 
         `previous` is None for a new fleet. `allocated` has the addresses that each node's agent assigned, by node name,
-        None for none. Raise FleetError if the planner refuses the inventory or `previous`, for example because a pool has no free
-        block. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
+        None for none. Raise FleetError if the planner refuses the inventory or `previous`, for example because a pool
+        has no free block. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
         """
         try:
             allocation = planner.plan(

@@ -135,9 +135,8 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
     """Return the state that a node has in `phase` of a change from `current` to `target`.
 
     With `hold` BIRD has backup routes between the nodes: BGP sessions that routes depend on are interrupted. In the
-    phases `converge` and `retire` the result is `target`, with `converge` as its
-    phase. If `current` is None (a node without a state), the result is `target` with this phase, and with backup routes
-    if `hold`.
+    phases `converge` and `retire` the result is `target`, with `converge` as its phase. If `current` is None (a node
+    without a state), the result is `target` with this phase, and with backup routes if `hold`.
     """
     if phase in AT_REST:
         return dataclasses.replace(target, phase=Phase.CONVERGE)
@@ -169,8 +168,8 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
     """Return `target` with the BGP sessions and other settings of BIRD in `before`, to revert a change of sessions.
 
     BIRD's pools and blocks are those of `target`, and there are no backup routes. The routes that BIRD learns lead to
-    the destinations of `target`, then to those that only `before` has. If `before` is None, or either state has no BIRD,
-    return `target` itself.
+    the destinations of `target`, then to those that only `before` has. If `before` is None, or either state has no
+    BIRD, return `target` itself.
     """
     if before is None or before.bird is None or target.bird is None:
         return target

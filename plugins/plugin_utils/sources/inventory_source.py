@@ -50,9 +50,8 @@ _FACTS_REMEDY = (
 def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
     """Return all hosts of calico_nodes and calico_rr, sorted by name, whatever --limit says.
 
-    Blocks are planned for all hosts or for none.
-    Raise FleetError if a variable is a template that cannot be evaluated, or is too large. Warn on the screen about
-    facts with the name, but not the value, of a fleet variable.
+    Blocks are planned for all hosts or for none. Raise FleetError if a variable is a template that cannot be evaluated,
+    or is too large. Warn on the screen about facts with the name, but not the value, of a fleet variable.
     """
     groups = _groups(task_vars)
     nodes, reflectors = groups.get(NODES_GROUP, set()), groups.get(REFLECTORS_GROUP, set())

@@ -50,8 +50,8 @@ class LintedFleet:
 
     `outside` are hosts in neither calico_nodes nor calico_rr that have variables of a node. `ways` maps node names to
     the node's ansible_host; nodes without one are missing. `links` maps node names to the device with the node's IPv4
-    address, None if no device has it. `links6` does so for IPv6. Nodes without such an address or without usable
-    facts are missing.
+    address, None if no device has it. `links6` does so for IPv6. Nodes without such an address or without usable facts
+    are missing.
     """
 
     fleet: Fleet
