@@ -250,7 +250,7 @@ def _reset(node: str, change: SessionChange) -> Reset:
 def announced_by(state: t.Optional[NodeState]) -> t.Iterator[str]:
     """Yield the CIDRs of blocks that a node with this state may advertise, and of those that it has routes to.
 
-    A node without BGP advertises none, so its own blocks are left out. Yield nothing for None.
+    A node without BGP advertises none, so its own blocks are left out. A CIDR may occur twice. Yield nothing for None.
     """
     if state is None:
         return
