@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sources of what commands print: the agent if it runs, else the node's disk, with a warning."""
+"""The sources of what commands print: the node's agent and its disk."""
 
 from __future__ import annotations
 
