@@ -222,9 +222,10 @@ def told_alone(
 def _resets(
     node: str, state: NodeState, target: t.Optional[Bird], passwords: t.Collection[str]
 ) -> t.Iterator[tuple[tuple[tuple[str, str], int], Reset]]:
-    """Yield ((ends, IP version), session) for each session that a node's state says is interrupted.
+    """Yield ((ends, IP version), session) for each session that is interrupted if the node's BIRD becomes `target`.
 
-    `ends` are those of the Reset, so two nodes have the same key for their session.
+    `ends` are those of the Reset, so two nodes have the same key for their session. `passwords` has the names of the
+    passwords whose values change.
     """
     for change in session_changes.resets(state.bird, target, passwords):
         reset = _reset(node, change)
