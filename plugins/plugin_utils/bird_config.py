@@ -27,10 +27,7 @@ def render(bird: t.Mapping[str, t.Any]) -> str:
 
 
 def prepare() -> None:
-    """Read all templates, which takes a hundred times as long as `render` afterwards.
-
-    A process calls it before it forks processes that render.
-    """
+    """Read all templates into a cache, which `render` uses in this process and in those that it forks later."""
     environment = _environment()
     for name in environment.list_templates(["j2"]):
         environment.get_template(name)

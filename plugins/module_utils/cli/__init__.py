@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """calicoctl for one node: commands that Calico's users know, and a few of our own.
 
-They ask the node's agent, or read its disk. Some read files or, on a controller, an inventory instead.
+Most ask the node's agent, or read its disk. Some read files or, on a controller, an inventory instead.
 
 `command.main` is the program. Each command is a function (parsed arguments, `Sources`) -> exit status, in a module of
-`commands`. The verbs of `commands.refusal` are none: they are not parsed.
+`commands`. The verbs of `commands.refusal` are none: they are parsed only for their help.
 """

@@ -26,8 +26,9 @@ def main(arguments: t.Sequence[str], machine: t.Optional[machines.Machine] = Non
 
     0: done. 1: problems were found, or the command failed. 2: the command line was not understood, or a command whose
     verdict is 0 or 1, or a question to an inventory, has no answer. `failure` in a command's parsed arguments is the
-    least exit status if it fails, 1 if it is not set. An interrupt or a closed stdout is a failure too, without a
-    message. Errors go to stderr, after `program`, the name of this program; no exception is raised for them.
+    least exit status if it fails, 1 if it is not set. A closed stdout, or an interrupt that the command itself does not
+    handle, is a failure too, without a message. Errors go to stderr; no exception is raised for them. `program` is the
+    name of this program in help and errors.
     """
     # Names and messages come from nodes, workloads and files: their control characters are escaped (terminal_text.py).
     out, err = (t.cast(t.TextIO, terminal_text.Stream(stream)) for stream in (sys.stdout, sys.stderr))

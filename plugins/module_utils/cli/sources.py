@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sources of what commands print: the agent if it runs, else the node's disk, with a warning."""
+"""The sources of what commands print: the node's agent and its disk."""
 
 from __future__ import annotations
 
@@ -165,7 +165,8 @@ class Sources:
         """Return {"usage": Usage of each block, "allocations": Allocation of each address}, both as lists of dicts.
 
         If no agent runs, they are read from the disk, with warnings about that and about allocations that contradict
-        the state. Raise CommandError as `ask_if_running` does and, if no agent runs, the errors of `_ipam_on_disk`.
+        the state. Raise CommandError as `ask_if_running` does. If no agent runs, raise it also if allocations or the
+        state cannot be read or there is no state, and ValueError if the state has an invalid address or CIDR.
         """
         answer = self.ask_if_running("ipam.show")
         if answer is None:
@@ -182,8 +183,7 @@ class Sources:
     def ipam_check(self) -> Data:
         """Return the check of allocations: {"lines": texts to print, "problems": the number of problems, ...}.
 
-        If no agent runs, check what is on the disk, and warn. Raise CommandError as `ask_if_running` does and, if no
-        agent runs, the errors of `_ipam_on_disk`.
+        If no agent runs, check what is on the disk, and warn. Raise CommandError and ValueError as `ipam` does.
         """
         answer = self.ask_if_running("ipam.check")
         if answer is None:

@@ -54,8 +54,8 @@ def tunnel_device(pool: _Encapsulated) -> str:
 class Fleet:
     """An inventory with the blocks and addresses of its nodes, made by `build`.
 
-    `digest` is a hash (12 hex digits) that names the plan: of the inventory, the blocks and the addresses. Quarantine,
-    the plan's generation and `release_blocks` are not in it.
+    `digest` is a hash (12 hex digits) that names the plan. Quarantine, the plan's generation and `release_blocks` are
+    not in it.
     """
 
     settings: FleetSettings
@@ -78,9 +78,9 @@ class Fleet:
     ) -> Fleet:
         """Return the fleet of `inventory`, with a plan of its blocks that continues `previous`.
 
-        `previous` is None for a new fleet. `allocated` has the addresses that each node's agent assigned, by node name.
-        Raise FleetError if the planner refuses the inventory or `previous`, for example because a pool has no free
-        block. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
+        `previous` is None for a new fleet. `allocated` has the addresses that each node's agent assigned, by node name,
+        None for none. Raise FleetError if the planner refuses the inventory or `previous`, for example because a pool
+        has no free block. Raise ValueError if `previous` is given and a text in `allocated` is not an address.
         """
         try:
             allocation = planner.plan(

@@ -222,7 +222,11 @@ def told_alone(
 def _resets(
     node: str, state: NodeState, target: t.Optional[Bird], passwords: t.Collection[str]
 ) -> t.Iterator[tuple[tuple[tuple[str, str], int], Reset]]:
-    """Yield the sessions that a node's state says are interrupted, each with a key that both of its ends have."""
+    """Yield ((ends, IP version), session) for each session that is interrupted if the node's BIRD becomes `target`.
+
+    `ends` are those of the Reset, so two nodes have the same key for their session. `passwords` has the names of the
+    passwords whose values change.
+    """
     for change in session_changes.resets(state.bird, target, passwords):
         reset = _reset(node, change)
         yield (reset.ends, family_of(change.address)), reset
@@ -247,7 +251,7 @@ def _reset(node: str, change: SessionChange) -> Reset:
 def announced_by(state: t.Optional[NodeState]) -> t.Iterator[str]:
     """Yield the CIDRs of blocks that a node with this state may advertise, and of those that it has routes to.
 
-    A node without BGP advertises none, so its own blocks are left out. Yield nothing for None.
+    A node without BGP advertises none, so its own blocks are left out. A CIDR may occur twice. Yield nothing for None.
     """
     if state is None:
         return
@@ -263,11 +267,7 @@ def _changes(before: t.Optional[NodeState], after: NodeState) -> bool:
 
 
 def _written(state: NodeState) -> NodeState:
-    """Return `state` with its plan, nodes, BIRD routes, policy and plan generation emptied, for a comparison.
-
-    What is left is the phase and what is written to a node, without policy. For two states of one phase that have no
-    policy, the results are equal if the states' digests are. Comparing them takes a tenth of the time.
-    """
+    """Return `state` with its plan, nodes, BIRD routes, policy and plan generation emptied, for a comparison."""
     ipam = dataclasses.replace(state.ipam, generation=0)
     return dataclasses.replace(state, plan="", nodes=(), bird_routes=(), policy=None, ipam=ipam)
 

@@ -64,7 +64,7 @@ class PolicyParts:
     def of(self, node: str) -> PolicyState:
         """Return the policy of one node: all policies, its own endpoints, and other nodes' that rules can select.
 
-        An unknown node has no own endpoints, and the fleet's settings with SSH port 22.
+        An unknown node has no own endpoints. The settings are those of `FleetPolicy.settings_of`.
         """
         elsewhere = tuple(one for one in self.meant if one.node != node)
         return PolicyState(self.policy_set, (*self.own.get(node, ()), *elsewhere), self.policy.settings_of(node))

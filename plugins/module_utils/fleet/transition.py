@@ -134,10 +134,9 @@ def _into_tunnels(old: Bird, new: Bird) -> bool:
 def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase, hold: bool = False) -> NodeState:
     """Return the state that a node has in `phase` of a change from `current` to `target`.
 
-    With `hold` backup routes carry the traffic between nodes until the change is complete: BGP sessions that routes
-    depend on are interrupted. In the phases `converge` and `retire` the result is `target`, with `converge` as its
-    phase. If `current` is None (a node without a state), the result is `target` with this phase, and with backup routes
-    if `hold`.
+    With `hold` BIRD has backup routes between the nodes: BGP sessions that routes depend on are interrupted. In the
+    phases `converge` and `retire` the result is `target`, with `converge` as its phase. If `current` is None (a node
+    without a state), the result is `target` with this phase, and with backup routes if `hold`.
     """
     if phase in AT_REST:
         return dataclasses.replace(target, phase=Phase.CONVERGE)
@@ -168,9 +167,9 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
 def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeState:
     """Return `target` with the BGP sessions and other settings of BIRD in `before`, to revert a change of sessions.
 
-    BIRD's pools and blocks are those of `target`, and there are no backup routes. The routes that BIRD learns are those
-    of `target`, then those to destinations that only `before` has. If `before` is None, or either state has no BIRD,
-    return `target` itself.
+    BIRD's pools and blocks are those of `target`, and there are no backup routes. The routes that BIRD learns lead to
+    the destinations of `target`, then to those that only `before` has. If `before` is None, or either state has no
+    BIRD, return `target` itself.
     """
     if before is None or before.bird is None or target.bird is None:
         return target
@@ -283,7 +282,7 @@ def _rules(probes: t.Iterable[Route]) -> t.Iterator[RoutingRule]:
 def _held_by_routes(state: NodeState) -> t.Iterator[tuple[str, int]]:
     """Yield a pool's name and the MTU in bytes for each route or pool of BIRD that an unfinished change limits.
 
-    A pool may occur several times. Routes outside all pools are left out.
+    A pool may occur several times. Routes, and pools of BIRD, that lie outside all pools of the state are left out.
     """
     held = [(pool.cidr, pool.mtu) for pool in (state.bird.pools if state.bird else ())]
     held += [(route.destination, route.mtu) for route in state.routes]

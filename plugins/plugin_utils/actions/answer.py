@@ -20,7 +20,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 
 
 def give(args: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any], lines: t.Sequence[str]) -> None:
-    """Write `answer` and `lines` as JSON to the answer file, if one is given, and print what the user asked for.
+    """Write {"lines", "answer"} as JSON to the answer file, if one is given, and print what the user asked for.
 
     `args` are the values of OPTIONS. `lines` say the answer for people: they are printed for the output "text",
     `answer` as JSON for "json", nothing for "none". Raise OSError if the file cannot be written.
@@ -31,7 +31,7 @@ def give(args: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any], lines: t.Se
 
 
 def refuse(args: t.Mapping[str, t.Any], error: Exception) -> None:
-    """Write the error to the answer file, if one is given, so that its reader learns why there is no answer.
+    """Write {"error": the error's text} as JSON to the answer file, if one is given.
 
     Print nothing. Raise OSError if the file cannot be written.
     """

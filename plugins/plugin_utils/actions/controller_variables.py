@@ -68,7 +68,8 @@ def _of_roles() -> frozenset[str]:
 def without_facts() -> t.Iterator[None]:
     """Keep facts out of the variables that Ansible returns in this process, as inject_facts_as_vars=False does.
 
-    The with block ends that. Actions run in a process of their own, so that nothing else in the run sees the setting.
+    That lasts until the end of the `with` block. Actions run in a process of their own, so that nothing else in the run
+    sees the setting.
     """
     before = constants.INJECT_FACTS_AS_VARS
     constants.INJECT_FACTS_AS_VARS = False

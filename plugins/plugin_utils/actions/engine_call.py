@@ -90,7 +90,7 @@ class ValidArguments(t.NamedTuple):
     """The arguments of a call, validated.
 
     `error` is the message of AnsibleModule for wrong ones, "" if there is none. `secrets` are the values of parameters
-    with no_log, which no answer may contain.
+    with no_log, which no answer may contain. `warnings` are sentences about options that are set beside their alias.
     """
 
     params: Data

@@ -65,8 +65,8 @@ class GuardedAction(ActionBase):
         """Run a module on the node and return the keys of its answer that `module_answer.passed_on` keeps.
 
         The module is started by the engine that the node has installed, or by Ansible's archive; see engine_call.
-        `options` are those of ActionBase._execute_module. The answer of one of Ansible's own modules is returned
-        unchanged. Raise AnsibleConnectionFailure if the host cannot be reached, KeyError for another module that
+        `options` are those of ActionBase._execute_module. The answer of one of Ansible's own modules is returned whole.
+        Raise AnsibleConnectionFailure if the host cannot be reached, KeyError for another module that
         module_answer.DOCUMENTED does not have.
         """
         name = module_name or str(self._task.action)

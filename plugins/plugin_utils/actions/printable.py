@@ -5,7 +5,7 @@
 
 Ansible prints messages, warnings, diffs and, for a failed or an ad-hoc task, the whole result unchanged, and playbooks
 quote registered results. Root on a node writes texts in them. Names that the collection accepts have no such
-characters, so honest answers stay as they are.
+characters.
 """
 
 from __future__ import annotations

@@ -121,8 +121,8 @@ class StateAction(GuardedAction):
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Return this host's answer to node_info, and keep it in `answered`.
 
-        Raise FleetError if the module fails, AnsibleConnectionFailure if the host cannot be reached, and the errors of
-        `bgp_secrets.packed`.
+        Raise FleetError if the module fails or the host's calico_bgp_secrets cannot be read or is invalid, and
+        AnsibleConnectionFailure if the host cannot be reached.
         """
         answer = self._execute_module(
             module_name="baremetal.host_routing.node_info",

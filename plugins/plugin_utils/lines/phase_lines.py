@@ -22,8 +22,9 @@ def phase(
 ) -> tuple[str, list[str]]:
     """Return the line about the phase `name`, and the problems that stop the change, an empty list for none.
 
-    Each host without a usable result is a problem, and so is each path with lost probes in the phases "prove" and
-    "soak". Up to `max_lost_probes` lost probes of the phase "soak", summed over all paths, are no problem.
+    `results` are those of the phase, by host. Each host without a usable result is a problem, and so is each path with
+    lost probes in the phases "prove" and "soak". Up to `max_lost_probes` lost probes of the phase "soak", summed over
+    all paths, are no problem.
     """
     problems = []
     for host in hosts:

@@ -115,7 +115,7 @@ def converged(
 
     A host has failed if its result in `plans` or in `convergence` is not usable. `plans`, `convergence` and
     `reachability` are the results of the modules `node`, `convergence_info` and `probe`, by host. The last two may be
-    what `node` found on settled hosts. `elapsed` is in seconds, None if it was not measured.
+    the fields `settled` in the results of `node` instead. `elapsed` is in seconds, None if it was not measured.
     """
     lines = []
     good = 0

@@ -54,8 +54,8 @@ def text(hosts: t.Sequence[str], results: Results) -> list[str]:
 def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
     """Return sentences about what is wrong, an empty list for nothing.
 
-    `results` are those of node_status_info by host. A host without a usable one is a problem. A session that is down is
-    named once, though both of its nodes report it.
+    `results` are those of node_status_info by host. A host without a usable one is a problem. A session that both of
+    its nodes report as down is named once.
     """
     found: list[str] = []
     seen: Counts = collections.Counter()

@@ -26,7 +26,7 @@ def _why_not(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> str:
 
 
 def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str]:
-    """Return a sentence for each host that could not be asked, or could not be sent the others' workloads.
+    """Return a sentence for each host without a usable answer, or that could not be sent the others' workloads.
 
     `asked` and `taken` are the results of remote_endpoints_info and remote_endpoints, by host.
     """
@@ -41,7 +41,7 @@ def problems(hosts: t.Sequence[str], asked: Results, taken: Results) -> list[str
 
 
 def lines(hosts: t.Sequence[str], asked: Results, taken: Results, check: bool) -> list[str]:
-    """Return a line for each host that could not be asked or told, then one line for the fleet.
+    """Return a line for each of `problems`, then one line for the fleet.
 
     `asked` and `taken` are the results of remote_endpoints_info and remote_endpoints, by host. `check` says that
     nothing was written: the last line then begins with `to sync`.

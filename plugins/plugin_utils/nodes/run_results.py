@@ -48,7 +48,7 @@ def usable(result: t.Optional[t.Mapping[str, t.Any]]) -> bool:
 
 
 def settled(result: t.Optional[t.Mapping[str, t.Any]]) -> t.Mapping[str, t.Any]:
-    """Return what a host's usable result says it found at the end, if it has all sessions and routes; else {}."""
+    """Return the field `settled` of a host's usable result if nothing is missing by it (`converged`), else {}."""
     found = (result or {}).get("settled") or {}
     return found if usable(result) and found.get("converged") else {}
 

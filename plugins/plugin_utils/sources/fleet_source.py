@@ -504,9 +504,9 @@ def fleet_variable(hosts: t.Iterable[Host], name: str) -> t.Any:
 def _as_live(inventory: Inventory, states: t.Sequence[NodeState], remembered: t.Mapping[str, str]) -> Inventory:
     """Return the inventory with the modes that the nodes run, and the underlay's MTU that most of those at rest have.
 
-    Most are more than half; without such an MTU the inventory's stays. A pool on whose mode the nodes disagree has the
-    mode that the lockfile remembers, or else the inventory's. A pool that no node has keeps the inventory's mode, and
-    so does an IPv6 pool if its other mode were IPIP.
+    Most are more than half; without such an MTU the inventory's stays. A pool whose mode `live_modes` does not tell has
+    the mode that the lockfile remembers, or else the inventory's. A pool that no node has keeps the inventory's mode,
+    and so does an IPv6 pool if its other mode were IPIP.
     """
     mtus = collections.Counter(state.underlay_mtu for state in states if state.phase in AT_REST)
     mtu, count = next(iter(mtus.most_common(1)), (0, 0))

@@ -50,9 +50,8 @@ _FACTS_REMEDY = (
 def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
     """Return all hosts of calico_nodes and calico_rr, sorted by name, whatever --limit says.
 
-    Blocks are planned for all hosts or for none.
-    Raise FleetError if a variable is a template that cannot be evaluated, or is too large. Facts with the name of a
-    fleet variable are left out, with a warning on the screen.
+    Blocks are planned for all hosts or for none. Raise FleetError if a variable is a template that cannot be evaluated,
+    or is too large. Warn on the screen about facts with the name, but not the value, of a fleet variable.
     """
     groups = _groups(task_vars)
     nodes, reflectors = groups.get(NODES_GROUP, set()), groups.get(REFLECTORS_GROUP, set())
@@ -63,8 +62,8 @@ def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
 def outside(task_vars: t.Mapping[str, t.Any]) -> t.Iterator[Host]:
     """Yield the hosts of the inventory that are in neither group, but have variables of a node.
 
-    Raise FleetError if a variable is a template that cannot be evaluated, or is too large. Facts with the name of a
-    fleet variable are left out, with a warning on the screen.
+    Raise FleetError if a variable is a template that cannot be evaluated, or is too large. Warn on the screen about
+    facts with the name, but not the value, of a fleet variable.
     """
     groups = _groups(task_vars)
     members = groups.get(NODES_GROUP, set()) | groups.get(REFLECTORS_GROUP, set())
@@ -99,7 +98,7 @@ class _Values:
         """Return a host's variables that belong to the fleet, and its port, by name.
 
         Raise FleetError if one is a template that cannot be evaluated, or is too large. Warn on the screen about facts
-        with the name of a fleet variable, which are left out.
+        with the name, but not the value, of a fleet variable.
         """
         raw = self._raw(host)
         ignored = controller_variables.facts_of_fleet(raw)

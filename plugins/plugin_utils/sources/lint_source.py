@@ -26,7 +26,7 @@ from .fleet_source import fleet_variable
 class Looked:
     """The findings, errors first, and the numbers of nodes and rules that were checked.
 
-    Both numbers are 0 if the inventory is not a valid fleet.
+    Both numbers are 0 if an error kept the rules from being checked.
     """
 
     findings: tuple[LintFinding, ...]

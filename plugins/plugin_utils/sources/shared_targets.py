@@ -44,8 +44,9 @@ def of_task(
     """Return the targets of a task. The first caller compiles and stores them, while the others wait for it.
 
     They wait without a time limit. If its process ends without a result, the next one compiles. `task` identifies the
-    task in this run; `current` is the host's stored state, None for a new host. Raise FleetError as
-    `fleet_source.compile_targets`, for every host alike, and if a new host would use other modes than the fleet.
+    task in this run; `current` is the host's stored state, None for a new host. `pool` and `mode` are those of
+    compile_targets. Raise FleetError as `fleet_source.compile_targets`, for every host alike, and if a new host would
+    use other modes than the fleet.
     """
     folder = os.path.join(constants.DEFAULT_LOCAL_TMP, _FOLDER)
     os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -100,8 +100,8 @@ def load(folder: str) -> Targets:
 def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
     """Return the policy of the node's state as it is sent, as plain data.
 
-    It is None if no fleet with policy was saved in the folder, or if the node has no policy. Raise OSError if the file
-    cannot be read.
+    It is None if no fleet with policy was saved in the folder, or if the fleet does not have the node. Raise OSError if
+    the file cannot be read.
     """
     try:
         with open(os.path.join(folder, _POLICY), "rb") as stream:

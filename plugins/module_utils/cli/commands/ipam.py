@@ -41,7 +41,7 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def usage_table(usage: t.Sequence[Data], ranges: t.Mapping[str, str], *, blocks: bool) -> str:
-    """Return the table of usage by pool, and by block if `blocks`. `ranges` is {pool: its CIDR}.
+    """Return the table of `usage`, that of Sources.ipam, by pool, and by block if `blocks`. `ranges` is {pool: CIDR}.
 
     A pool's numbers count this node's blocks only.
     """
@@ -86,7 +86,10 @@ def _address(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _planned(state: NodeState) -> t.Iterator[Data]:
-    """Yield the addresses that the inventory's plan gives to this node's tunnels and workloads, as allocations."""
+    """Yield {address, handle, attributes} for each address that the inventory's plan gives to this node.
+
+    These are the addresses of its tunnels and of its workloads.
+    """
     for kind, address in state.ipam.tunnels.items():
         handle = tunnel_handle(kind, state.node)
         yield _entry(address, handle, {"node": state.node, "type": f"{kind}TunnelAddress"})

@@ -72,7 +72,7 @@ def _sessions(planned: Bird, observed: t.Optional[status.Status]) -> list[Sessio
 
 
 def _reasons(planned: Bird, sessions: t.Sequence[Session], dropped: Dropped) -> dict[str, str]:
-    """Return {name: why the session is not Established} for planned sessions that BIRD has."""
+    """Return {name of the session: reason} for the planned sessions that BIRD has and that are not Established."""
     peers = {peer.name: peer for peer in planned.peers}
     found = {}
     for session in sessions:

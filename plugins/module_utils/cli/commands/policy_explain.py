@@ -55,10 +55,11 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def _doubts(sources: Sources, node: str) -> list[str]:
-    """Return a list of at most one sentence: why the kernel may decide otherwise than the node's state says.
+    """Return a list of at most one text: why the kernel may decide otherwise than the node's state says.
 
-    The list is empty if no agent runs. An agent out of sync is waited for as by `Sources.agent_status`, at most 3
-    seconds. Raise CommandError if the agent runs and refuses to state its status, or does not state it in time.
+    The list is empty if no agent answers, or if it is in sync and has no problems. An agent out of sync is waited for
+    as by `Sources.agent_status`, at most 3 seconds. Raise CommandError if the agent runs and refuses to state its
+    status, or does not state it in time.
     """
     if not sources.agent_runs():
         return []

@@ -42,7 +42,8 @@ class FlowAnswer:
         """Return the answer as data for JSON.
 
         Its keys are policy, from, to, flow, path, known, notes and those of explanation.to_document. `policy` is False
-        if the network has none: then all flows are allowed.
+        if the network has none: then all flows are allowed. `from` and `to` have address, node and workload, the last
+        two None for none. `path` has text, and mtu in bytes or None. `known` is `knowledge()`.
         """
         asked = self._asked
         return {

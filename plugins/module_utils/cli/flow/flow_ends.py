@@ -104,9 +104,9 @@ class FlowEnds:
         return (one for one in self._known.endpoints if one.kind == HOST_ENDPOINT)
 
     def _host(self, option: str, endpoint: Endpoint) -> FlowEnd:
-        """Return the node of a HostEndpoint with its expected addresses, or else with those of its interface.
+        """Return the node of a HostEndpoint with its expected addresses, or else with the known ones of its interface.
 
-        Raise NoVerdict if no address is known.
+        For the interface "*" these are the node's own on the underlay. Raise NoVerdict if no address is known.
         """
         known, node = self._known, endpoint.node
         addresses = endpoint.addresses or known.interfaces.get(node, {}).get(endpoint.interface, ())

@@ -194,7 +194,8 @@ def question(known: KnownNetwork, asked: Asked) -> FlowQuestion:
     Raise UsageError for a port, ICMP type, protocol or source port that does not exist, if the port or protocol is
     missing, or for an ICMP message of the other IP version. Raise NoVerdict if FlowEnds.find does for an end, as for
     one that is unknown or ambiguous. Raise it also if the ends share no IP version or have the same address, or, in an
-    inventory's network, if neither is on a node whose state is known. Errors of `known.device_to` are passed on.
+    inventory's network, if neither is on a node whose state is known. Raise KernelError if a node's kernel refuses to
+    tell by which interface it sends.
     """
     kind = asked.kind()
     ends = FlowEnds(known)

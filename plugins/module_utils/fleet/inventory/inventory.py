@@ -24,7 +24,7 @@ _MISSING = object()
 
 @dataclasses.dataclass(frozen=True)
 class FleetSettings:
-    """The settings of a fleet apart from those in FleetBGP and FleetPolicy.
+    """Settings of a whole fleet; FleetBGP and FleetPolicy have more.
 
     `as_number` and `listen_port` are for nodes that have none of their own.
     """

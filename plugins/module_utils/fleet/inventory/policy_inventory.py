@@ -114,7 +114,7 @@ def _audited(host: Host) -> bool:
 
 
 class _Collected:
-    """A collection of policy resources with their sources, converted to the policy model."""
+    """A collection of policy resources, converted to the policy model; policies only by `model_policies`."""
 
     def __init__(self, nodes: t.Mapping[str, FleetNode]) -> None:
         self.nodes = nodes
@@ -223,7 +223,7 @@ class _Collected:
                     )
 
     def model_policies(self, staged: t.Collection[str]) -> list[model.Policy]:
-        """Return the collected policies in the policy model, those named in `staged` as staged ones.
+        """Return the collected policies in the policy model; those of a staged kind or named in `staged` are staged.
 
         Raise FleetError for a policy that cannot be converted.
         """

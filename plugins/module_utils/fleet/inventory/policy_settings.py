@@ -22,10 +22,10 @@ _BFD_ECHO, _BFD_MULTIHOP = 3785, 4784
 
 
 def read(get: t.Callable[[str], t.Any], profiles: t.Collection[str], bgp: FleetBGP) -> PolicySettings:
-    """Return the settings of policy.
+    """Return the settings of policy for the whole fleet, without audit mode and SSH ports, which nodes have.
 
-    `get` returns the value of a fleet variable. `profiles` has the names of all existing profiles. Raise FleetError for
-    an unknown profile, a mark mask of fewer than five bits, or an invalid failsafe port.
+    `get` returns the value of a fleet variable, or raises FleetError. `profiles` has the names of all existing
+    profiles. Raise FleetError for an unknown profile, a mark mask of fewer than five bits, or an invalid failsafe port.
     """
     workload_profiles = profile_names(get("calico_workload_profiles"), "calico_workload_profiles", profiles)
     mask = get("calico_iptables_mark_mask")

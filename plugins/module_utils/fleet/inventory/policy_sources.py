@@ -89,7 +89,7 @@ class Source(t.NamedTuple):
         """Return the parsed resource. Raise FleetError if it is not a valid policy resource.
 
         A HostEndpoint in the list of a node or group gets its node; one that names another node is invalid. If it is
-        flat, it gets a name unless it has one or has no interfaceName.
+        flat, it gets a name unless it has the key `name` or no interfaceName.
         """
         self._check_kind()
         try:

@@ -240,9 +240,9 @@ def _workload_families(
 ) -> tuple[int, ...]:
     """Return the sorted IP versions (4, 6) of a workload's addresses.
 
-    They are those in its field ip_families. Without that field, they are those of the node's pools and those whose pool
-    or address the workload names. Raise FleetError if ip_families is invalid or contradicts the other fields, or if the
-    node lacks an address of one of these versions.
+    They are those in its field ip_families. If that is missing or null, they are those of the node's pools and those
+    whose pool or address the workload names. Raise FleetError if ip_families is invalid or contradicts the other
+    fields, or if the node lacks an address of one of these versions.
     """
     asked = [v for v in (4, 6) if entry.get(_POOL_FIELD[v]) is not None or entry.get(_ADDRESS_FIELD[v]) is not None]
     given = entry.get("ip_families")

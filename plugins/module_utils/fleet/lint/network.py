@@ -50,8 +50,8 @@ class LintedFleet:
 
     `outside` are hosts in neither calico_nodes nor calico_rr that have variables of a node. `ways` maps node names to
     the node's ansible_host; nodes without one are missing. `links` maps node names to the device with the node's IPv4
-    address, None if no device has it. `links6` does so for IPv6. Nodes without such an address or without gathered
-    facts are missing.
+    address, None if no device has it. `links6` does so for IPv6. Nodes without such an address or without usable facts
+    are missing.
     """
 
     fleet: Fleet
@@ -150,7 +150,7 @@ class LintedFleet:
         return node_address.origin(found) if found else ""
 
     def variable(self, name: str) -> t.Any:
-        """Return the value of a fleet variable as the first host that has it does, None if none has it or it is null.
+        """Return the value of a fleet variable on the first host that has it, None if none has it or it is null.
 
         Templates are evaluated and secrets decrypted, but no default is filled in.
         """

@@ -78,7 +78,8 @@ def _written(network: LintedFleet, name: str, family: int) -> str:
 def alone_in_its_subnet(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes with a /32 address (IPv6: /128) beside a CrossSubnet pool, where everything is encapsulated then.
 
-    Nodes are those in group calico_nodes. It makes one issue for all such nodes of an IP version.
+    Nodes are those in group calico_nodes. A pool of the other IP version does not count. It makes one issue for all
+    such nodes of an IP version.
     """
     for family, whole in ((4, 32), (6, 128)):
         crossing = next((pool.name for pool in network.fleet.pools if _crosses(pool, family)), None)

@@ -51,8 +51,8 @@ class PolicyFinding(t.NamedTuple):
 def findings(policy_set: PolicySet, endpoints: t.Sequence[Endpoint]) -> list[PolicyFinding]:
     """Return the likely mistakes: in selectors and rules, then policies never asked, then in tiers and HostEndpoints.
 
-    Policies are in the order of evaluation. The rules of profiles and the notSelectors of rules are not examined.
-    `endpoints` are all endpoints of the inventory. Raise SelectorError if a selector is not valid.
+    Policies are in the order of evaluation. The rules of profiles are not examined, nor names in the notSelectors of
+    rules. `endpoints` are all endpoints of the inventory. Raise SelectorError if a selector is not valid.
     """
     owners: list[t.Union[Endpoint, PolicyNetworkSet]] = [*endpoints, *policy_set.network_sets]
     vocabulary = _Vocabulary(policy_set, owners)

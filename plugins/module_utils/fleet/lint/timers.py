@@ -13,8 +13,8 @@ from ...state.errors import within
 from .finding import Issue
 from .network import LintedFleet
 
-#: The least hold time and keepalive time, in seconds, that are no finding. With shorter ones load alone resets sessions
-#: (projectcalico/calico#7086).
+#: The least hold time and keepalive time, in seconds, that are no finding. With shorter ones load alone may reset
+#: sessions (projectcalico/calico#7086).
 SHORTEST_HOLD, SHORTEST_KEEPALIVE = 9, 3
 #: The least interval between two packets of BFD, in milliseconds, that is no finding. BIRD is slower than the hardware
 #: of routers.
@@ -25,7 +25,7 @@ RESTART = 10
 
 
 class _Times(t.NamedTuple):
-    """The effective times in seconds of the sessions that one variable configures, and the fields that set them.
+    """The effective times in seconds of the sessions that one variable configures, and the fields that issues name.
 
     `bfd` is the BFD of these sessions, None without it.
     """

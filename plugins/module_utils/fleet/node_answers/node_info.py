@@ -28,7 +28,7 @@ _DEVICES = ("", "tunl0", "vxlan.calico", "vxlan-v6.calico")
 #: The kinds of sessions in bgp.bird_state.BirdPeer.
 _KINDS = ("mesh", "client", "reflector", "node", "external")
 _LONGEST_CIDR, _LONGEST_NAME = 43, 253  # characters: of an IPv6 address with /128, and of a name in DNS
-_MTUS = range(68, 65536)  # bytes: the minimum of RFC 791, and the largest MTU of a link
+_MTUS = range(68, 65536)  # bytes: from the minimum of RFC 791 to the largest calico_underlay_mtu
 
 _PASSWORDS = shapes.items(shapes.text(), limits.PASSWORDS)
 _GENERATIONS = shapes.items(

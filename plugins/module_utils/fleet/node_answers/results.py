@@ -41,8 +41,8 @@ _TARGET = table(
 #: The reader of answers of the module `probe`.
 PROBES = table({}, {"targets": items(_TARGET), "watch": table({}, {"complete": flag, "reason": text()})})
 
-#: The reader of the field `settled` in an answer of the module `node`: the sessions, paths and probes of a host that it
-#: did not change.
+#: The reader of the field `settled` in an answer of the module `node`: the sessions, paths and probes that it found at
+#: its end.
 SETTLED = table(
     {
         "converged": flag,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the stored states of nodes may decide about a run of all nodes: nothing that one node alone says.
+"""What the stored states of nodes may decide about a run of all nodes.
 
 Root on a node writes that node's state. A change of the whole fleet, a limit that is exceeded and a phase that needs
 all nodes therefore need more than the word of a few. What a few alone say concerns only these nodes: they go to their
