@@ -433,9 +433,10 @@ def test_the_engine_arrives_with_the_state(host):
     digest = bundle.bundle_digest(source)
     planned = host.run(node, check=True, engine_digest=digest, **PARAMS)
     assert any(change["note"] == "engine of the boot unit" for change in planned["changes"])
-    file = host.folder / "engine.tar.gz"
-    file.write_bytes(bundle.build(source))
-    host.run(node, engine_digest=digest, engine=str(file), **PARAMS)
+    file = host.folder / "engine"
+    packed = bundle.build(source)
+    file.write_bytes(packed.data)
+    host.run(node, engine_digest=digest, engine=str(file), engine_sha256=packed.sha256, **PARAMS)
     assert host.run(node_info, gather=["engine"])["engine_digest"] == digest
     assert os.path.exists(os.path.join(host.machine.engine, "current", "__main__.py"))
     assert host.run(node, engine_digest=digest, **PARAMS)["changed"] is False

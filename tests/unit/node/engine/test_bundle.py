@@ -6,19 +6,24 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import pathlib
 import shutil
 import stat
 import subprocess
 import sys
-import tarfile
 import zlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file
 
+REMEDY = (
+    "It was damaged on the way here. Run again; if it happens twice, look at the disk of the node and of the "
+    "controller."
+)
 SOURCE = str(pathlib.Path(bundle.__file__).resolve().parents[2])
 
 
@@ -196,30 +201,47 @@ def test_a_damaged_bundle_is_refused_and_the_engine_in_use_stays(source, tmp_pat
     install(source, root)
     before = bundle.installed_digest(str(root))
     (source / "node" / "command.py").write_text("pass\n")
-    data = bundle.build(str(source))
+    packed = bundle.build(str(source))
     with pytest.raises(bundle.BundleError) as error:
-        bundle.install(data, "0123456789abcdef", str(root))
-    assert str(error.value) == (
-        f"the engine that arrived is {bundle.bundle_digest(str(source))} and should be 0123456789abcdef. It was "
-        f"damaged on "
-        "the way here. Run again; if it happens twice, look at the disk of the node and of the controller."
-    )
-    with pytest.raises(bundle.BundleError, match="cannot be unpacked"):
-        bundle.install(data[:40], "0123456789abcdef", str(root))
+        bundle.install(packed, "0123456789abcdef", str(root))
+    digest = bundle.bundle_digest(str(source))
+    assert str(error.value) == f"the engine that arrived is {digest} and should be 0123456789abcdef. {REMEDY}"
+    with pytest.raises(bundle.BundleError) as error:
+        bundle.install(packed._replace(data=packed.data[:40]), digest, str(root))
+    found = hashlib.sha256(packed.data[:40]).hexdigest()
+    assert str(error.value) == f"the engine that arrived is {found} and should be {packed.sha256}. {REMEDY}"
     assert bundle.installed_digest(str(root)) == before
 
 
-def test_a_bundle_whose_compressed_data_is_damaged_inside_a_file_is_refused(tmp_path):
-    member = tarfile.TarInfo("__main__.py")
-    member.size = 1 << 20
-    packing = zlib.compressobj(wbits=31)
-    data = packing.compress(member.tobuf() + bytes(300_000)) + packing.flush(zlib.Z_SYNC_FLUSH) + b"\xff" * 64
+def listed(name, source, byte_code):
+    return json.dumps({"interpreter": "", "files": [[name, source, byte_code]]}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("plain", "reason"),
+    [
+        (b"no line", "it cannot be unpacked: subsection not found"),
+        (b"{}\n", "it cannot be unpacked: 'files'"),
+        (b"[]\n", "it cannot be unpacked: list indices must be integers or slices, not str"),
+        (listed("a.py", 4, 2) + b"12345", "it cannot be unpacked: 52 bytes in the place of 53"),
+        (listed("a.py", 4, 2) + b"1234567", "it cannot be unpacked: 54 bytes in the place of 53"),
+        (listed("a.py", -1, 1), "it holds 'a.py', which is no file of an engine"),
+        *(
+            (listed(name, 0, 0), f"it holds {name!r}, which is no file of an engine")
+            for name in ("/etc/x.py", "a/../x.py", "a//x.py", "./x.py", "x.so", "__pycache__/x.pyc", "")
+        ),
+    ],
+)
+def test_data_that_is_no_engine_is_refused(tmp_path, plain, reason):
+    packed = bundle.PackedEngine.from_data(zlib.compress(plain))
     with pytest.raises(bundle.BundleError) as caught:
-        bundle.install(data, "0123456789abcdef", str(tmp_path / "root"))
-    assert str(caught.value) == (
-        "the engine that arrived cannot be unpacked: Error -3 while decompressing data: invalid block type. It was "
-        "damaged on the way here. Run again; if it happens twice, look at the disk of the node and of the controller."
-    )
+        bundle.install(packed, "0123456789abcdef", str(tmp_path / "root"))
+    assert str(caught.value) == f"the engine that arrived is not one: {reason}. {REMEDY}"
+
+
+def test_data_that_is_not_compressed_is_refused(tmp_path):
+    with pytest.raises(bundle.BundleError, match="not one: it cannot be unpacked: Error -3 while decompressing data"):
+        bundle.install(bundle.PackedEngine.from_data(b"x" * 40), "0123456789abcdef", str(tmp_path / "root"))
 
 
 def test_an_engine_whose_folder_cannot_be_synced_is_said_to_be_in_use(source, tmp_path, monkeypatch):
