@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import importlib.util
 import json
+import marshal
 import os
 import pathlib
 import shutil
@@ -17,8 +19,14 @@ import sys
 import zlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import (
+    bundle,
+    carried_start,
+    engine_start,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file
+
+from tests.fakes.forged_engine import forged
 
 REMEDY = (
     "It was damaged on the way here. Run again; if it happens twice, look at the disk of the node and of the "
@@ -61,6 +69,38 @@ def test_equal_code_is_an_equal_bundle_and_other_code_another(source):
     (source / "dataplane" / "new.py").write_text("x = 1\n")
     assert bundle.build(str(source)) != first
     assert bundle.bundle_digest(str(source)) != digest
+
+
+def test_byte_code_that_arrives_for_this_interpreter_is_installed(source, tmp_path):
+    packed = bundle.build(str(source))
+    root = tmp_path / "lib"
+    assert bundle.install(packed, bundle.bundle_digest(str(source)), str(root)) is True
+    arrived = carried_start.unpack(packed.data).byte_code
+    assert arrived
+    for name, code in arrived.items():
+        path = root / "current" / name
+        assert pathlib.Path(importlib.util.cache_from_source(str(path))).read_bytes() == code
+        # PEP 552: byte code that Python runs without a look at its source, and the hash of that.
+        assert code[:16] == importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + importlib.util.source_hash(path.read_bytes())
+    code = marshal.loads(arrived["host_routing/node/command.py"][16:])
+    digest = bundle.bundle_digest(str(source))
+    assert code.co_filename == f"/usr/local/lib/calico/{digest}/host_routing/node/command.py"
+
+
+def test_an_engine_of_another_interpreter_is_compiled_here(source, tmp_path):
+    own = bundle.build(str(source))
+    digest = bundle.bundle_digest(str(source))
+    root = tmp_path / "lib"
+    useless = dict.fromkeys(carried_start.unpack(own.data).sources, b"of no use here")
+    assert bundle.install(forged(own, "cpython-399 0123abcd", byte_code=useless), digest, str(root)) is True
+    assert bundle.damage(str(root)) == ()
+    for name in useless:
+        path = root / "current" / name
+        code = pathlib.Path(importlib.util.cache_from_source(str(path))).read_bytes()
+        assert code[:16] == importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + importlib.util.source_hash(path.read_bytes())
+        assert marshal.loads(code[16:]).co_filename == str(root / digest / name)
+    command = [sys.executable, "-I", str(root / "current"), "apply"]
+    assert subprocess.run(command, capture_output=True, check=False).stdout == b"engine 1 apply connect\n"
 
 
 def test_it_runs_without_anything_around_it(source, tmp_path):
