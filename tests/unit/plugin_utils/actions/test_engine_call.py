@@ -182,7 +182,7 @@ def test_the_engine_is_not_sent_to_a_host_that_did_not_answer_by_python(status: 
 def test_the_engine_is_packed_once_for_all_processes_of_a_run(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of six processes that need the engine at the same time one packs it, and all have the same one."""
+    """One of six processes that need the engine at the same time packs it, and all have the same one."""
     packed = engine_call.packed_engine()
 
     def build(source: str) -> t.Any:
