@@ -45,7 +45,10 @@ def answer_of(done):
 
 def answering(text):
     """Return byte code of a module that answers every call with this text."""
-    code = f"def run(module):\n    module.exit_json(changed=False, said={text!r})\n"
+    return compiled(f"def run(module):\n    module.exit_json(changed=False, said={text!r})\n")
+
+
+def compiled(code):
     return bytes(carried_start.BYTE_CODE_HEAD) + marshal.dumps(compile(code, "forged.py", "exec"))
 
 
@@ -64,6 +67,16 @@ def test_files_of_the_folder_in_which_it_starts_are_not_imported(tmp_path):
 
 def test_byte_code_of_this_interpreter_is_run():
     assert answer_of(start(forged(PACKED, byte_code={MODULE: answering("byte code")})))["said"] == "byte code"
+
+
+def test_the_module_finds_the_engine_that_came_with_its_call():
+    code = compiled(
+        "from ...node.engine import carried_start\n"
+        "def run(module):\n"
+        "    module.exit_json(said=[carried_start.arrived.sha256, carried_start.arrived.is_damaged()])\n"
+    )
+    packed = forged(PACKED, byte_code={MODULE: code})
+    assert answer_of(start(packed))["said"] == [packed.sha256, False]
 
 
 @pytest.mark.parametrize("interpreter", [OTHER, "", f"{sys.implementation.cache_tag} 0123abcd"])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import marshal
 import os
@@ -269,7 +270,8 @@ def test_nothing_whole_is_nothing_run(root: pathlib.Path) -> None:
 
 
 HOSTILE = "def main(argv, agent):\n    print('ATTACK')\n"
-ATTACK = bytes(16) + marshal.dumps(compile(HOSTILE, "command.py", "exec"))
+#: Byte code with a head that this interpreter accepts without a look at the source (PEP 552).
+ATTACK = importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + bytes(8) + marshal.dumps(compile(HOSTILE, "command.py", "exec"))
 
 
 def packed_and_digest(folder: pathlib.Path) -> tuple[PackedEngine, str]:
