@@ -10,7 +10,6 @@ import socket
 import typing as t
 import uuid
 
-from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.connection import ConnectionBase
@@ -18,7 +17,6 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.not_encodable import NotEncodable
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import probing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.probe import convergence
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
@@ -45,6 +43,9 @@ class ActionModule(StateAction):
     by a new connection. The task fails if the state cannot be compiled or rendered, if calico_bgp_secrets is invalid,
     if the module fails, or if the change is not confirmed.
     """
+
+    #: The digest of the engine that the node had when it was asked last, None if it has none or was not asked.
+    _installed: t.Optional[str] = None
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         args = dict(self._task.args)
@@ -93,7 +94,9 @@ class ActionModule(StateAction):
         if args.get("files") or self._task.args.get("observed") or seconds:
             # The role's calls have one of these and bring the engine along, also in the phases of a change: an agent of
             # an older release cannot read the states of phases.
-            self._add_engine(args, task_vars)
+            args["engine_digest"] = engine_call.engine_digest()
+            observed = task_vars.get(self._task.args.get("observed") or "") or self.answered
+            self._installed = observed.get("engine_digest")
         args.setdefault("who", f"{getpass.getuser()}@{socket.gethostname()}")
         args["change"] = uuid.uuid4().hex
         result.update(
@@ -206,24 +209,19 @@ class ActionModule(StateAction):
             entry["enabled"] = entry["started"] = state.get("bird") is not None
         return entry
 
-    def _add_engine(self, args: dict[str, t.Any], task_vars: dict[str, t.Any]) -> None:
-        """Add to `args` the digest of this controller's engine, and the engine unless the node already has it.
+    def archive_options(self, options: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Return the options of a call by Ansible's archive, which gets this controller's engine as a file on the node.
 
-        In check mode only the digest is added. The engine is an archive, which is kept for the run in a temporary
-        folder here and copied to one on the node; `args` gets its path there. Raise AnsibleError if it cannot be
-        copied, OSError if it cannot be built.
+        Nothing is added if the call is to install no engine: in check mode, or if the node has this one already. Raise
+        AnsibleError if the file cannot be copied, OSError if the engine cannot be packed.
         """
-        digest = engine_call.engine_digest()
-        args["engine_digest"] = digest
-        observed = task_vars.get(self._task.args.get("observed") or "") or self.answered
-        if observed.get("engine_digest") == digest or self._task.check_mode:
-            return
-        local = os.path.join(str(constants.DEFAULT_LOCAL_TMP), f"engine-{digest}.tar.gz")
-        if not os.path.exists(local):
-            with open(local + f".{os.getpid()}", "wb") as stream:
-                stream.write(bundle.build(engine_call.SOURCE))
-            os.replace(local + f".{os.getpid()}", local)
+        args = options.get("module_args") or {}
+        digest = args.get("engine_digest")
+        if digest is None or digest == self._installed or self._task.check_mode:
+            return options
+        packed = engine_call.packed_engine()
         if not self._connection._shell.tmpdir:  # most calls transfer no file, and need no folder
             self._make_tmp_path()
-        remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "engine.tar.gz")
-        args["engine"] = self._transfer_file(local, remote)
+        remote = self._connection._shell.join_path(self._connection._shell.tmpdir, "engine")
+        engine = {"engine": self._transfer_file(engine_call.packed_path(), remote), "engine_sha256": packed.sha256}
+        return {**options, "module_args": {**args, **engine}}

@@ -121,11 +121,16 @@ options:
         type: bool
   engine:
     description:
-      - Path on the node of the bundle with the engine that the boot unit runs. The action sends it if it differs.
+      - Path on the node of the packed engine that the boot unit runs. The action sends it if the node has another one
+        and no engine comes with the call.
     type: path
   engine_digest:
     description:
       - Digest of the engine that the node shall have.
+    type: str
+  engine_sha256:
+    description:
+      - SHA-256 of the file O(engine), in hexadecimal digits. Another file is refused.
     type: str
   who:
     description:

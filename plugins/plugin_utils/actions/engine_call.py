@@ -1,15 +1,16 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The call of a module by the engine that the node has installed, in the place of Ansible's archive of its sources.
+"""The call of a module by this controller's engine, in the place of Ansible's archive of its sources.
 
 The controller validates the arguments and hides secrets in the answer; the node runs the module's function, whose byte
 code it keeps. One command does all of it: module_utils/modules/engine_module.py is the node's half. A node that has not
-this controller's engine says so before anything has run, and gets the archive.
+this controller's engine says so before anything has run, and gets the call once more with the engine in its input.
 """
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import json
 import os
@@ -28,7 +29,11 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json, terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module, registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.module_call import ModuleSpec
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import (
+    bundle,
+    carried_start,
+    engine_start,
+)
 
 from . import controller_variables
 
@@ -39,7 +44,11 @@ PROFILE = "legacy"
 
 #: The folder with the sources of the engine.
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "module_utils")
-_SAYS = {
+#: The status of Python for a file that it cannot open: there is no `start`.
+_NO_FILE = 2
+#: What it means, by its exit status, that an engine on the node has not started a module.
+_NOT_INSTALLED = {
+    _NO_FILE: "it has no engine",
     engine_start.ABSENT: "it has not this controller's engine",
     engine_start.ALTERED: "its engine is not as it was installed, or others than root may write it",
     engine_start.UNKNOWN_INTERPRETER: "its engine has no byte code for this interpreter",
@@ -65,6 +74,30 @@ def prepare(action: str) -> None:
     if action in registry.FOLDERS:
         registry.load(action)
         engine_digest()
+
+
+def packed_path() -> str:
+    """Return the path of the file that `packed_engine` writes, in the run's temporary folder on the controller."""
+    return os.path.join(str(constants.DEFAULT_LOCAL_TMP), f"engine-{engine_digest()}")
+
+
+def packed_engine() -> carried_start.PackedEngine:
+    """Return this controller's engine, packed once per run for all processes of the run.
+
+    Raise OSError if a file of the engine cannot be read, or the temporary file of the run not written.
+    """
+    path = packed_path()
+    # Hosts are served by processes of their own at the same time: the first one packs, the others wait for it.
+    with open(f"{path}.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(path):
+            packed = bundle.build(SOURCE)
+            with open(f"{path}.new", "wb") as stream:
+                stream.write(packed.data)
+            os.replace(f"{path}.new", path)
+            return packed
+    with open(path, "rb") as stream:
+        return carried_start.PackedEngine.from_data(stream.read())
 
 
 def why_archive(action: ActionBase, module: str, in_background: bool) -> str:
@@ -157,6 +190,23 @@ def read(stdout: str) -> Output:
     return Output(bool(started), "", rest)
 
 
+class Printed(t.NamedTuple):
+    """What a command printed, and all that Ansible knows about it."""
+
+    output: Output
+    result: Data
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return int(self.result["rc"])
+
+    @property
+    def words(self) -> str:
+        """The text of its errors for people, or else its exit status."""
+        return terminal_text.text(self.result["stderr"].strip() or f"status {self.status}")
+
+
 class EngineCall:
     """A call of a module by `action`. `module` is its full name, `args` are its arguments.
 
@@ -180,20 +230,31 @@ class EngineCall:
         interpreter = self._interpreter()
         if not interpreter:
             return None
-        action = self._action
-        action._used_interpreter = f"#!{interpreter}"
-        result = action._low_level_execute_command(
-            command(interpreter, self._name), sudoable=True, in_data=json.dumps(self._request()).encode()
-        )
-        output = read(result["stdout"])
-        if not output.started:
-            words = terminal_text.text(result["stderr"].strip() or f"status {result['rc']}")
-            _explain(self._name, _SAYS.get(result["rc"], f"the engine did not start: {words}"))
+        self._action._used_interpreter = f"#!{interpreter}"
+        request = json.dumps(self._request()).encode()
+        printed = self._printed(command(interpreter, self._name), request)
+        way = "the host's engine"
+        if not printed.output.started and printed.status in _NOT_INSTALLED:
+            way = f"an engine that came with the call, because {_NOT_INSTALLED[printed.status]}:"
+            packed = packed_engine()
+            printed = self._printed(carrying_command(interpreter, self._name, packed), carried(packed) + request)
+        if not printed.output.started:
+            _explain(self._name, f"the engine did not start: {printed.words}")
             return None
-        Display().vvv(f"{self._name} ran by the host's engine {engine_digest()}")
-        answer = action._parse_returned_data({**result, "stdout": output.text}, PROFILE)
-        if not output.text:
-            answer["module_stdout"] = output.rest
+        Display().vvv(f"{self._name} ran by {way} {engine_digest()}")
+        return self._answer(printed)
+
+    def _printed(self, line: str, given: bytes) -> Printed:
+        """Run the command `line` on the host with `given` as its input, and return what it printed."""
+        result = self._action._low_level_execute_command(line, sudoable=True, in_data=given)
+        return Printed(read(result["stdout"]), result)
+
+    def _answer(self, printed: Printed) -> Data:
+        """Return the answer of a module that has started, as ActionBase parses it and with what it adds."""
+        text, rest = printed.output.text, printed.output.rest
+        answer = self._action._parse_returned_data({**printed.result, "stdout": text}, PROFILE)
+        if not text:
+            answer["module_stdout"] = rest
         return self._finished(t.cast(Data, answer))
 
     def _request(self) -> engine_module.ModuleRequest:
@@ -267,6 +328,26 @@ def command(interpreter: str, name: str, root: str = engine_start.ROOT) -> str:
     """
     words = ["-I", "-B", os.path.join(root, engine_start.START), engine_start.MODULE, engine_digest(), name]
     return f"{interpreter} {' '.join(map(shlex.quote, words))}"
+
+
+def carrying_command(interpreter: str, name: str, packed: carried_start.PackedEngine) -> str:
+    """Return the command that starts the module `name` by the engine in its input, for a shell.
+
+    The input is what `carried` returns, and then the request. `interpreter` is the path of the node's Python, and is
+    not quoted.
+    """
+    words = ["-I", "-B", "-c", carried_start.COMMAND, engine_digest(), packed.sha256, name]
+    return f"{interpreter} {' '.join(map(shlex.quote, words))}"
+
+
+def carried(packed: carried_start.PackedEngine) -> bytes:
+    """Return the input of a call before its request: the program that starts the engine, and the engine.
+
+    Raise OSError if the program's file cannot be read.
+    """
+    with open(carried_start.__file__, "rb") as stream:
+        program = stream.read()
+    return b"".join((b"%d\n" % len(program), program, b"%d\n" % len(packed.data), packed.data))
 
 
 def by_engine(

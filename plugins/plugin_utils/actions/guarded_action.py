@@ -64,9 +64,9 @@ class GuardedAction(ActionBase):
     def _execute_module(self, module_name: t.Optional[str] = None, **options: t.Any) -> Data:
         """Run a module on the node and return the keys of its answer that `module_answer.passed_on` keeps.
 
-        The module is started by the engine that the node has installed, or by Ansible's archive; see engine_call.
-        `options` are those of ActionBase._execute_module. The answer of one of Ansible's own modules is returned whole.
-        Raise AnsibleConnectionFailure if the host cannot be reached, KeyError for another module that
+        The module is started by this controller's engine, or by Ansible's archive; see engine_call. `options` are those
+        of ActionBase._execute_module. The answer of one of Ansible's own modules is returned whole. Raise
+        AnsibleConnectionFailure if the host cannot be reached, KeyError for another module that
         module_answer.DOCUMENTED does not have.
         """
         name = module_name or str(self._task.action)
@@ -82,8 +82,15 @@ class GuardedAction(ActionBase):
             bool(options.get("wrap_async")),
         )
         if answer is None:
-            answer = super()._execute_module(module_name=module_name, **options)
+            answer = super()._execute_module(module_name=module_name, **self.archive_options(options))
         return self._passed_on(name, answer)
+
+    def archive_options(self, options: Data) -> Data:
+        """Return the options of a call that Ansible's archive makes.
+
+        A subclass transfers here what an engine would have brought along, and may raise AnsibleError.
+        """
+        return options
 
     def _parse_returned_data(self, res: Data, profile: str) -> Data:
         printed = printable.json_text(res.get("stdout", ""))

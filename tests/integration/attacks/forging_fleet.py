@@ -27,7 +27,7 @@ _FORGER = """\
 import json, os, re, sys
 head = ""
 if sys.argv[1] == "-I":  # the start of a module by the installed engine
-    sys.stdin.read()
+    sys.stdin.buffer.read()
     if not {engine}:
         sys.exit({absent})
     module, head = sys.argv[-1], {head!r}

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Modules started by the engine that a host has installed, beside a host that gets Ansible's archive.
+"""Modules started by the engine that a host has installed, by one that comes with the call, and by Ansible's archive.
 
-Both are simulated hosts. What tasks report, and what the hosts have afterwards, must be the same.
+All hosts are simulated ones. What tasks report, and what the hosts have afterwards, must be the same.
 """
 
 from __future__ import annotations
@@ -24,11 +24,16 @@ from tests.integration.ansible_playbook import BIN, ROOT
 
 pytestmark = pytest.mark.root
 
-WITH, WITHOUT = "host1", "host2"
+WITH, WITHOUT, ARCHIVE = "host1", "host2", "host3"
 SOURCE = pathlib.Path(bundle.__file__).resolve().parents[2]
 SECRET = "correct-horse-4711"
 ROUTE = {"destination": "172.19.2.0/24", "device": "eth0"}
-BY_ENGINE, AS_ARCHIVE = "ran by the host's engine", "is sent as an archive"
+BY_ENGINE, CARRIED, AS_ARCHIVE = (
+    "ran by the host's engine",
+    "ran by an engine that came with the call",
+    "is sent as an archive",
+)
+CONNECTIONS = ROOT / "bench" / "site" / "connection"
 #: Python on the hosts. It records its command line and those of the processes that started it, which other users of the
 #: host can see, and its environment.
 _INTERPRETER = """\
@@ -49,7 +54,7 @@ _INSTALL = (
 
 
 class Hosts:
-    """Two hosts; the first has the engine."""
+    """Three hosts: one with the engine, one without it, and one without it whose connection passes no input."""
 
     def __init__(self, simulated: SimulatedHosts, folder: pathlib.Path) -> None:
         self.simulated, self.folder = simulated, folder
@@ -58,7 +63,12 @@ class Hosts:
         python.write_text(_INTERPRETER.format(folder=folder, python=sys.executable))
         python.chmod(0o755)
         variables = {"ansible_connection": "namespace", "ansible_python_interpreter": str(python)}
-        hosts = {name: {"simulated_host_pid": pid} for name, pid in self.pid.items()}
+        hosts: dict[str, dict[str, t.Any]] = {name: {"simulated_host_pid": pid} for name, pid in self.pid.items()}
+        hosts[ARCHIVE]["ansible_connection"] = "mute"
+        (folder / "connection").mkdir()
+        text = (CONNECTIONS / "namespace.py").read_text()
+        mute = text.replace("has_pipelining = True", "has_pipelining = False").replace("namespace", "mute")
+        (folder / "connection" / "mute.py").write_text(mute)
         (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": variables}}))
         collections, digest = str(ROOT / ".build" / "collections"), bundle.bundle_digest(str(SOURCE))
         code = _INSTALL.format(collections=collections, source=str(SOURCE), digest=digest)
@@ -80,7 +90,7 @@ class Hosts:
                 "PATH": "/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin",
                 "LC_ALL": "C.UTF-8",
                 "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-                "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "bench" / "site" / "connection"),
+                "ANSIBLE_CONNECTION_PLUGINS": f"{self.folder / 'connection'}:{CONNECTIONS}",
                 "ANSIBLE_NOCOLOR": "1",
                 "ANSIBLE_HOME": str(self.folder / "home"),
                 **environment,
@@ -123,7 +133,7 @@ class Hosts:
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Hosts]:
     folder = tmp_path_factory.mktemp("engine-start")
     (folder / "private").mkdir()
-    with SimulatedHosts(2, folder / "private") as simulated:
+    with SimulatedHosts(3, folder / "private") as simulated:
         yield Hosts(simulated, folder)
 
 
@@ -131,7 +141,7 @@ def task(module: str, args: t.Optional[t.Mapping[str, t.Any]] = None, **keywords
     return {f"baremetal.host_routing.{module}": dict(args or {}), **keywords}
 
 
-def test_results_are_the_same_by_either_start(hosts: Hosts) -> None:
+def test_results_are_the_same_by_each_start(hosts: Hosts) -> None:
     """Check mode, diffs, failures, warnings and errors in arguments are those of the archive, and so is the host."""
     tasks = [
         task("route", ROUTE, check_mode=True, diff=True),
@@ -156,31 +166,35 @@ def test_results_are_the_same_by_either_start(hosts: Hosts) -> None:
     ]
     printed, results = hosts.play(*tasks)
     wrong_arguments = 3  # the number of tasks whose arguments are refused before a host is asked
-    assert printed.count(BY_ENGINE) == printed.count(AS_ARCHIVE) == len(tasks) - wrong_arguments, printed
-    for asked, by_engine, by_archive in zip(tasks, results[WITH], results[WITHOUT]):
-        by_engine.pop("exception", None), by_archive.pop("exception", None)
-        assert by_engine == by_archive, asked
+    assert printed.count(BY_ENGINE) == printed.count(CARRIED) == len(tasks) - wrong_arguments, printed
+    assert printed.count(AS_ARCHIVE) == len(tasks), printed
+    for number, asked in enumerate(tasks):
+        for result in results.values():
+            result[number].pop("exception", None)
+        assert results[WITH][number] == results[ARCHIVE][number], asked
+        assert results[WITHOUT][number] == results[ARCHIVE][number], asked
     failed = {number for number, result in enumerate(results[WITH]) if result.get("failed")}
     assert failed == {4, 5, 6, 7, 12, 13}
     assert results[WITH][1]["diff"] and results[WITH][1]["changed"] and not results[WITH][2]["changed"]
 
 
-def test_nothing_secret_is_seen_by_others(hosts: Hosts) -> None:
+@pytest.mark.parametrize(("host", "way"), [(WITH, BY_ENGINE), (WITHOUT, CARRIED)])
+def test_nothing_secret_is_seen_by_others(hosts: Hosts, host: str, way: str) -> None:
     """Values of the keyword `environment` and of arguments are in no command line or environment for others to read."""
     (hosts.folder / "seen").write_text("")
     printed, results = hosts.play(
         task("route_info", {"prefix": "10.47.11.0/24"}, environment={"TOKEN": SECRET}),
         task("workload_info", {"name": SECRET}, no_log=True),
-        hosts=WITH,
+        hosts=host,
     )
-    assert printed.count(BY_ENGINE) == 2, printed
+    assert printed.count(way) == 2, printed
     seen = (hosts.folder / "seen").read_text()
     starts = re.findall(r"/usr/local/lib/calico/start\nmodule\n[0-9a-f]{16}\n(\w+)\n", seen)
     assert set(starts) == {"route_info", "workload_info"}
     for text in (SECRET, "10.47.11.0", "TOKEN"):
         assert text not in seen
     assert SECRET not in printed
-    assert results[WITH][0]["routes"] == []
+    assert results[host][0]["routes"] == []
 
 
 def test_environment_reaches_the_programs_of_a_module(hosts: Hosts) -> None:
@@ -191,7 +205,7 @@ def test_environment_reaches_the_programs_of_a_module(hosts: Hosts) -> None:
         (programs / name).write_text(f'#!/bin/sh\nprintf "%s" "$WHERE" > {hosts.folder}/called\nexit 1\n')
         (programs / name).chmod(0o755)
     path = f"{programs}:/usr/bin:/usr/sbin:/bin:/sbin"
-    for host in (WITH, WITHOUT):
+    for host in (WITH, WITHOUT, ARCHIVE):
         (hosts.folder / "called").write_text("")
         hosts.play(task("iptables_table_info", environment={"PATH": path, "WHERE": host}), hosts=host)
         assert (hosts.folder / "called").read_text() == host
@@ -227,16 +241,8 @@ def test_what_gets_the_archive_although_the_host_has_the_engine(
     hosts: Hosts, keywords: dict[str, t.Any], environment: dict[str, str], why: str
 ) -> None:
     """Where a command gets no input, or Ansible has to keep files, the archive is sent, and the task works."""
-    plugins = hosts.folder / "connection"
-    plugins.mkdir(exist_ok=True)
-    text = (ROOT / "bench" / "site" / "connection" / "namespace.py").read_text()
-    mute = text.replace("has_pipelining = True", "has_pipelining = False").replace("namespace", "mute")
-    (plugins / "mute.py").write_text(mute)
-    folders = f"{plugins}:{ROOT / 'bench' / 'site' / 'connection'}"
-    printed, results = hosts.play(
-        task("route_info", **keywords), hosts=WITH, **{"ANSIBLE_CONNECTION_PLUGINS": folders, **environment}
-    )
-    assert BY_ENGINE not in printed and why in printed, printed
+    printed, results = hosts.play(task("route_info", **keywords), hosts=WITH, **environment)
+    assert CARRIED not in printed and BY_ENGINE not in printed and why in printed, printed
     assert not results[WITH][0].get("failed") and "routes" in results[WITH][0]
 
 
@@ -247,8 +253,8 @@ def test_pipelining_off_is_no_reason(hosts: Hosts) -> None:
 
 def test_ad_hoc(hosts: Hosts) -> None:
     printed = hosts.ansible("ansible", "all", "-m", "baremetal.host_routing.route_info", "-a", "prefix=172.16.0.0/12")
-    assert printed.count(BY_ENGINE) == 1 and printed.count(AS_ARCHIVE) == 1, printed
-    assert f"{WITH} | SUCCESS => " in printed and f"{WITHOUT} | SUCCESS => " in printed
+    assert printed.count(BY_ENGINE) == printed.count(CARRIED) == printed.count(AS_ARCHIVE) == 1, printed
+    assert all(f"{host} | SUCCESS => " in printed for host in (WITH, WITHOUT, ARCHIVE))
 
 
 @pytest.mark.parametrize(
@@ -257,11 +263,11 @@ def test_ad_hoc(hosts: Hosts) -> None:
         ("chmod 0777 /usr/local/lib/calico", "its engine is not as it was installed, or others than root may write it"),
         ("echo >> /usr/local/lib/calico/current/host_routing/__init__.py", "its engine is not as it was installed"),
         ("rm -r /usr/local/lib/calico/current/host_routing/__pycache__", "its engine is not as it was installed"),
-        ("mv /usr/local/lib/calico/start /usr/local/lib/calico/other", "the engine did not start: "),
+        ("mv /usr/local/lib/calico/start /usr/local/lib/calico/other", "it has no engine"),
     ],
 )
 def test_an_engine_that_is_not_as_it_was_installed_runs_nothing(hosts: Hosts, change: str, why: str) -> None:
-    """A changed engine is not run: the archive runs in its place, and reports no digest of an engine."""
+    """A changed engine is not run: the controller's comes with the call, and reports no digest of an engine."""
     hosts.inside(WITH, "cp", "-a", "/usr/local/lib/calico", "/usr/local/lib/calico-before")
     try:
         hosts.inside(WITH, "sh", "-c", change)
@@ -269,16 +275,16 @@ def test_an_engine_that_is_not_as_it_was_installed_runs_nothing(hosts: Hosts, ch
     finally:
         hosts.inside(WITH, "rm", "-r", "/usr/local/lib/calico")
         hosts.inside(WITH, "mv", "/usr/local/lib/calico-before", "/usr/local/lib/calico")
-    assert why in printed and BY_ENGINE not in printed, printed
+    assert f"{CARRIED}, because {why}" in printed and BY_ENGINE not in printed, printed
     assert results[WITH][0]["engine_digest"] is None
 
 
-def test_another_interpreter_gets_the_archive(hosts: Hosts) -> None:
-    """An interpreter for which the engine has no byte code gets the archive."""
+def test_another_interpreter_gets_the_engine_with_the_call(hosts: Hosts) -> None:
+    """The engine comes with the call of an interpreter for which the installed one has no byte code."""
     other = hosts.folder / "other-python"
     other.write_text(f'#!/bin/sh\ncase "$*" in *" module "*) set -- -X pycache_prefix=/nowhere "$@";; esac\n'
                      f'exec {sys.executable} "$@"\n')  # fmt: skip
     other.chmod(0o755)
     printed, results = hosts.play(task("route_info", vars={"ansible_python_interpreter": str(other)}), hosts=WITH)
-    assert "its engine has no byte code for this interpreter" in printed, printed
+    assert f"{CARRIED}, because its engine has no byte code for this interpreter" in printed, printed
     assert not results[WITH][0].get("failed")

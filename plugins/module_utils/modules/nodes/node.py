@@ -17,7 +17,7 @@ from ...node import machine, units
 from ...node.change import apply, lockout_check, phases
 from ...node.change.comparison import Engine
 from ...node.change.plan import ChangePlan, plan_change
-from ...node.engine import bundle
+from ...node.engine import bundle, carried_start
 from ...node.errors import ERRORS, InTheWay
 from ...node.probe import convergence, probing
 from ...node.store import unconfirmed
@@ -74,6 +74,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     },
     "engine": {"type": "path"},
     "engine_digest": {"type": "str"},
+    "engine_sha256": {"type": "str"},
     "who": {"type": "str", "default": "ansible"},
     "generations_kept": {"type": "int", "default": 10},
     "lock_timeout": {"type": "int", "default": 60},
@@ -114,13 +115,17 @@ def units_of(params: t.Mapping[str, t.Any]) -> tuple[units.WantedUnit, ...]:
 
 
 def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[Engine]:
+    """Return the engine that the node must have, None to keep its own.
+
+    The engine that came with the call goes before the one in a file. Raise OSError if that file cannot be read.
+    """
     if params["engine_digest"] is None:
         return None
-    data = None
-    if params["engine"] is not None:
+    packed = carried_start.arrived
+    if packed is None and params["engine"] is not None:
         with open(params["engine"], "rb") as stream:
-            data = stream.read()
-    return Engine(params["engine_digest"], data)
+            packed = carried_start.PackedEngine(stream.read(), params["engine_sha256"])
+    return Engine(params["engine_digest"], packed)
 
 
 def confirm_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> t.Optional[unconfirmed.Confirm]:
@@ -231,7 +236,7 @@ def settled(here: machine.Machine, state: NodeState, params: t.Mapping[str, t.An
         return None
 
 
-SPEC = ModuleSpec(argument_spec=ARGUMENT_SPEC, required_together=[("pool", "mode")])
+SPEC = ModuleSpec(argument_spec=ARGUMENT_SPEC, required_together=[("pool", "mode"), ("engine", "engine_sha256")])
 
 
 def run(module: ModuleCall) -> t.NoReturn:

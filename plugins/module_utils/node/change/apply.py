@@ -137,8 +137,8 @@ def carry_out(
     """
     _check_bird(machine, planned)
     planned.writer.prepare(planned.node)
-    if engine is not None and engine.data is not None:
-        bundle.install(engine.data, engine.digest, machine.engine)
+    if engine is not None and engine.packed is not None:
+        bundle.install(engine.packed, engine.digest, machine.engine)
     armed = arming.arm(machine, planned, confirm) if confirm is not None and planned.changed else None
     try:
         return _make(machine, planned, keep)

@@ -13,6 +13,7 @@ from ...bird import configuration
 from ...dataplane.change import Change
 from ...dataplane.drivers import file
 from ..engine import bundle
+from ..engine.carried_start import PackedEngine
 from ..machine import Machine
 from ..store.store import Stored
 from ..store.writer import Direct, Through
@@ -22,10 +23,10 @@ AGENT_SETTINGS = "/etc/calico/agent.json"
 
 
 class Engine(t.NamedTuple):
-    """The engine that the node must have: its digest, and in `data` its bundle, None if it was not sent."""
+    """The engine that the node must have: its digest, and `packed`, None if it was not sent."""
 
     digest: str
-    data: t.Optional[bytes] = None
+    packed: t.Optional[PackedEngine] = None
 
 
 def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> list[Change]:

@@ -78,9 +78,9 @@ def manifest_path(root: str, digest: str) -> str:
     return os.path.join(root, MANIFESTS, f"{digest}.json")
 
 
-def manifest_text(folder: str) -> str:
-    """Return the manifest of the engine in `folder` as JSON: a mapping from path to sha256. Raise OSError."""
-    return json.dumps({name: _sha256(content) for name, content in _files(folder)[0].items()}, sort_keys=True) + "\n"
+def manifest_text(files: t.Mapping[str, bytes]) -> str:
+    """Return the manifest of an engine with these files (path to content) as JSON: a mapping from path to sha256."""
+    return json.dumps({name: _sha256(content) for name, content in files.items()}, sort_keys=True) + "\n"
 
 
 def problems(root: str, digest: str) -> list[EngineProblem]:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import marshal
 import os
 import pathlib
 import py_compile
@@ -15,7 +17,14 @@ import sys
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import (
+    bundle,
+    carried_start,
+    engine_start,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine.carried_start import PackedEngine
+
+from tests.fakes.forged_engine import forged
 
 SOURCE = pathlib.Path(bundle.__file__).resolve().parents[2]
 APPLY = "host_routing/node/command.py"
@@ -258,3 +267,66 @@ def test_nothing_whole_is_nothing_run(root: pathlib.Path) -> None:
         "there is whole, and nothing was started. Run site.yml, which installs it again, and find out who changed it.\n"
     )
     assert engine_start.in_use(str(root)) == digest
+
+
+HOSTILE = "def main(argv, agent):\n    print('ATTACK')\n"
+#: Byte code with a head that this interpreter accepts without a look at the source (PEP 552).
+ATTACK = importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + bytes(8) + marshal.dumps(compile(HOSTILE, "command.py", "exec"))
+
+
+def packed_and_digest(folder: pathlib.Path) -> tuple[PackedEngine, str]:
+    """Return a packed third engine, and its digest."""
+    source = folder / "source2"
+    (source / "node" / "command.py").write_text("def main(argv, agent):\n    print('engine 3', *argv)\n")
+    return bundle.build(str(source)), bundle.bundle_digest(str(source))
+
+
+def exchange_byte_code(packed: PackedEngine) -> tuple[PackedEngine, str]:
+    other = forged(packed, byte_code={APPLY: ATTACK})
+    return packed._replace(data=other.data), f"is {other.sha256} and should be {packed.sha256}"
+
+
+def add_byte_code(packed: PackedEngine) -> tuple[PackedEngine, str]:
+    added = forged(packed, byte_code={"host_routing/node/more.py": ATTACK})
+    content = carried_start.unpack(added.data).sources
+    return added, f"is {engine_start.sources_digest(content)} and should be "
+
+
+def add_byte_code_alone(packed: PackedEngine) -> tuple[PackedEngine, str]:
+    name = "host_routing/node/more.pyc"
+    return forged(packed, byte_code={name: ATTACK}), f"is not one: it holds {name!r}, which is no file of an engine"
+
+
+@pytest.mark.parametrize("forge", [exchange_byte_code, add_byte_code, add_byte_code_alone])
+def test_exchanged_byte_code_is_not_installed(
+    root: pathlib.Path, forge: t.Callable[[PackedEngine], tuple[PackedEngine, str]]
+) -> None:
+    """Exchange the packed engine while it lies in Ansible's temporary folder, or add byte code without a source to it.
+
+    `forge` does so, and returns a part of the error.
+
+    Gain: Code that runs as root at each boot, with a manifest that vouches for it.
+    Precedent: CWE-494 (download of code without integrity check), CWE-367.
+    Result: The installation ends with an error, and the engine in use stays.
+    """
+    packed, digest = packed_and_digest(root.parent)
+    hostile, words = forge(packed)
+    before = current(root).name
+    with pytest.raises(bundle.BundleError) as caught:
+        bundle.install(hostile, digest, str(root))
+    assert f"the engine that arrived {words}" in str(caught.value)
+    assert current(root).name == before and not (root / digest).exists()
+    assert (start(root).stdout, alarm(root)) == ("engine 2 apply\n", "")
+
+
+def test_byte_code_of_another_interpreter_is_not_run(root: pathlib.Path) -> None:
+    """Have byte code installed that says it is for another interpreter, under the name of this one's byte code.
+
+    Gain: Root's process reads code that it was not made for, and crashes or runs something else.
+    Precedent: CWE-843 (access of resource using incompatible type).
+    Result: The node compiles the sources, and the engine runs from what it compiled.
+    """
+    packed, digest = packed_and_digest(root.parent)
+    other = f"{sys.implementation.cache_tag} 0123abcd"
+    assert bundle.install(forged(packed, other, byte_code={APPLY: ATTACK}), digest, str(root)) is True
+    assert (start(root).stdout, alarm(root)) == ("engine 3 apply\n", "")

@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_
     node_info as node_info_answers,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import command, machine
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, carried_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     UNDERLAY,
@@ -47,8 +47,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.polic
 )
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_info
 
+from tests.fakes.forged_engine import forged
 from tests.fakes.kernel import FakeKernel
 
+SOURCE = str(pathlib.Path(bundle.__file__).resolve().parents[2])
 WORKLOAD = VethEndpoint("web-1", "cali0123456789a", "10.244.3.1", 1480, "pool", netns="web-1")
 BIRD = Bird(
     "10.10.1.11",
@@ -429,16 +431,40 @@ def test_sessions_and_withdrawn_routes_are_counted(host):
 
 
 def test_the_engine_arrives_with_the_state(host):
-    source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
-    digest = bundle.bundle_digest(source)
+    digest = bundle.bundle_digest(SOURCE)
     planned = host.run(node, check=True, engine_digest=digest, **PARAMS)
     assert any(change["note"] == "engine of the boot unit" for change in planned["changes"])
-    file = host.folder / "engine.tar.gz"
-    file.write_bytes(bundle.build(source))
-    host.run(node, engine_digest=digest, engine=str(file), **PARAMS)
+    file = host.folder / "packed"
+    packed = bundle.build(SOURCE)
+    file.write_bytes(packed.data)
+    host.run(node, engine_digest=digest, engine=str(file), engine_sha256=packed.sha256, **PARAMS)
     assert host.run(node_info, gather=["engine"])["engine_digest"] == digest
     assert os.path.exists(os.path.join(host.machine.engine, "current", "__main__.py"))
     assert host.run(node, engine_digest=digest, **PARAMS)["changed"] is False
+
+
+def test_an_engine_that_came_with_the_call_is_installed_but_in_check_mode(host, monkeypatch):
+    packed, digest = bundle.build(SOURCE), bundle.bundle_digest(SOURCE)
+    monkeypatch.setattr(carried_start, "arrived", packed)
+    host.run(node, check=True, engine_digest=digest, **PARAMS)
+    assert not os.path.exists(host.machine.engine)
+    host.run(node, **PARAMS)
+    assert not os.path.exists(host.machine.engine)
+    host.run(node, engine_digest=digest, **PARAMS)
+    assert host.run(node_info, gather=["engine"])["engine_digest"] == digest
+
+
+def test_an_engine_that_was_exchanged_on_the_node_is_refused(host):
+    packed, digest = bundle.build(SOURCE), bundle.bundle_digest(SOURCE)
+    file = host.folder / "packed"
+    other = forged(packed, byte_code={"host_routing/__init__.py": b"x"})
+    file.write_bytes(other.data)
+    answer = host.run(node, engine_digest=digest, engine=str(file), engine_sha256=packed.sha256, **PARAMS)
+    assert answer["failed"] and answer["msg"] == (
+        f"the engine that arrived is {other.sha256} and should be {packed.sha256}. It was damaged on the way here. Run "
+        "again; if it happens twice, look at the disk of the node and of the controller."
+    )
+    assert not os.path.exists(host.machine.engine)
 
 
 def test_rules_of_ours_are_known_by_the_comment_that_the_preflight_tells_from_a_real_calicos(host):

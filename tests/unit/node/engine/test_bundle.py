@@ -6,19 +6,32 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import importlib.util
+import json
+import marshal
 import os
 import pathlib
 import shutil
 import stat
 import subprocess
 import sys
-import tarfile
 import zlib
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import (
+    bundle,
+    carried_start,
+    engine_start,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store import atomic_file
 
+from tests.fakes.forged_engine import forged
+
+REMEDY = (
+    "It was damaged on the way here. Run again; if it happens twice, look at the disk of the node and of the "
+    "controller."
+)
 SOURCE = str(pathlib.Path(bundle.__file__).resolve().parents[2])
 
 
@@ -56,6 +69,38 @@ def test_equal_code_is_an_equal_bundle_and_other_code_another(source):
     (source / "dataplane" / "new.py").write_text("x = 1\n")
     assert bundle.build(str(source)) != first
     assert bundle.bundle_digest(str(source)) != digest
+
+
+def test_byte_code_that_arrives_for_this_interpreter_is_installed(source, tmp_path):
+    packed = bundle.build(str(source))
+    root = tmp_path / "lib"
+    assert bundle.install(packed, bundle.bundle_digest(str(source)), str(root)) is True
+    arrived = carried_start.unpack(packed.data).byte_code
+    assert arrived
+    for name, code in arrived.items():
+        path = root / "current" / name
+        assert pathlib.Path(importlib.util.cache_from_source(str(path))).read_bytes() == code
+        # PEP 552: byte code that Python runs without a look at its source, and the hash of that.
+        assert code[:16] == importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + importlib.util.source_hash(path.read_bytes())
+    code = marshal.loads(arrived["host_routing/node/command.py"][16:])
+    digest = bundle.bundle_digest(str(source))
+    assert code.co_filename == f"/usr/local/lib/calico/{digest}/host_routing/node/command.py"
+
+
+def test_an_engine_of_another_interpreter_is_compiled_here(source, tmp_path):
+    own = bundle.build(str(source))
+    digest = bundle.bundle_digest(str(source))
+    root = tmp_path / "lib"
+    useless = dict.fromkeys(carried_start.unpack(own.data).sources, b"of no use here")
+    assert bundle.install(forged(own, "cpython-399 0123abcd", byte_code=useless), digest, str(root)) is True
+    assert bundle.damage(str(root)) == ()
+    for name in useless:
+        path = root / "current" / name
+        code = pathlib.Path(importlib.util.cache_from_source(str(path))).read_bytes()
+        assert code[:16] == importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + importlib.util.source_hash(path.read_bytes())
+        assert marshal.loads(code[16:]).co_filename == str(root / digest / name)
+    command = [sys.executable, "-I", str(root / "current"), "apply"]
+    assert subprocess.run(command, capture_output=True, check=False).stdout == b"engine 1 apply connect\n"
 
 
 def test_it_runs_without_anything_around_it(source, tmp_path):
@@ -196,30 +241,47 @@ def test_a_damaged_bundle_is_refused_and_the_engine_in_use_stays(source, tmp_pat
     install(source, root)
     before = bundle.installed_digest(str(root))
     (source / "node" / "command.py").write_text("pass\n")
-    data = bundle.build(str(source))
+    packed = bundle.build(str(source))
     with pytest.raises(bundle.BundleError) as error:
-        bundle.install(data, "0123456789abcdef", str(root))
-    assert str(error.value) == (
-        f"the engine that arrived is {bundle.bundle_digest(str(source))} and should be 0123456789abcdef. It was "
-        f"damaged on "
-        "the way here. Run again; if it happens twice, look at the disk of the node and of the controller."
-    )
-    with pytest.raises(bundle.BundleError, match="cannot be unpacked"):
-        bundle.install(data[:40], "0123456789abcdef", str(root))
+        bundle.install(packed, "0123456789abcdef", str(root))
+    digest = bundle.bundle_digest(str(source))
+    assert str(error.value) == f"the engine that arrived is {digest} and should be 0123456789abcdef. {REMEDY}"
+    with pytest.raises(bundle.BundleError) as error:
+        bundle.install(packed._replace(data=packed.data[:40]), digest, str(root))
+    found = hashlib.sha256(packed.data[:40]).hexdigest()
+    assert str(error.value) == f"the engine that arrived is {found} and should be {packed.sha256}. {REMEDY}"
     assert bundle.installed_digest(str(root)) == before
 
 
-def test_a_bundle_whose_compressed_data_is_damaged_inside_a_file_is_refused(tmp_path):
-    member = tarfile.TarInfo("__main__.py")
-    member.size = 1 << 20
-    packing = zlib.compressobj(wbits=31)
-    data = packing.compress(member.tobuf() + bytes(300_000)) + packing.flush(zlib.Z_SYNC_FLUSH) + b"\xff" * 64
+def listed(name, source, byte_code):
+    return json.dumps({"interpreter": "", "files": [[name, source, byte_code]]}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("plain", "reason"),
+    [
+        (b"no line", "it cannot be unpacked: subsection not found"),
+        (b"{}\n", "it cannot be unpacked: 'files'"),
+        (b"[]\n", "it cannot be unpacked: list indices must be integers or slices, not str"),
+        (listed("a.py", 4, 2) + b"12345", "it cannot be unpacked: 52 bytes in the place of 53"),
+        (listed("a.py", 4, 2) + b"1234567", "it cannot be unpacked: 54 bytes in the place of 53"),
+        (listed("a.py", -1, 1), "it holds 'a.py', which is no file of an engine"),
+        *(
+            (listed(name, 0, 0), f"it holds {name!r}, which is no file of an engine")
+            for name in ("/etc/x.py", "a/../x.py", "a//x.py", "./x.py", "x.so", "__pycache__/x.pyc", "")
+        ),
+    ],
+)
+def test_data_that_is_no_engine_is_refused(tmp_path, plain, reason):
+    packed = bundle.PackedEngine.from_data(zlib.compress(plain))
     with pytest.raises(bundle.BundleError) as caught:
-        bundle.install(data, "0123456789abcdef", str(tmp_path / "root"))
-    assert str(caught.value) == (
-        "the engine that arrived cannot be unpacked: Error -3 while decompressing data: invalid block type. It was "
-        "damaged on the way here. Run again; if it happens twice, look at the disk of the node and of the controller."
-    )
+        bundle.install(packed, "0123456789abcdef", str(tmp_path / "root"))
+    assert str(caught.value) == f"the engine that arrived is not one: {reason}. {REMEDY}"
+
+
+def test_data_that_is_not_compressed_is_refused(tmp_path):
+    with pytest.raises(bundle.BundleError, match="not one: it cannot be unpacked: Error -3 while decompressing data"):
+        bundle.install(bundle.PackedEngine.from_data(b"x" * 40), "0123456789abcdef", str(tmp_path / "root"))
 
 
 def test_an_engine_whose_folder_cannot_be_synced_is_said_to_be_in_use(source, tmp_path, monkeypatch):

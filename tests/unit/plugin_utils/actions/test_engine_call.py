@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import pathlib
+import time
 import types
 import typing as t
 
 import pytest
 from ansible import constants
+from ansible_collections.baremetal.host_routing.plugins.action import node as node_action
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import packed_json
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules import engine_module, registry
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.module_call import ModuleSpec
@@ -27,8 +30,9 @@ SECRET = "s3cr3t-of-the-test"
 def action(**changes: t.Any) -> t.Any:
     """Return an action on a host with pipelining, whose commands print `printed` with `status`.
 
-    `changes` replace the values in `given`; `windows` and `stderr` may be added. `commands` of the action gets each
-    (command, input). Reading an answer raises AssertionError for another profile than "legacy".
+    `changes` replace the values in `given`; `windows`, `stderr` and `carried` may be added. A command whose input has
+    the engine prints `carried` with status 0; without `carried` it is like all others. `commands` of the action gets
+    each (command, input). Reading an answer raises AssertionError for another profile than "legacy".
     """
     given = {
         "become": None,
@@ -44,6 +48,8 @@ def action(**changes: t.Any) -> t.Any:
 
     def execute(command: str, sudoable: bool, in_data: bytes) -> dict[str, t.Any]:
         commands.append((command, in_data))
+        if " -c " in command and "carried" in given:
+            return {"rc": 0, "stdout": given["carried"], "stderr": ""}
         return {"rc": given["status"], "stdout": given["printed"], "stderr": given.get("stderr", "")}
 
     def parse(result: dict[str, t.Any], profile: str) -> dict[str, t.Any]:
@@ -122,10 +128,7 @@ def test_pipelining_that_is_switched_off_is_no_reason(become: t.Any) -> None:
 @pytest.mark.parametrize(
     ("status", "stderr", "words"),
     [
-        (engine_start.ABSENT, "", "it has not this controller's engine"),
-        (engine_start.ALTERED, "", "its engine is not as it was installed, or others than root may write it"),
-        (engine_start.UNKNOWN_INTERPRETER, "", "its engine has no byte code for this interpreter"),
-        (2, "python3: can't open file '/usr/local/lib/calico/start'", "the engine did not start: python3: can't open"),
+        (engine_start.ABSENT, "SyntaxError: x", "the engine did not start: SyntaxError: x"),
         (1, "sudo: sorry, you must have a tty to run sudo", "the engine did not start: sudo: sorry, you must have"),
         (127, "", "the engine did not start: status 127"),
         (1, "\x1b[2J", "the engine did not start: \\x1b[2J"),
@@ -139,6 +142,105 @@ def test_a_module_that_has_not_started_is_sent_as_an_archive(
     asked = action(status=status, stderr=stderr, printed="Welcome to node1\n")
     assert by_engine(asked, destination="10.0.0.0/8", device="eth0") is None
     assert said[0].startswith(f"route is sent as an archive: {words}")
+
+
+INSTALLED = f"/usr/bin/python3 -I -B /usr/local/lib/calico/start module {engine_call.engine_digest()} route"
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (engine_start.ABSENT, "it has not this controller's engine"),
+        (engine_start.ALTERED, "its engine is not as it was installed, or others than root may write it"),
+        (engine_start.UNKNOWN_INTERPRETER, "its engine has no byte code for this interpreter"),
+        (2, "it has no engine"),
+    ],
+)
+def test_a_host_without_the_engine_gets_it_with_the_call(
+    status: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(engine_call.Display, "vvv", lambda dummy, text: said.append(text))
+    asked = action(status=status, carried=ran({"plan": ["+ route"], "msg": SECRET}), environment={"TOKEN": SECRET})
+    assert by_engine(asked, destination="10.0.0.0/8", device="eth0")["plan"] == ["+ route"]
+    (first, request), (second, given) = asked.commands
+    packed = engine_call.packed_engine()
+    assert first == INSTALLED
+    assert second == engine_call.carrying_command("/usr/bin/python3", "route", packed) and SECRET not in second
+    assert given == engine_call.carried(packed) + request and SECRET in request.decode()
+    digest = engine_call.engine_digest()
+    assert said == [f"route ran by an engine that came with the call, because {why}: {digest}"]
+
+
+@pytest.mark.parametrize("status", [1, 127, 255])
+def test_the_engine_is_not_sent_to_a_host_that_did_not_answer_by_python(status: int) -> None:
+    asked = action(status=status, carried=ran({}))
+    assert by_engine(asked, destination="10.0.0.0/8", device="eth0") is None
+    assert [command for command, dummy in asked.commands] == [INSTALLED]
+
+
+def test_the_engine_is_packed_once_for_all_processes_of_a_run(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of six processes that need the engine at the same time packs it, and all have the same one."""
+    packed = engine_call.packed_engine()
+
+    def build(source: str) -> t.Any:
+        with open(tmp_path / "builds", "a") as stream:
+            stream.write("one\n")
+        time.sleep(0.3)
+        return packed
+
+    monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    monkeypatch.setattr(engine_call.bundle, "build", build)
+    children = []
+    for dummy in range(6):
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if engine_call.packed_engine() == packed else 1)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
+    assert (tmp_path / "builds").read_text() == "one\n"
+    assert pathlib.Path(engine_call.packed_path()).read_bytes() == packed.data
+
+
+class Archive(node_action.ActionModule):  # type: ignore[misc]
+    """The action of the module node, whose files are copied to the folder /tmp/x of its host."""
+
+    def __init__(self, check: bool, installed: t.Optional[str]) -> None:
+        self._task = types.SimpleNamespace(check_mode=check)
+        self._installed = installed
+        shell = types.SimpleNamespace(tmpdir="/tmp/x", join_path=lambda *parts: "/".join(parts))
+        self._connection = types.SimpleNamespace(_shell=shell)
+        self.copied: list[tuple[str, str]] = []
+
+    def _transfer_file(self, local: str, remote: str) -> str:
+        self.copied.append((local, remote))
+        return remote
+
+
+def test_an_archive_gets_the_engine_as_a_file() -> None:
+    asked = Archive(False, "0123456789abcdef")
+    digest = engine_call.engine_digest()
+    given = {"module_name": "x", "module_args": {"engine_digest": digest, "who": "me"}}
+    args = asked.archive_options(given)["module_args"]
+    sha256 = engine_call.packed_engine().sha256
+    assert args == {"engine_digest": digest, "who": "me", "engine": "/tmp/x/engine", "engine_sha256": sha256}
+    assert asked.copied == [(engine_call.packed_path(), "/tmp/x/engine")]
+
+
+@pytest.mark.parametrize(
+    ("check", "installed", "wanted"),
+    [(True, None, "own"), (False, "own", "own"), (False, None, None)],
+)
+def test_an_archive_that_installs_no_engine_gets_none(
+    check: bool, installed: t.Optional[str], wanted: t.Optional[str]
+) -> None:
+    """No file is copied in check mode, to a node that has this engine, and for a call that wants none."""
+    own = {"own": engine_call.engine_digest(), None: None}
+    asked = Archive(check, own[installed])
+    given = {"module_args": {"engine_digest": own[wanted]} if wanted else {"change": "x"}}
+    assert asked.archive_options(given) == given and asked.copied == []
 
 
 def test_a_module_that_has_started_is_not_run_again() -> None:
@@ -206,8 +308,8 @@ def test_wrong_arguments_reach_no_host(args: dict[str, t.Any], message: str) -> 
 
 def test_a_path_of_the_node_is_not_the_controllers() -> None:
     spec = registry.load("node").SPEC
-    params = engine_call.validated(spec, "node", {"engine": "~/engine.tar.gz"}).params
-    assert params["engine"] == "~/engine.tar.gz"
+    params = engine_call.validated(spec, "node", {"engine": "~/engine"}).params
+    assert params["engine"] == "~/engine"
 
 
 def test_an_answer_is_found_between_other_lines() -> None:
