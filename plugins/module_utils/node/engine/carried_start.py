@@ -103,9 +103,7 @@ class EngineModules:
 
     def __init__(self, engine: UnpackedEngine, folder: str) -> None:
         self._engine, self._folder = engine, folder
-        self._paths = {
-            path[: -len(".py")].replace("/", ".").removesuffix(".__init__"): path for path in engine.sources
-        }
+        self._paths = {path[: -len(".py")].replace("/", ".").removesuffix(".__init__"): path for path in engine.sources}
 
     def find_spec(self, name: str, *dummy: t.Any) -> t.Optional[importlib.machinery.ModuleSpec]:
         """Return where the module `name` is, None if the engine does not have it. Other arguments are ignored."""
