@@ -303,8 +303,8 @@ class _Told:
     def fleet(self) -> tuple[Fleet, dict[str, FleetError]]:
         """Return the fleet, and an error for each node whose answers are left out, since with all of them it fails.
 
-        Raise FleetError if the fleet cannot be planned with all answers, and also not by the inventory and the lockfile
-        alone, or if there is no lockfile.
+        If the fleet cannot be planned with all answers, raise FleetError if there is no lockfile, if no node assigned
+        addresses or differs from the lockfile, or if the inventory and the lockfile alone cannot be planned either.
         """
         try:
             return self._built(()), {}

@@ -17,9 +17,10 @@ _HEADERS = 20  # bytes of the netlink header and nfgenmsg
 
 
 def open_socket(group: int) -> socket.socket:
-    """Return a non-blocking socket that receives the group's packets in the caller's network namespace.
+    """Return a non-blocking netlink socket that gets a message about each packet logged to NFLOG group `group`.
 
-    Raise AssertionError if the kernel refuses, as when another socket has the group.
+    The messages, which `prefixes` reads, lack the packets' content. Only packets of the caller's network namespace are
+    reported. Raise AssertionError if the kernel refuses, as when another socket has the group.
     """
     made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
     made.bind((0, 0))

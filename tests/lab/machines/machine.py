@@ -339,10 +339,10 @@ class MachineLab(BaseLab):
         run(["ip", "-n", netns, "-batch", "-"], input=lines)
 
     def _initramfs(self, folder: Path, hosts: str, baked: bool) -> None:
-        """Write the initramfs: Busybox, a few modules, the lab's own code and its keys.
+        """Write the file initrd of the machine's folder: Busybox, a few modules, the lab's own code and its keys.
 
-        `hosts` are names with commas between them, which the lab inside starts, baked or not. Raise LabError if cpio
-        fails.
+        `folder` is that of `disk_folder`, which has the modules. `hosts` are names with commas between them, which the
+        lab inside starts, with the packages installed if `baked` is true. Raise LabError if cpio fails.
         """
         tree = self._here / "initramfs"
         shutil.rmtree(tree, ignore_errors=True)

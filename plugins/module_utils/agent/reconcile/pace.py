@@ -30,7 +30,8 @@ class Pace:
     def delay(self, now: float) -> float:
         """Return the seconds to wait before a pass, from 0 to 0.1. `now` is in seconds of the loop's clock.
 
-        It is 0 after a quiet time, and rises with the passes counted in the last second or two.
+        Of the passes that `passed` has counted, at most 20, ten are forgotten per second. It is 0.01 for each that is
+        left, and 0 if less than one is. It counts no pass itself.
         """
         self._level = max(0.0, self._level - (now - self._at) * _RATE)
         self._at = now

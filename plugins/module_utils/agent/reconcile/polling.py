@@ -54,7 +54,10 @@ class PolledReconciler(t.Protocol):
     def desired(self) -> t.Optional[NodeState]: ...
 
     def whole(self, state: NodeState) -> t.Callable[[], NodeState]:
-        """Return a function that blocks and returns `state` with compiled policy; call it in the drivers' thread."""
+        """Return a function that blocks, up to seconds, and returns `state` with compiled policy.
+
+        Call that function in the drivers' thread. It raises PolicyNotCompiled if the policy cannot be compiled.
+        """
 
     def rules_mark(self, kernel: Kernel) -> t.Hashable:
         """Return a token that changes when rules of iptables may have changed.

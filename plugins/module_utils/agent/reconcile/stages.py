@@ -240,12 +240,13 @@ class Stages:
         return Found(added, removed, planned.additions)
 
     async def add(self, stage: t.Sequence[str], found: Found) -> list[Change]:
-        """Add and correct objects of the stage's kinds in `found`, and of their followers. Return the changes made.
+        """Add and correct objects of the stage's kinds that are in `found` or follow one in it. Return the changes.
 
-        `found` is the result of the look before; these kinds are planned again under `turn`. There may be thousands of
-        workloads and sysctls: if no other kind is planned with them, and IPv4 forwarding is right, only those that
-        `repair.narrowed` leaves are read again. What fails, repair.ERRORS too, is noted as problems of the kinds. If
-        additions of a kind that guards one of these failed, nothing is made.
+        `found` is the result of the look before; these kinds are planned again under `turn`. Followers in other stages
+        are left out. There may be thousands of workloads and sysctls: if no other kind is planned with them, and IPv4
+        forwarding is right, only those that `repair.narrowed` leaves are read again. What fails, repair.ERRORS too, is
+        noted as problems of the kinds. If additions of a kind that guards one of these failed, nothing is made. Nor is
+        it if the desired state is not known; the kinds are dirty again then.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]

@@ -166,8 +166,8 @@ class FlowQuestion:
     def _host(self, node: str) -> PathHost:
         """Return `node` with its known interfaces, and default routes by the one that leads to the flow's other end.
 
-        That is the tunnel, if the flow passes one, else the underlay's interface. It is "" if the interface is not
-        known, or if both ends are on this node.
+        That is the tunnel, if the flow passes one and the asked node, `here`, is that of an end. Else it is `device` on
+        `here`, which is "" if both ends are there, and the underlay's interface on another node. "" if it is not known.
         """
         known = self.known
         interfaces = dict(known.interfaces.get(node, {}))

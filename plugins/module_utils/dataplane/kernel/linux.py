@@ -42,7 +42,8 @@ _FEW = 16  # devices; up to this number, looking up each is cheaper than reading
 NETNS_FOLDER = "/run/netns"
 MARKER_FOLDER = "/run/calico/netns"
 
-#: The first of 2**24 device groups (`ip link set group`). Each deletion chooses one of them at random.
+#: The first of 2**24 device groups (`ip link set group`). Each call of
+#: `links_delete` chooses one of them at random.
 _PRIVATE_GROUPS = 0x43000000
 
 

@@ -275,9 +275,10 @@ def _raise_alarm(sentence: str, path: str) -> None:
 
 
 def _files(folder: str) -> tuple[dict[str, bytes], list[EngineProblem]]:
-    """Return a mapping from path to content for all files below `folder`, and the problems of kind, mode and owner.
+    """Return the content of all regular files below `folder` by path, and the problems of kind, mode and owner.
 
-    Raise OSError if a file or folder cannot be read.
+    The paths are relative to `folder`. Symbolic links are not followed: they are problems, as are special files.
+    `folder` itself and the folders in it are checked, too. Raise OSError if a file or folder cannot be read.
     """
     contents: dict[str, bytes] = {}
     issues: list[EngineProblem] = []

@@ -125,10 +125,11 @@ def prune(machine: Machine, state: NodeState) -> None:
 
 
 def _file(machine: Machine, known: t.Mapping[str, str], wanted: t.Mapping[str, str]) -> t.Iterator[Change]:
-    """Yield the change of the password file, `+ bird     /etc/calico/bird.secrets.conf  2 passwords`, or nothing.
+    """Yield the change of the password file, `+ bird /etc/calico/bird.secrets.conf 2 passwords`, or nothing.
 
-    A file that has the right names and another mode than secrets_file.MODE is also a change. Raise OSError if its mode
-    cannot be read.
+    `known` are the passwords that it has, `wanted` those to show, by name. Only the names count: other values are
+    reported by `_sessions`. A file that has the right names, at least one, and another mode than secrets_file.MODE is
+    also a change. Raise OSError if its mode cannot be read.
     """
     path = secrets_file.beside(machine.bird_config)
     mode = secrets_file.open_to_others(machine.bird_config)

@@ -75,7 +75,8 @@ class PolicyIndex:
         self._place: dict[str, int] = {}
         self._by_selector: dict[str, list[Policy]] = {}
         self._local: dict[Id, Endpoint] = {}
-        self._applying: LabelIndex[Id] = LabelIndex()  # the selectors of policies, matched against local endpoints
+        # the local endpoints by (kind, name), and the selectors of policies that are matched against them
+        self._applying: LabelIndex[Id] = LabelIndex()
         self._sets = SetsInUse()
         self._unsettled: set[Id] = set()
         self._all_unsettled = False
@@ -172,7 +173,11 @@ class PolicyIndex:
         return Changes(added, removed, members, interfaces, policies.changed, profiles.changed)
 
     def _settle(self) -> frozenset[str]:
-        """Update the endpoints and the policies and profiles that they use. Return the interfaces that changed."""
+        """Update the endpoints, and record which policies and profiles they use; `commit` puts these into use.
+
+        Return the interfaces, maybe with "*", whose endpoint was added, removed or changed, or has other policies,
+        another order of them or another default action of a tier.
+        """
         governed = self._governed()
         changed = set()
         for interface in self._endpoints.keys() - governed.keys():

@@ -206,7 +206,8 @@ _WITH_PORT = re.compile(r"(?:([0-9.]+)|\[([0-9a-fA-F:.]+)\]):(\d{1,20})", re.ASC
 def split_peer_ip(text: str) -> t.Optional[tuple[str, int]]:
     """Return (address as written, port) of a peerIP, with port 0 if none is given, or None if `text` is not a peerIP.
 
-    A peerIP is written 10.0.0.1, 10.0.0.1:179, fd00::1 or [fd00::1]:179, with a port from 1 to 65535.
+    A peerIP is written 10.0.0.1, 10.0.0.1:179, fd00::1 or [fd00::1]:179, with a port from 1 to 65535. With a port, an
+    IPv4 address may be in brackets, too. The returned address has no brackets.
     """
     found = _WITH_PORT.fullmatch(text)
     if not found:
