@@ -24,8 +24,8 @@ from tests.lab.fleet import Workload, no_way_around, workloads
 from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Report, Stream, Streams
 
-from .conftest import ROOT, Fleet
-from .test_agent import PPS, in_sync, ipam_is_clean, no_session_was_reset, sessions_since, wait
+from .conftest import LEAST_PPS, PPS, ROOT, Fleet
+from .test_agent import in_sync, ipam_is_clean, no_session_was_reset, sessions_since, wait
 
 NODES = ("node1", "node2", "node3", "node4")
 #: The commit of the earlier release, which made the fleet.
@@ -155,7 +155,7 @@ def mesh(lab: BaseLab, boxes: dict[str, Container]) -> list[Stream]:
 
 def nothing_lost(report: Report) -> None:
     assert report.lost_by_us == 0 and not report.silent_hosts, report.summary()
-    assert min(result.rate for result in report.streams) >= 500, report.summary()
+    assert min(result.rate for result in report.streams) >= LEAST_PPS, report.summary()
 
 
 def unchanged(fleet: Fleet) -> None:
