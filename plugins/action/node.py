@@ -210,9 +210,9 @@ class ActionModule(StateAction):
         return entry
 
     def archive_options(self, options: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Return the options of a call by Ansible's archive, which gets this controller's engine as a file on the node.
+        """Copy this controller's engine to a file on the node, and return the call's options with its path and sha256.
 
-        Nothing is added if the call is to install no engine: in check mode, or if the node has this one already. Raise
+        Nothing is copied or added if the call installs no engine: in check mode, or if the node has it already. Raise
         AnsibleError if the file cannot be copied, OSError if the engine cannot be packed.
         """
         args = options.get("module_args") or {}

@@ -23,6 +23,6 @@ class UsageError(CommandError):
 
 
 class NoVerdict(CommandError):
-    """A question without an answer, with exit status 2, since 1 is the answer "no" of some commands."""
+    """The error for a question that has no answer. Its exit status is 2, since 1 means "no" in some commands."""
 
     status = 2

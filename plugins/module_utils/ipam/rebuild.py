@@ -239,7 +239,7 @@ def _check_claims(copies: t.Mapping[str, _Copy]) -> None:
 
 
 def _check_routes(copies: t.Mapping[str, _Copy], known: t.Container[str], routes: claims.Routes) -> None:
-    """Raise RebuildError if a copy claims a block that another node with a copy routes to a node without one."""
+    """Raise RebuildError if a node's copy claims a block that another copy's node routes to a node without a copy."""
     for witness, copy in copies.items():
         seen = claims.blocks_of_others(witness, known, routes)
         lost = {key: owner for key, owner in seen.items() if owner not in copies}

@@ -24,7 +24,7 @@ PROTOCOL_NAMES = {ROUTE_PROTOCOL: "calico", PROTOCOL_BIRD: "bird"}
 
 
 def devices(kernel: Kernel) -> list[Data]:
-    """Return the devices that are named like our tunnels or `cali*`, sorted by name, each as a dict.
+    """Return a dict for each device that is named like one of our tunnels or `cali*`, sorted by name.
 
     The keys are name, kind, mtu (bytes), mac, up, alias, local (a tunnel's own outer address), vni, port (the UDP port
     of VXLAN) and addresses (a sorted list, each with its prefix length). A device without local, vni or port has None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The packages of the distribution on a host: dpkg's own file has the installed ones, apt says what can be had."""
+"""Packages of the distribution: dpkg's status file lists those that a host has, and apt tells what it can install."""
 
 from __future__ import annotations
 

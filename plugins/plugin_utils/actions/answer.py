@@ -20,7 +20,7 @@ OPTIONS: dict[str, dict[str, t.Any]] = {
 
 
 def give(args: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any], lines: t.Sequence[str]) -> None:
-    """Write {"lines", "answer"} as JSON to the answer file, if one is given, and print what the user asked for.
+    """Write `lines` and `answer` as a JSON object to the answer file, if one is given, and print what the user wants.
 
     `args` are the values of OPTIONS. `lines` say the answer for people: they are printed for the output "text",
     `answer` as JSON for "json", nothing for "none". Raise OSError if the file cannot be written.

@@ -43,7 +43,7 @@ print(head + (json.dumps({{"changed": False, **answer}}) if isinstance(answer, d
 
 
 class Fleet:
-    """An inventory of two nodes, n1 and n2, whose modules answer what `answers` sets, {"changed": False} at first.
+    """An inventory of two nodes, n1 and n2. Each module answers {"changed": False} until `answers` says otherwise.
 
     Its files are in `folder`. With `engine`, nodes answer as engines do that they have installed, otherwise as modules
     of Ansible's archive.

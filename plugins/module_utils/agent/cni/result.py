@@ -174,7 +174,7 @@ def _routes(workload: AttachedWorkload, version: str) -> list[dict[str, t.Any]]:
 def _before_interfaces(
     workload: AttachedWorkload, version: str, previous: t.Optional[Document], dns: Document
 ) -> dict[str, t.Any]:
-    """Return the result of ADD in version 0.1.0 or 0.2.0, which has at most one address of each IP version.
+    """Return the result of ADD in version 0.1.0 or 0.2.0 of CNI, which allows one address for each IP version.
 
     Raise CniError if `previous` has an address of the same IP version. Nothing else of it is checked.
     """

@@ -144,7 +144,7 @@ class KindStates:
         return min([otherwise, *(state.retry_at for state in self._states.values() if state.retry_at is not None)])
 
     def completed(self, but_for: t.Collection[str] = ()) -> bool:
-        """Return whether every kind, except those in `but_for`, has a `complete` state."""
+        """Return whether every kind was found complete once; kinds in `but_for` do not count."""
         return all(state.complete is not None for name, state in self._states.items() if name not in but_for)
 
     def note_complete(self, name: str, whole: NodeState, waiting: t.Iterable[str] = ()) -> None:

@@ -94,7 +94,7 @@ class PolicyUpdates:
 
 
 def _reason(failed: t.Iterable[tuple[Change, str]], endpoint: VethEndpoint) -> t.Optional[str]:
-    """Return in words the first failed change that affects this workload, with its reason, or None if none does."""
+    """Return a text about the first failed change that affects this workload, and why it failed; None without one."""
     about = (f"{change.kind} {change.subject}: {reason}" for change, reason in failed if _concerns(change, endpoint))
     return next(about, None)
 

@@ -114,7 +114,7 @@ def _chain(
 
 
 def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
-    """Return the lines that change a chain into the wanted one, or () if the whole chain is to be written.
+    """Return iptables-restore lines that turn a chain into the wanted one, or () if the chain must be written whole.
 
     Lines pay where rules are only added, and in a long chain with a few differences. When a rule is deleted, the kernel
     waits until no packet uses it any more (nf_tables: 10 to 20 ms, whatever the size). So emptying and refilling a

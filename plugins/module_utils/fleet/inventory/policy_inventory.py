@@ -114,7 +114,7 @@ def _audited(host: Host) -> bool:
 
 
 class _Collected:
-    """A collection of policy resources, converted to the policy model; policies only by `model_policies`."""
+    """Policy resources are collected here and converted to the policy model; `model_policies` converts the policies."""
 
     def __init__(self, nodes: t.Mapping[str, FleetNode]) -> None:
         self.nodes = nodes

@@ -267,11 +267,11 @@ def _place(engine: UnpackedEngine, digest: str, root: str) -> None:
 
 
 def _write_files(files: t.Mapping[str, bytes], folder: str, sync: bool) -> None:
-    """Write `files` (path to content) below `folder`, readable for all and writable for their owner alone.
+    """Write `files`, which maps paths to contents, below `folder`. All users can read them, only the owner can write.
 
     With `sync` each file is on the disk afterwards. Raise OSError on failure.
     """
-    for above in sorted({"", *(part for name in files for part in _folders(name))}):
+    for above in sorted({str(parent) for name in files for parent in pathlib.PurePosixPath(name).parents}):
         os.makedirs(os.path.join(folder, above), exist_ok=True)
         os.chmod(os.path.join(folder, above), _FOLDER_MODE)
     for name, content in files.items():
@@ -281,13 +281,6 @@ def _write_files(files: t.Mapping[str, bytes], folder: str, sync: bool) -> None:
             os.fchmod(stream.fileno(), _FILE_MODE)
             if sync:
                 os.fsync(stream.fileno())
-
-
-def _folders(name: str) -> t.Iterator[str]:
-    """Yield all folders of a relative path, the longest first."""
-    while "/" in name:
-        name = name.rpartition("/")[0]
-        yield name
 
 
 def _write(content: bytes, path: str) -> None:

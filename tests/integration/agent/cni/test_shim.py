@@ -34,7 +34,7 @@ STDIN = b'{"cniVersion":"1.0.0","name":"pods"}'
 
 
 class Server:
-    """A server that answers one connection after the other with `answer`, and keeps what it receives."""
+    """A server on a Unix socket: it replies to each connection with `answer`, and keeps the bytes that it receives."""
 
     def __init__(self, path: str) -> None:
         self.answer: bytes | None = b'0\n{"cniVersion":"1.0.0"}\n'  # None: the connection is closed without one
