@@ -89,12 +89,12 @@ def unpack(data: bytes) -> UnpackedEngine:
         if {"", ".", ".."} & set(name.split("/")) or not name.endswith(".py") or min(sizes) < 0:
             raise ValueError(f"it holds {name!r}, which is no file of an engine")
     at, pieces = end + 1, []
-    for size in (*(source for _, source, _ in files), *(code for _, _, code in files)):
+    for size in (*(source for name, source, code in files), *(code for name, source, code in files)):
         pieces.append(plain[at : at + size])
         at += size
     if at != len(plain):
         raise ValueError(f"it cannot be unpacked: {len(plain)} bytes in the place of {at}")
-    names = [name for name, _, _ in files]
+    names = [name for name, source, code in files]
     return UnpackedEngine(dict(zip(names, pieces)), dict(zip(names, pieces[len(names) :])) if same else {})
 
 
