@@ -335,8 +335,8 @@ class CachedSets:
         """
         self._written(kernel, changes, ipset.drain, "~", ipset.drained)
 
-    def _finish(self, kernel: Kernel, changes: t.Sequence[Change], failed: bool) -> None:
-        self.drain(kernel, ipset.safe_to_drain(changes, failed))
+    def _finish(self, kernel: Kernel, changes: t.Sequence[Change], failed: bool) -> list[Change]:
+        return ipset.finish(kernel, changes, failed, self.drain)
 
     def _written(
         self,

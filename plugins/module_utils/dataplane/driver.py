@@ -121,8 +121,8 @@ class DriverStep(t.Generic[Desired, Observed]):
     #: Makes additions instead of the driver's `apply`.
     add: t.Optional[Apply] = None
     #: Completes additions after those of the whole stage were tried. Its last argument says whether one of them failed;
-    #: what a SetAside names does not count.
-    finish: t.Optional[t.Callable[[Kernel, t.Sequence[Change], bool], None]] = None
+    #: what a SetAside names does not count. Returns those of the changes that it left incomplete because of that.
+    finish: t.Optional[t.Callable[[Kernel, t.Sequence[Change], bool], t.Sequence[Change]]] = None
 
     def plan(
         self, driver: Driver[Desired, Observed], kernel: Kernel, state: NodeState, scope: Scope, anew: t.Collection[str]

@@ -15,7 +15,7 @@ import typing as t
 from ...dataplane.apply import apply_node
 from ...dataplane.change import ApplyError, Change, ObserveError, SetAside
 from ...dataplane.driver import DriverRegistry
-from ...dataplane.drivers import ipset, sysctl, workload
+from ...dataplane.drivers import sysctl, workload
 from ...dataplane.kernel.port import Kernel, MissingLibrary
 from ...dataplane.plan import NodePlan, Part, plan_node
 from ...state.node_state import UNDERLAY, NodeState
@@ -172,18 +172,13 @@ def _apply(kernel: Kernel, planned: NodePlan, waiting: t.Sequence[Change] = ()) 
 def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -> Applied:
     """Return what was applied although `error` was raised.
 
-    Changes are recognized by `same`, because a driver may have replaced them. After a failure no members are removed
-    from sets of interfaces (`ipset.safe_to_drain`), so changes of these sets are in neither `done` nor `failed`.
+    Changes are recognized by `same`, because a driver may have replaced them. Those that are `unmade` because others
+    failed are in neither `done` nor `failed`.
     """
-    left = {same(change) for change, _reason in error.failures}
-    if isinstance(error, SetAside):
-        done = tuple(change for change in planned.changes if same(change) not in left)
-        return Applied(done, (), tuple(waiting), tuple(error.failures))
-    sets = [change for change in planned.changes if change.kind == ipset.STEP.name and change.action == "~"]
-    drained = set(map(same, ipset.safe_to_drain(sets, failed=True)))
-    left |= {*map(same, error.unmade), *(set(map(same, sets)) - drained)}
+    left = {*map(same, error.unmade), *(same(change) for change, _reason in error.failures)}
     done = tuple(change for change in planned.changes if same(change) not in left)
-    return Applied(done, tuple(error.failures), tuple(waiting))
+    failed, aside = ((), error.failures) if isinstance(error, SetAside) else (error.failures, ())
+    return Applied(done, tuple(failed), tuple(waiting), tuple(aside))
 
 
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:

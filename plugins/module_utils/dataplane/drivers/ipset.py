@@ -231,13 +231,21 @@ def drain(kernel: Kernel, changes: t.Sequence[Change]) -> None:
     failures.raise_if_any()
 
 
-def safe_to_drain(changes: t.Iterable[Change], failed: bool) -> list[Change]:
-    """Return the changes whose sets `drain` may remove members from.
+def finish(
+    kernel: Kernel,
+    changes: t.Sequence[Change],
+    failed: bool,
+    drain: t.Callable[[Kernel, t.Sequence[Change]], None] = drain,
+) -> list[Change]:
+    """Remove surplus members from the sets of changes `~` by `drain`; return those that keep them.
 
-    After a failure of sets or chains (`failed`), sets of workloads' interfaces are excluded: a member may not be in
-    another set yet, or the chains that use that set may not be written yet.
+    After a failure of sets or chains (`failed`) these are the sets of workloads' interfaces: a member may not be in
+    another set yet, or the chains that use that set may not be written yet. Raise the errors of `drain`.
     """
-    return [change for change in changes if not failed or "iface" not in change.new[1].type]
+    surplus = [change for change in changes if change.action == "~"]
+    kept = [change for change in surplus if failed and "iface" in change.new[1].type]
+    drain(kernel, [change for change in surplus if not failed or "iface" not in change.new[1].type])
+    return kept
 
 
 def filled(change: Change) -> Observed:
@@ -470,5 +478,5 @@ STEP: DriverStep[t.Sequence[IpSet], dict[str, Observed]] = DriverStep(
     needs=("ipset", "iptables"),
     guard=True,
     add=fill,
-    finish=lambda kernel, changes, failed: drain(kernel, safe_to_drain(changes, failed)),
+    finish=finish,
 )

@@ -748,6 +748,12 @@ def _made(changes: t.Iterable[Change]) -> set[str]:
     return {change.new.interface for change in changes if change.action in ("+", "~")}
 
 
+def _finish(kernel: Kernel, changes: t.Sequence[Change], failed: bool) -> t.Sequence[Change]:
+    """Set up the workloads of `changes` as `activate` does, whether or not others failed; return ()."""
+    activate(kernel, changes)
+    return ()
+
+
 STEP: DriverStep[t.Sequence[VethEndpoint], dict[str, Observed]] = DriverStep(
     name="workload",
     kinds=("workload",),
@@ -757,5 +763,5 @@ STEP: DriverStep[t.Sequence[VethEndpoint], dict[str, Observed]] = DriverStep(
     made=_made,
     recreated=recreated,
     look=_look,
-    finish=lambda kernel, changes, failed: activate(kernel, changes),
+    finish=_finish,
 )
