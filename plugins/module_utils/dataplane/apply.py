@@ -96,7 +96,7 @@ def _add_stage(
     for part in parts:
         if part.driver.STEP.finish is not None and part.additions:
             with _collecting(here, aside):
-                here.unmade += part.driver.STEP.finish(kernel, part.additions, bool(here.failures))
+                here.unfinished += part.driver.STEP.finish(kernel, part.additions, bool(here.failures))
     if any(part.driver.STEP.guard for part in parts):
         here.unmade += [change for change, _reason in aside.failures]
         here.raise_if_any()

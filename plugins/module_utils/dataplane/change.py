@@ -72,8 +72,9 @@ class ApplyError(Exception):
     All its other changes were made, except for those that must wait for the failed ones (see `apply.apply_node`).
 
     `failures` has them as (change, reason). If a table of iptables, or ipset, fails as a whole, one change stands for
-    all of it; the others are `unmade`. A reason says what was refused and why, mostly with the remedy. `change` and
-    `reason` are the first of them.
+    all of it; the others are `unmade`. `unfinished` are changes whose additions were made, but which keep what is to go
+    because others failed. A reason says what was refused and why, mostly with the remedy. `change` and `reason` are the
+    first of `failures`.
     """
 
     def __init__(
@@ -82,11 +83,13 @@ class ApplyError(Exception):
         reason: str,
         more: t.Sequence[tuple[Change, str]] = (),
         unmade: t.Sequence[Change] = (),
+        unfinished: t.Sequence[Change] = (),
     ) -> None:
         self.change = change
         self.reason = reason
         self.failures: list[tuple[Change, str]] = [(change, reason), *more]
         self.unmade = tuple(unmade)
+        self.unfinished = tuple(unfinished)
         super().__init__(change, reason)
 
     def __str__(self) -> str:
@@ -110,6 +113,7 @@ class Failures:
     def __init__(self) -> None:
         self.failures: list[tuple[Change, str]] = []
         self.unmade: list[Change] = []
+        self.unfinished: list[Change] = []
 
     def add(self, change: Change, reason: str, others: t.Iterable[Change] = ()) -> None:
         """Add a failed change, which stands for `others` if they were not made for the same reason."""
@@ -119,12 +123,13 @@ class Failures:
     def extend(self, error: ApplyError) -> None:
         self.failures.extend(error.failures)
         self.unmade.extend(error.unmade)
+        self.unfinished.extend(error.unfinished)
 
     def raise_if_any(self, error: type[ApplyError] = ApplyError) -> None:
         """Raise an exception of the class `error` with all collected failures; do nothing if there are none."""
         if self.failures:
             (change, reason), *more = self.failures
-            raise error(change, reason, more, self.unmade)
+            raise error(change, reason, more, self.unmade, self.unfinished)
 
 
 def apply_each(

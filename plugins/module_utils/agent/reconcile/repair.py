@@ -37,13 +37,15 @@ class Applied(t.NamedTuple):
 
     `failed` is a sequence of (change, reason). `waiting` are changes whose device is missing, or down although it must
     be up. `aside` are (change, reason) of chains that the kernel refused; all others were written. If a whole table, or
-    all that was left of the sets, failed, one change in `failed` stands for them; the others are in none of these.
+    all that was left of the sets, failed, one change in `failed` stands for them; the others are `unmade`, and so are
+    refused chains beside it. Sets that keep surplus members because others failed are in none of these.
     """
 
     done: tuple[Change, ...] = ()
     failed: tuple[tuple[Change, str], ...] = ()
     waiting: tuple[Change, ...] = ()
     aside: tuple[tuple[Change, str], ...] = ()
+    unmade: tuple[Change, ...] = ()
 
 
 def plan(
@@ -172,13 +174,12 @@ def _apply(kernel: Kernel, planned: NodePlan, waiting: t.Sequence[Change] = ()) 
 def _partly(planned: NodePlan, error: ApplyError, waiting: t.Sequence[Change]) -> Applied:
     """Return what was applied although `error` was raised.
 
-    Changes are recognized by `same`, because a driver may have replaced them. Those that are `unmade` because others
-    failed are in neither `done` nor `failed`.
+    Changes are recognized by `same`, because a driver may have replaced them.
     """
-    left = {*map(same, error.unmade), *(same(change) for change, _reason in error.failures)}
+    left = {same(change) for change, _reason in error.failures}.union(map(same, (*error.unmade, *error.unfinished)))
     done = tuple(change for change in planned.changes if same(change) not in left)
     failed, aside = ((), error.failures) if isinstance(error, SetAside) else (error.failures, ())
-    return Applied(done, tuple(failed), tuple(waiting), tuple(aside))
+    return Applied(done, tuple(failed), tuple(waiting), tuple(aside), error.unmade)
 
 
 def _waiting(kernel: Kernel, parts: t.Iterable[Part]) -> list[Change]:

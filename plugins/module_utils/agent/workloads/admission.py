@@ -25,12 +25,14 @@ from .commit import GroupCommit, Write
 class _NotAllWritten(Exception):
     """The error for sets or whole tables that could not be written.
 
-    `failed` is a sequence of (change, reason), the reason a text.
+    `failed` is a sequence of (change, reason), the reason a text. `unmade` are further changes that were not made
+    because of one of `failed`.
     """
 
-    def __init__(self, failed: t.Sequence[tuple[Change, str]]) -> None:
-        super().__init__(failed)
+    def __init__(self, failed: t.Sequence[tuple[Change, str]], unmade: t.Sequence[Change]) -> None:
+        super().__init__(failed, unmade)
         self.failed = failed
+        self.unmade = unmade
 
 
 class PolicyUpdates:
@@ -69,7 +71,7 @@ class PolicyUpdates:
         try:
             await write
         except _NotAllWritten as error:
-            reason = _reason(error.failed, endpoint)
+            reason = _reason(error, endpoint)
             if reason is not None:
                 raise AgentError(protocol.KERNEL, f"{refused}: {reason}") from error
         except repair.ERRORS as error:
@@ -90,13 +92,18 @@ class PolicyUpdates:
         if state is not None:
             applied = await self._reconciler.admit(state, stands)
             if applied.failed:
-                raise _NotAllWritten(applied.failed)
+                raise _NotAllWritten(applied.failed, applied.unmade)
 
 
-def _reason(failed: t.Iterable[tuple[Change, str]], endpoint: VethEndpoint) -> t.Optional[str]:
-    """Return a text about the first failed change that affects this workload, and why it failed; None without one."""
-    about = (f"{change.kind} {change.subject}: {reason}" for change, reason in failed if _concerns(change, endpoint))
-    return next(about, None)
+def _reason(error: _NotAllWritten, endpoint: VethEndpoint) -> t.Optional[str]:
+    """Return a text about the first failed change that affects this workload, and why it failed; None without one.
+
+    Sets that were not made because of another one count; single chains beside them do not.
+    """
+    _change, reason = error.failed[-1]
+    sets = [(change, reason) for change in error.unmade if change.kind == "ipset"]
+    found = ((change, why) for change, why in (*error.failed, *sets) if _concerns(change, endpoint))
+    return next((f"{change.kind} {change.subject}: {why}" for change, why in found), None)
 
 
 def _concerns(change: Change, endpoint: VethEndpoint) -> bool:

@@ -233,6 +233,35 @@ def test_a_workload_that_policy_cannot_know_is_not_added(tmp_path):
     run(scenario())
 
 
+def test_where_no_set_can_be_written_nothing_is_added(tmp_path):
+    """One failed change stands for all sets; the adds whose addresses are only in the others fail, too."""
+
+    async def scenario():
+        node = await started(tmp_path)
+        links, ran, member = node.links, node.kernel.run, node.kernel.ipset_member
+
+        def missing(argv, stdin="", timeout=60.0):
+            return Completed(127, "", "ipset: not found") if argv[0] == "ipset" else ran(argv, stdin, timeout)
+
+        def no_message(*dummy):
+            raise KernelError(errno.EINVAL, "change a member")
+
+        node.kernel.run, node.kernel.ipset_member = missing, no_message
+        names = ("db", "app", "web", "other")
+        added = (node.add(name, labels={"app": name}) for name in names)
+        for name, error in zip(names, await asyncio.gather(*added, return_exceptions=True)):
+            assert isinstance(error, AgentError) and error.code == "kernel"
+            text = f"policy for workload default/{name} cannot be put in force: ipset cali40"
+            assert error.message.startswith(text) and "The program ipset is not installed" in error.message
+        assert node.on_disk() == {} and node.records == set() and node.links == links
+        node.kernel.run, node.kernel.ipset_member = ran, member
+        await asyncio.sleep(15)
+        assert node.agent.in_sync
+        assert await node.add("db", labels={"app": "db"}) in known(node)
+
+    run(scenario())
+
+
 def test_where_the_table_cannot_be_written_nothing_is_added(tmp_path):
     async def scenario():
         node = await started(tmp_path)
