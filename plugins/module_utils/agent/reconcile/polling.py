@@ -120,9 +120,9 @@ class Polling:
 
         A fault that it found is marked again if the reconciler has changed objects of its kind since. Everything that
         is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot be read is left
-        to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as wrong. Errors of
-        the kernel are not raised. Raise PolicyNotCompiled if the policy cannot be compiled. With more than 200 sysctls,
-        it pauses for up to half a period in all.
+        to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as wrong, and so do
+        those of the same call. Errors of the kernel are not raised. Raise PolicyNotCompiled if the policy cannot be
+        compiled. With more than 200 sysctls, it pauses for up to half a period in all.
         """
         self._take(state)
         make, sysctls, turn = self._reconciler.whole(state), self._sysctls, self._turn()
@@ -154,8 +154,9 @@ class Polling:
         """Read tokens, these sysctls and the namespaces of these workloads, and return what was found.
 
         All are read in one call, since the hop to the thread costs as much as the reads. It blocks: drivers' thread
-        only. A token, or all sysctls, that cannot be read are None; a namespace that cannot be read counts as wrong.
-        Raise what `make` raises: PolicyNotCompiled if policy cannot be compiled.
+        only. A token is None if it cannot be read; `wrong` is None if a sysctl cannot be read. If a namespace cannot be
+        read, all of these workloads count as wrong. Raise what `make` raises: PolicyNotCompiled if policy cannot be
+        compiled.
         """
         whole = make()
         marks = {kind: _readable(read, kernel, whole) for kind, read in self._readers.items()}
