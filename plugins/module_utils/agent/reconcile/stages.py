@@ -179,9 +179,9 @@ class Stages:
     async def look(self, kinds: t.Collection[str]) -> t.Optional[Found]:
         """Read these kinds from the kernel; note and return what differs from the desired state.
 
-        Workloads that ended since the last look are reported. A kind that cannot be read, or whose policy cannot be compiled, is noted
-        as a problem, retried later, and not in the result. Return None if that is so for all of them. Return None too
-        if the desired state is not known; the kinds are dirty again then.
+        Workloads that ended since the last look are reported. A kind that cannot be read, or whose policy cannot be
+        compiled, is noted as a problem, retried later, and not in the result. Return None if that is so for all of
+        them. Return None too if the desired state is not known; the kinds are dirty again then.
         """
         state = self._wanted.state()
         if state is None:
