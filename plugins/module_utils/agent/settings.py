@@ -82,7 +82,7 @@ class Loaded(t.NamedTuple):
 
 
 def load(path: str = PATH) -> Loaded:
-    """Read the settings from the file `path`, and return them with its digest.
+    """Read the settings from the file `path`; return them with the first 16 hex digits of the file's SHA-256.
 
     Return the defaults and "" if there is no such file. Raise SettingsError if it cannot be read, is not JSON, or has
     settings that `AgentSettings.from_dict` refuses.

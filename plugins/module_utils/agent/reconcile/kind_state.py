@@ -45,12 +45,12 @@ class KindState:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The texts of all that failed at the last attempts to add and to remove, each once."""
+        """The texts of all that failed at the last attempts to read or add, and to remove, each once; () for none."""
         return tuple(dict.fromkeys((*self.additions_failed, *self.removals_failed)))
 
     @property
     def hinders_removals(self) -> bool:
-        """Whether additions of this kind failed, so that superfluous objects may still be needed in their place."""
+        """Whether reading or adding failed at the last attempt, so that superfluous objects may still be needed."""
         return bool(self.additions_failed)
 
     def retry(self, at: float) -> None:
@@ -144,14 +144,18 @@ class KindStates:
         return min([otherwise, *(state.retry_at for state in self._states.values() if state.retry_at is not None)])
 
     def completed(self, but_for: t.Collection[str] = ()) -> bool:
-        """Return whether every kind was found complete once; kinds in `but_for` do not count."""
+        """Return whether every kind was complete at least once, as `KindState.complete` says.
+
+        Kinds in `but_for` do not count.
+        """
         return all(state.complete is not None for name, state in self._states.items() if name not in but_for)
 
     def note_complete(self, name: str, whole: NodeState, waiting: t.Iterable[str] = ()) -> None:
         """Note that nothing of `whole` is missing of a kind but objects that wait for their device, a text for each.
 
         If additions had failed, that is no problem any more, and the kinds whose removals were blocked become dirty.
-        Failed removals stay problems. Raise KeyError for an unknown kind.
+        The kind's retry and failures in a row are forgotten, unless removals failed: these stay problems. Raise
+        KeyError for an unknown kind.
         """
         state = self._states[name]
         if state.additions_failed:
@@ -165,7 +169,8 @@ class KindStates:
     def note_lean(self, name: str, whole: NodeState) -> None:
         """Note that nothing of a kind is superfluous beside `whole`.
 
-        Failed removals are no problem any more; failed additions stay one. Raise KeyError for an unknown kind.
+        Failed removals are no problem any more, and none is withheld or blocked. The kind's retry and failures in a row
+        are forgotten, unless additions failed: these stay problems. Raise KeyError for an unknown kind.
         """
         state = self._states[name]
         state.lean, state.removals_failed = whole, ()
@@ -175,7 +180,8 @@ class KindStates:
     def note_not_added(self, name: str, texts: t.Iterable[str], retry_at: float) -> None:
         """Note what of a kind could not be read or added, and when to retry, in seconds of the loop's clock.
 
-        A retry that is set already stays. Failed removals stay problems. Raise KeyError for an unknown kind.
+        A failure is counted, unless a retry is set already: that one stays. Failed removals stay problems. Raise
+        KeyError for an unknown kind.
         """
         self._states[name].additions_failed = tuple(texts)
         self._states[name].retry(retry_at)
@@ -183,7 +189,8 @@ class KindStates:
     def note_not_removed(self, name: str, texts: t.Iterable[str], retry_at: float) -> None:
         """Note what of a kind could not be removed, and when to retry, in seconds of the loop's clock.
 
-        A retry that is set already stays. Failed additions stay problems. Raise KeyError for an unknown kind.
+        A failure is counted, unless a retry is set already: that one stays. Failed additions stay problems. Raise
+        KeyError for an unknown kind.
         """
         self._states[name].removals_failed = tuple(texts)
         self._states[name].retry(retry_at)

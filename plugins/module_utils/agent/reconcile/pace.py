@@ -30,8 +30,8 @@ class Pace:
     def delay(self, now: float) -> float:
         """Return the seconds to wait before a pass, from 0 to 0.1. `now` is in seconds of the loop's clock.
 
-        Of the passes that `passed` has counted, at most 20, ten are forgotten per second. It is 0.01 for each that is
-        left, and 0 if less than one is. It counts no pass itself.
+        Of the passes that `passed` has counted, at most 20, ten are forgotten per second. The result is 0.01 for each
+        that is left, at most 0.1, and 0 if less than one is left. No pass is counted here.
         """
         self._level = max(0.0, self._level - (now - self._at) * _RATE)
         self._at = now
@@ -46,7 +46,7 @@ class Pace:
         return self._jittered(self._interval)
 
     def retry(self, attempts: int) -> float:
-        """Return the seconds until the next retry: 0.1 after the first failure, doubling up to 10, with 10 % jitter.
+        """Return the seconds until the next retry: 0.1 after the first failure, doubling up to 10, give or take 10 %.
 
         `attempts` is the number of earlier failures in a row.
         """

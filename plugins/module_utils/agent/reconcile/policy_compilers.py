@@ -68,7 +68,8 @@ class PolicyCompilers:
         The rules and sets include the `coming` workloads, which are being added; the result's `workloads` do not.
         `interfaces` maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same
         `state` object with equal other arguments gives the same object, as long as it is one of the last three results.
-        Raise PolicyNotCompiled for an invalid selector, or if the mark mask has fewer than five bits.
+        Raise PolicyNotCompiled if the policy cannot be compiled, as with an invalid selector or a mark mask of fewer
+        than five bits, and KeyError for a protocol name that model.PROTOCOL_NUMBERS lacks.
         """
         if state.policy is None:
             return state

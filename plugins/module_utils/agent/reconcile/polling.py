@@ -104,7 +104,8 @@ class Polling:
     async def run(self) -> None:
         """Poll the desired state, while it is known, once per period or less often, until cancelled.
 
-        Polls after the first begin at moments that other parts of the agent share. Raise what `poll` raises.
+        Polls after the first begin at moments that other parts of the agent share. Raise PolicyNotCompiled if the
+        state's policy cannot be compiled; polling ends then.
         """
         loop = asyncio.get_running_loop()
         while True:
@@ -119,9 +120,9 @@ class Polling:
 
         A fault that it found is marked again if the reconciler has changed objects of its kind since. Everything that
         is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot be read is left
-        to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as wrong. Errors of
-        the kernel are not raised, but those of `PolicyCompilers.whole` are. With more than 200 sysctls, it pauses for
-        up to half a period in all.
+        to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as wrong, and so do
+        those of the same call. Errors of the kernel are not raised. Raise PolicyNotCompiled if the policy cannot be
+        compiled. With more than 200 sysctls, it pauses for up to half a period in all.
         """
         self._take(state)
         make, sysctls, turn = self._reconciler.whole(state), self._sysctls, self._turn()
@@ -133,7 +134,7 @@ class Polling:
         await self._poll_sysctls(sysctls[_SLICE:], first.wrong)
 
     def _take(self, state: NodeState) -> None:
-        """Derive from `state` which sysctls and workloads are polled, unless that was done for this very object."""
+        """Derive from `state` which sysctls and workloads are polled, unless it was last done for this very object."""
         if state is self._state:
             return
         self._state = state
@@ -153,7 +154,9 @@ class Polling:
         """Read tokens, these sysctls and the namespaces of these workloads, and return what was found.
 
         All are read in one call, since the hop to the thread costs as much as the reads. It blocks: drivers' thread
-        only. Raise what `make` raises.
+        only. A token is None if it cannot be read; `wrong` is None if a sysctl cannot be read. If a namespace cannot be
+        read, all of these workloads count as wrong. Raise what `make` raises: PolicyNotCompiled if policy cannot be
+        compiled.
         """
         whole = make()
         marks = {kind: _readable(read, kernel, whole) for kind, read in self._readers.items()}
@@ -163,9 +166,8 @@ class Polling:
         """Read further sysctls slice by slice, with pauses, and mark sysctls if any are wrong and that is news.
 
         It is no news if the last complete poll found the same wrong values and the reconciler has changed no sysctl
-        since.
-        `wrong` are those of the first slice, or None if they could not be read. If any slice could not be read, nothing
-        is marked.
+        since. `wrong` are those of the first slice, or None if they could not be read. If any slice could not be read,
+        nothing is marked.
         """
         pause = self._period / 2 / (len(sysctls) // _SLICE + 1)
         for start in range(0, len(sysctls), _SLICE):
@@ -201,7 +203,7 @@ class Polling:
             self._reconciler.mark("workload", news)
 
     def _compare(self, kind: str, mark: t.Any) -> None:
-        """Mark a kind if its token or its count of changes differs from those when it was last read.
+        """Mark a kind if its token, or the reconciler's count of changes to it, differs from that at the last read.
 
         Nothing is marked the first time, or if `mark` is None, which means that nothing was read.
         """
@@ -254,9 +256,9 @@ def _polled(sysctl: Sysctl) -> bool:
 
 
 def _wrong(kernel: Kernel, sysctls: t.Iterable[Sysctl]) -> dict[str, str]:
-    """Return {key: present value} of the sysctls that exist with another value than desired.
+    """Return {key: present value} of the sysctls that exist with another value than desired; {} if none does.
 
-    Raise OSError from the kernel.
+    White space is not compared. Raise OSError if the kernel cannot be read.
     """
     found: dict[str, str] = {}
     for sysctl in sysctls:
@@ -286,9 +288,9 @@ def _read_sets(kernel: Kernel, state: NodeState) -> t.Any:
 
 
 def _read_tunnels(kernel: Kernel, state: NodeState) -> t.Any:
-    """Return a tuple of (name, settings) of the desired tunnel devices with hardening.SETTINGS above 0; () for none.
+    """Return a tuple of (device, settings) for the desired tunnel devices with hardening.SETTINGS above 0; () for none.
 
-    Raise OSError if the kernel cannot be read.
+    `settings` are these, as a tuple of (name, value). Raise OSError if the kernel cannot be read.
     """
     links = [kernel.link(device.name) for device in state.devices]
     return tuple((link.name, link.open_settings) for link in links if link is not None and link.open_settings)

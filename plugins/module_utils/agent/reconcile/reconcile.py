@@ -122,7 +122,7 @@ class Reconciler:
     def whole(self, state: NodeState) -> Make:
         """Return a function that blocks and returns `state` with all that takes time to compile.
 
-        Call that function in the drivers' thread. It raises what `PolicyCompilers.whole` raises.
+        Call that function in the drivers' thread. It raises PolicyNotCompiled if the policy cannot be compiled.
         """
         return self._wanted.whole(state)
 
@@ -133,7 +133,10 @@ class Reconciler:
 
     @property
     def devices(self) -> t.Collection[str]:
-        """The names of the devices that the desired routes lead through, as of the last pass that read the routes."""
+        """The names of the devices that the desired routes lead through, as of the last pass that read the routes.
+
+        It is empty before the first one.
+        """
         return self._stages.devices
 
     @property
@@ -153,8 +156,9 @@ class Reconciler:
     def brought_to(self, kind: str) -> t.Optional[NodeState]:
         """Return the last desired state whose objects of this kind were in the kernel.
 
-        Objects that waited for their device, refused single chains, and members left out of sets may have been missing.
-        Return None if there was no such state, or if the kind has other problems. Raise KeyError for an unknown kind.
+        Objects that waited for their device, ended workloads, refused single chains, and members left out of sets may
+        have been missing. Return None if there was no such state, or if the kind has other problems. Raise KeyError for
+        an unknown kind.
         """
         return None if self._kinds[kind].problems else self._kinds[kind].complete
 
@@ -247,12 +251,12 @@ class Reconciler:
         return await self._stages.ask(question)
 
     async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
-        """Write the additions of sets and rules that `state` and the workloads being added need.
+        """Add and correct the sets and rules that `state` and the workloads being added need; superfluous ones stay.
 
         Return what was applied. If the kernel refused a set or a whole table, `failed` is not empty. If it refused only
         single chains, they are in `aside`, and all else was written. `stands` is called in the drivers' thread if
-        `failed` is empty. Raise one of repair.ERRORS if policy cannot be compiled, or the kernel cannot be read or
-        written at all.
+        `failed` is empty. Raise PolicyNotCompiled if policy cannot be compiled, and ObserveError or KernelError if the
+        kernel cannot be read or written at all.
         """
         return await self._stages.admit(state, stands)
 
@@ -270,9 +274,10 @@ class Reconciler:
             return await self.look(wanted)
 
     async def look(self, wanted: t.Callable[[], NodeState]) -> NodePlan:
-        """Return what `plan` returns, without `turn`: objects half made by others may be in it.
+        """Return what `plan` returns, by one look without `turn`: objects half made by others may be in it.
 
-        Raise the errors of `plan`.
+        Raise ObserveError or KernelError if the kernel cannot be read, ObserveError too if an address of the node is on
+        no interface, PolicyNotCompiled, and what `wanted` raises.
         """
         make = self._wanted.whole(wanted())
         return await self.ask(lambda kernel: plan_node(kernel, make(), registry=self._drivers.uncached))
@@ -297,10 +302,10 @@ class Reconciler:
             alarm.cancel()
 
     async def _pass(self, kinds: t.Collection[str] = ()) -> PassOutcome:
-        """Look at the dirty kinds and `kinds`, and repair them. Return the outcome; repair.ERRORS become problems.
+        """Look at the dirty kinds and `kinds`, and repair them. Return the outcome.
 
-        While no desired state is known, the kinds only stay marked; the outcome says so. Raise KeyError for an unknown
-        kind.
+        Errors of reading or writing the node and of compiling policy become problems. While no desired state is known,
+        the kinds only stay marked; the outcome says so. Raise KeyError for an unknown kind.
         """
         async with self._passing:
             self._kinds.mark(kinds)
@@ -324,7 +329,10 @@ class Reconciler:
             )
 
     async def _through_stages(self, taken: set[str]) -> list[Change]:
-        """Repair the kinds `taken`; add to them the kinds that follow what was changed. Return the changes made."""
+        """Look at the kinds `taken`, stage by stage, and repair them. Return the changes made.
+
+        Kinds that follow what was changed are added to `taken`, and looked at as well if their stage is a later one.
+        """
         registry = self._drivers.registry
         changes: list[Change] = []
         superfluous: set[str] = set()

@@ -58,8 +58,8 @@ def plan(
 ) -> NodePlan:
     """Return the part of the node's plan that belongs to these kinds; the arguments are those of plan_node.
 
-    Raise one of ERRORS if the kernel cannot be read, or if an address of the node is on no interface, unless only
-    guarding drivers are asked. Raise ValueError for an unknown kind.
+    Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for an unknown kind. Raise
+    ObserveError too if an address of the node is on no interface, unless only guarding drivers are asked.
     """
     return plan_node(kernel, state, kinds, interiors, stale, registry)
 
@@ -67,9 +67,8 @@ def plan(
 def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Change]) -> NodeState:
     """Return `state` with only those of its workloads and sysctls that the changes `found` concern.
 
-    That is enough to plan the additions of these kinds again, and much less to read. Other sysctls of these workloads
-    and those of the underlay's device stay too. Return `state` itself if `kinds` has others than workloads and sysctls,
-    or if IPv4 forwarding changes.
+    Planning these kinds again then reads much less. Other sysctls of these workloads and those of the underlay's device
+    stay too. Return `state` itself if `kinds` has others than workloads and sysctls, or if IPv4 forwarding changes.
     """
     if not set(kinds) <= {workload.STEP.name, sysctl.STEP.name}:
         return state
@@ -91,8 +90,9 @@ def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Chang
 def additions(kernel: Kernel, planned: NodePlan) -> Applied:
     """Make the additions and changes of a plan, except those that wait for their device. Return what was applied.
 
-    Such a device is missing, or down although it must be up. Failures are in the result. Raise one of ERRORS if the
-    kernel cannot be read or written at all.
+    Such a device is missing, or down although it must be up. Failures are in the result. Raise MissingLibrary, before
+    any change, if pyroute2 is needed and missing, and ObserveError or KernelError if the kernel cannot be read or does
+    not answer.
     """
     waiting = _waiting(kernel, planned.parts)
     left_out = {id(change) for change in waiting}
@@ -102,7 +102,8 @@ def additions(kernel: Kernel, planned: NodePlan) -> Applied:
 def removals(kernel: Kernel, planned: NodePlan, chosen: t.Sequence[Change]) -> Applied:
     """Remove the objects of the changes `chosen`, which are the very objects in `planned`. Return what was applied.
 
-    Failures are in the result. Raise one of ERRORS if the kernel cannot be read or written at all.
+    Failures are in the result. Raise MissingLibrary, before any change, if pyroute2 is needed and missing, and
+    ObserveError or KernelError if the kernel cannot be read or does not answer.
     """
     going = {id(change) for change in chosen}
     return _apply(kernel, planned.only(lambda change: id(change) in going))
@@ -125,7 +126,7 @@ def drift(
 
     `changes` lead to `state`. `before` maps each kind to the state that it was last brought to; kinds without one have
     no drift. The result may have keys of further changes. `interiors` are host ends whose namespaces are looked into.
-    Raise one of ERRORS as `plan` does.
+    Raise ObserveError or KernelError as `plan` does.
     """
     found: set[Same] = set()
     asked: list[tuple[NodeState, list[str]]] = []

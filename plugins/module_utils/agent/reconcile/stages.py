@@ -142,7 +142,7 @@ class Stages:
         self._interiors.update(interiors)
 
     def refresh(self, what: Refresh) -> None:
-        """Schedule `what` for the next look at iptables. The largest request since the last look counts."""
+        """Schedule `what` for the next look at iptables. The largest request since the last one counts."""
         self._refresh = max(self._refresh, what)
 
     async def ask(self, question: t.Callable[[Kernel], _T]) -> _T:
@@ -150,12 +150,12 @@ class Stages:
         return await self._run(lambda: question(self._kernel))
 
     async def admit(self, state: NodeState, stands: t.Callable[[], None]) -> repair.Applied:
-        """Write the additions of sets and rules that `state` and the workloads being added need.
+        """Add and correct the sets and rules that `state` and the workloads being added need; superfluous ones stay.
 
         Return what was applied. If the kernel refused a set or a whole table, `failed` is not empty. If it refused only
         single chains, they are in `aside`, and all else was written. `stands` is called in the drivers' thread if
-        `failed` is empty. Raise one of repair.ERRORS if policy cannot be compiled, or the kernel cannot be read or
-        written at all.
+        `failed` is empty. Raise PolicyNotCompiled if policy cannot be compiled, and ObserveError or KernelError if the
+        kernel cannot be read or written at all.
         """
         make, guards = self._wanted.whole(state), self.registry.guards
         before = {kind: self._kinds[kind].complete for kind in guards}
@@ -177,10 +177,11 @@ class Stages:
         return applied
 
     async def look(self, kinds: t.Collection[str]) -> t.Optional[Found]:
-        """Read these kinds from the kernel and return what differs from the desired state.
+        """Read these kinds from the kernel; note and return what differs from the desired state.
 
-        A kind that cannot be read is noted as a problem, retried later, and not in the result. Return None if none
-        could be read. Return None too if the desired state is not known; the kinds are dirty again then.
+        Workloads that ended since the last look are reported. A kind that cannot be read, or whose policy cannot be
+        compiled, is noted as a problem, retried later, and not in the result. Return None if that is so for all of
+        them. Return None too if the desired state is not known; the kinds are dirty again then.
         """
         state = self._wanted.state()
         if state is None:
@@ -240,13 +241,13 @@ class Stages:
         return Found(added, removed, planned.additions)
 
     async def add(self, stage: t.Sequence[str], found: Found) -> list[Change]:
-        """Add and correct objects of the stage's kinds that are in `found` or follow one in it. Return the changes.
+        """Add and correct objects of the stage's kinds that are in `found` or follow one in it.
 
-        `found` is the result of the look before; these kinds are planned again under `turn`. Followers in other stages
-        are left out. There may be thousands of workloads and sysctls: if no other kind is planned with them, and IPv4
-        forwarding is right, only those that `repair.narrowed` leaves are read again. What fails, repair.ERRORS too, is
-        noted as problems of the kinds. If additions of a kind that guards one of these failed, nothing is made. Nor is
-        it if the desired state is not known; the kinds are dirty again then.
+        Return the changes made. `found` is the result of the look before; these kinds are planned again under `turn`.
+        Followers in other stages are left out. There may be thousands of workloads and sysctls: if no other kind is
+        planned with them, and IPv4 forwarding is right, only those that `repair.narrowed` leaves are read again. What
+        fails, repair.ERRORS too, is noted as problems of the kinds. If additions of a kind that guards one of these
+        failed, nothing is made. Nor is it if the desired state is not known; the kinds are dirty again then.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]
@@ -288,7 +289,10 @@ class Stages:
     def _note_repair(
         self, kinds: t.Collection[str], looked_at: t.Collection[str], applied: repair.Applied, whole: NodeState
     ) -> None:
-        """Note the result of a repair. For a kind that was not `looked_at`, note nothing unless it failed."""
+        """Note the result of a repair, and report the kinds that failed or have refused chains.
+
+        For a kind that was not `looked_at`, note nothing unless it failed.
+        """
         failed = _by_kind(applied.failed, self.registry)
         for kind in _by_kind(applied.aside, self.registry):
             self._listener.on_failure(kind)
@@ -358,14 +362,18 @@ class Stages:
         return False
 
     def _make(self, state: NodeState, kinds: t.Collection[str]) -> Make:
-        """Return a function that returns what is desired of these kinds: `state`, with compiled policy if necessary."""
+        """Return a function that returns what is desired of these kinds: `state`, with compiled policy if necessary.
+
+        Call that function in the drivers' thread. It raises PolicyNotCompiled if the policy cannot be compiled.
+        """
         return (lambda: state) if set(kinds).isdisjoint(self.registry.guards) else self._wanted.whole(state)
 
     def _take_interiors(self, state: NodeState, kinds: t.Collection[str]) -> set[str]:
         """Return the host ends whose namespaces to look into, and clear the list of requested ones.
 
-        They are the requested ones, and those of workloads that changed in the desired state. Return an empty set, and
-        clear nothing, if `kinds` has no workloads.
+        They are the requested ones, and those of workloads that `state` has with other values than the last state to
+        which workloads were brought; new ones are not among them. Return an empty set, and clear nothing, if `kinds`
+        has no workloads.
         """
         if workload.STEP.name not in kinds:
             return set()

@@ -45,13 +45,16 @@ class Marked(t.Protocol):
 
     @property
     def devices(self) -> t.Collection[str]:
-        """The names of the devices that the desired routes lead through, as of the last pass that read the routes."""
+        """The names of the devices that the desired routes lead through, as of the last pass that read the routes.
+
+        It is empty before the first one.
+        """
 
     def mark(self, kind: t.Optional[str] = None) -> None: ...
 
 
 def open_socket(buffer: int = _BUFFER) -> socket.socket:
-    """Return a non-blocking netlink socket in the calling thread's network namespace, with no groups joined.
+    """Return a non-blocking rtnetlink socket in the calling thread's network namespace, with no groups joined.
 
     `buffer` is the receive buffer in bytes; without CAP_NET_ADMIN the kernel may limit it. Raise OSError if the socket
     cannot be made.

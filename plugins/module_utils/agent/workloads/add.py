@@ -52,7 +52,7 @@ async def add(on: WorkloadContext, request: AddRequest) -> AttachedWorkload:
     If a workload of the same id is attached already and meets the request, repair it and return it; a request of CNI
     also updates its labels, except those that `relabel` changed.
 
-    Raise AgentError if the request is invalid or conflicts with another workload, if no address is free, if the network
+    Raise AgentError if the request is invalid or conflicts with a workload, if no address is free, if the network
     namespace is missing, or if the node, an object in the way, the kernel or the disk prevents it. Raise it with code
     `try_again` if a deleted workload with the same device or address is not removed within 10 seconds. After an error,
     nothing of a new workload stays, apart from leftovers that the cleanup still retries to remove.
@@ -166,7 +166,7 @@ async def _add_again(on: WorkloadContext, request: AddRequest, present: Attached
 
 
 async def _wait_for_device(on: WorkloadContext, workload: AttachedWorkload) -> None:
-    """Wait until a deleted workload with the same device is removed, except perhaps its tracked connections.
+    """Wait until a deleted workload with the same device is removed, except perhaps its tracked connections and record.
 
     Raise AgentError with code `try_again` if it is not after 10 seconds.
     """
