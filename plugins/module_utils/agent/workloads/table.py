@@ -189,6 +189,6 @@ def not_found(id: str) -> AgentError:
 
 
 def _subjects(endpoint: VethEndpoint) -> set[str]:
-    """Return the subjects of changes about a workload: the workload, its device (also for sysctls) and its routes."""
+    """Return the subjects of changes about a workload: <namespace>/<name>, host end, and its routes' destinations."""
     routes = {route.destination for route in endpoint_routes(endpoint)}
     return {workload_driver.identity(endpoint), endpoint.interface, *routes}

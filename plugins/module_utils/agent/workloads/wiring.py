@@ -37,7 +37,7 @@ class WorkloadWiring:
     async def link(
         self, endpoint: VethEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
     ) -> tuple[Attached, bool]:
-        """Make a workload's link and everything else but its route. Return the link, and whether that was written too.
+        """Make a workload's link and everything else but its route. Return the link, and whether the route was made.
 
         The route is added as well if `reachable`, called in the thread, then returns true (the address is on the disk
         and the policy in the kernel), because another hop from the loop to the thread takes as long as the route
