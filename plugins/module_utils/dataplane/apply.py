@@ -34,11 +34,12 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
     """Apply the plan: additions, then `bird`, then removals.
 
     Exceptions of `bird` are passed on; None means that there is nothing to call. Raise ApplyError with the changes that
-    failed. After a failed addition (a conflict is one) the others are still tried, but `bird` is not called and no
-    removal is made. After one of a guarding driver (IP sets, iptables) no later stage is begun either, and single
-    chains that were refused are only in the error's `unmade`. If only single chains were refused, later stages are
-    begun; the error is then a SetAside, if no other addition fails. Raise MissingLibrary before any change is made if
-    pyroute2 is needed and missing. Raise ObserveError or KernelError if the kernel cannot be read or does not answer.
+    failed. After a failed addition (a conflict or a refused chain is one) the others are still tried, but `bird` is not
+    called and no removal is made. After one of a guarding driver (IP sets, iptables) no later stage is begun either,
+    and single chains that were refused are only in the error's `unmade`. If only single chains were refused, later
+    stages are begun; the error is then a SetAside, if no other addition fails. Raise MissingLibrary before any change
+    is made if pyroute2 is needed and missing. Raise ObserveError or KernelError if the kernel cannot be read or does
+    not answer.
     """
     _apply(kernel, plan.parts, plan, bird)
 
@@ -46,9 +47,9 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
 def apply_parts(kernel: Kernel, parts: t.Sequence[Part]) -> None:
     """Apply changes of single drivers, in the order given: all additions, then removals in the reverse order.
 
-    Nothing is planned again and BIRD is not reloaded. Removals are left out after a failed addition. Raise ApplyError
-    or SetAside as `apply_node` does. Raise MissingLibrary before any change is made if pyroute2 is needed and missing.
-    Raise KernelError if the kernel cannot be read or does not answer.
+    Nothing is planned again and BIRD is not reloaded. After a failed addition, later stages and removals are left out
+    as in `apply_node`. Raise ApplyError or SetAside as that does. Raise MissingLibrary before any change is made if
+    pyroute2 is needed and missing. Raise KernelError if the kernel cannot be read or does not answer.
     """
     _apply(kernel, parts)
 

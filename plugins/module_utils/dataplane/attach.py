@@ -77,7 +77,7 @@ def attach_link(kernel: Kernel, endpoint: VethEndpoint) -> Attached:
 
 
 def _link(kernel: Kernel, endpoint: VethEndpoint) -> tuple[Attached, bool]:
-    """Attach a workload as `attach_link` does, and return its result and whether the pair is new.
+    """Attach a workload as `attach_link` does, and return its result and whether it had no host end before.
 
     Raise AttachError if this fails.
     """

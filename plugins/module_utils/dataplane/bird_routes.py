@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The changes that BIRD will make to its routes.
 
-This module only reads: it imports neither the registry nor writers.
+This module only reads the kernel. It does not import the registry or the application of plans.
 """
 
 from __future__ import annotations

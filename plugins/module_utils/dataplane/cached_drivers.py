@@ -104,6 +104,8 @@ class CachedTables:
     def observe(self, kernel: Kernel, desired: t.Sequence[IptablesTable]) -> iptables.Observed:
         """Return the tables as `iptables.observe` does, from the cache while it is valid.
 
+        It is valid until the generation of nftables shows that another process has written. For legacy tables it is so
+        until their sizes change, but at most TRUSTED seconds, or longer if reading the tables takes long.
         Raise ObserveError or KernelError if the kernel cannot be read.
         """
         if self._observed is not None and self._is_current(kernel, self._observed):
@@ -324,14 +326,14 @@ class CachedSets:
     def fill(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make sets and add members as `ipset.fill` does, and update the cache.
 
-        Raise the errors of `ipset.fill`; the cache is discarded then.
+        Raise ApplyError or KernelError as `ipset.fill` does; the cache is discarded then.
         """
         self._written(kernel, changes, ipset.fill, "+~", ipset.filled)
 
     def drain(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Remove members as `ipset.drain` does, and update the cache.
 
-        Raise the errors of `ipset.drain`; the cache is discarded then.
+        Raise ApplyError or KernelError as `ipset.drain` does; the cache is discarded then.
         """
         self._written(kernel, changes, ipset.drain, "~", ipset.drained)
 
@@ -355,7 +357,8 @@ class CachedSets:
     def apply(self, kernel: Kernel, changes: t.Sequence[Change]) -> None:
         """Make the changes as `ipset.apply` does, and update the cache.
 
-        Raise the errors of `ipset.apply`. The cache is discarded then, unless only deletions were refused.
+        Raise ApplyError or KernelError as `ipset.apply` does. The cache is discarded then, unless only deletions were
+        refused.
         """
         observed, self._observed = self._observed, None
         try:

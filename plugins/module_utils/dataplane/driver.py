@@ -87,10 +87,11 @@ class DriverStep(t.Generic[Desired, Observed]):
     #: Drivers whose objects disappear with an object of this driver, or are refused without it. The agent plans them
     #: again after an addition of this driver.
     followers: tuple[str, ...] = ()
-    #: Drivers whose additions must all be made before any object of this driver is removed, because their objects may
-    #: still use it.
+    #: Drivers without whose additions no object of this driver is removed, because their objects may still use it. The
+    #: agent removes it although single chains were refused.
     needs: tuple[str, ...] = ()
-    #: Drivers whose additions must all be made before the agent adds an object of this driver.
+    #: Drivers whose additions must all be made, but for refused single chains, before the agent adds an object of this
+    #: driver.
     guarded_by: tuple[str, ...] = ()
     #: Whether this driver's objects protect all others, as firewall rules do. They depend on nothing of the underlay,
     #: so that they can be written before it exists. If one of their changes fails, no later stage is applied, except

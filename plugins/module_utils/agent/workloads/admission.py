@@ -56,7 +56,7 @@ class PolicyUpdates:
         """Request a write of policy that includes all workloads being added.
 
         Return it, or None if the node has no policy. It begins at once or after the write under way, and may serve
-        other adds too. It is made even if nobody awaits it; what fails comes out where it is awaited, as in `admitted`.
+        other adds too. It is made even if nobody awaits it. Await it by `admitted`, which says what it raises.
         """
         return self._admissions.written() if self._desired.has_policy else None
 

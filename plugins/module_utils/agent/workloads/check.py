@@ -23,7 +23,7 @@ SELECTOR_LIMIT = 4096  # the most characters in a caller's selector
 def select(table: WorkloadTable, selector: t.Optional[str] = None) -> list[AttachedWorkload]:
     """Return the attached workloads that `selector` selects, or all without one, sorted by id.
 
-    Raise AgentError with code `invalid_params` if the selector is too long or cannot be parsed.
+    Raise AgentError with code `invalid_params` if the selector has more than 4096 characters or cannot be parsed.
     """
     found = sorted(table, key=lambda workload: workload.id)
     if selector is None:

@@ -20,8 +20,8 @@ async def delete(on: WorkloadContext, id: str) -> bool:
 
     Afterwards the workload is unreachable and its address is free, or the cleanup retries that. Its link is removed
     soon after (cleanup.py); if the kernel did not remove its route, wait up to 10 seconds for that. If only an address
-    is left for the id, release it. Raise AgentError with code `not_written` if the disk refuses that, or refuses the
-    commit; the workload is still attached then.
+    is left for the id, release it. Raise AgentError with code `not_written` if the disk refuses that, or if it refuses
+    the commit, which leaves the workload attached.
     """
     async with on.locks(id):
         workload = on.table.get(id)

@@ -28,7 +28,7 @@ class RWLock:
 
     @property
     def quiet(self) -> t.Optional[int]:
-        """A number that changes whenever the lock is acquired, or wanted shared; None while it is held."""
+        """A number that changes when the lock is acquired exclusively, or wanted shared; None while it is held."""
         return None if self._sharing or self._alone else self._taken
 
     @property

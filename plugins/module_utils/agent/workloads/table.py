@@ -74,7 +74,8 @@ class WorkloadTable:
     def attach(self, workload: AttachedWorkload, made: VethEndpoint) -> None:
         """Turn a workload that was being added into an attached one.
 
-        `made` is its endpoint as written to the kernel. Raise KeyError if the workload was not being added.
+        `made` is its endpoint as written to the kernel: if that is still desired, `settled` counts the workload. Raise
+        KeyError if the workload was not being added.
         """
         self._attached[workload.id] = workload
         del self._coming[workload.id]
@@ -158,10 +159,11 @@ class WorkloadTable:
         self.opened = tuple(cidr for cidr in self._persisted.opened if cidr in self.opened or cidr in opened)
 
     def added_to(self, state: NodeState) -> NodeState:
-        """Return `state` with the attached workloads, their routes and sysctls, and the opened spare blocks added.
+        """Return `state` with the attached workloads added, their routes and sysctls, and with spare blocks opened.
 
-        It is `state` itself if there are none. A workload without an address is left out, and so is one whose host end
-        or address another workload has. Those of the inventory take precedence, then the smaller id.
+        Opened blocks move to `ipam.blocks` and get blackhole routes. It is `state` itself if there is nothing to add. A
+        workload without an address is left out, and so is one whose host end or address another workload has. Those of
+        the inventory take precedence, then the smaller id.
         """
         return with_workloads(state, self, self._persisted.opened, self._endpoints)
 
@@ -187,6 +189,6 @@ def not_found(id: str) -> AgentError:
 
 
 def _subjects(endpoint: VethEndpoint) -> set[str]:
-    """Return the subjects of changes about a workload: the workload, its device (also for sysctls) and its routes."""
+    """Return the subjects of changes about a workload: <namespace>/<name>, host end, and its routes' destinations."""
     routes = {route.destination for route in endpoint_routes(endpoint)}
     return {workload_driver.identity(endpoint), endpoint.interface, *routes}

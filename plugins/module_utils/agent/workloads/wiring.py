@@ -37,7 +37,7 @@ class WorkloadWiring:
     async def link(
         self, endpoint: VethEndpoint, opened: t.Collection[str], reachable: t.Callable[[], bool]
     ) -> tuple[Attached, bool]:
-        """Make a workload's link and everything else but its route. Return the link, and whether the route exists too.
+        """Make a workload's link and everything else but its route. Return the link, and whether the route was made.
 
         The route is added as well if `reachable`, called in the thread, then returns true (the address is on the disk
         and the policy in the kernel), because another hop from the loop to the thread takes as long as the route
@@ -48,10 +48,12 @@ class WorkloadWiring:
         return await self._run(_attach, endpoint, opened, reachable)
 
     async def route(self, endpoint: VethEndpoint, opened: t.Collection[str]) -> None:
-        """Make a workload reachable by adding its routes. Raise AgentError if one cannot be added.
+        """Make a workload reachable by adding its routes.
 
-        `opened` are the CIDRs of opened spare blocks. They get a blackhole route first, so that packets to their unused
-        addresses end at this node; one with the destination of the workload's route gets none.
+        Raise AgentError with code `in_the_way` if a route of others is in place of one, or `kernel` if one cannot be
+        added for another reason. `opened` are the CIDRs of opened spare blocks. They get a blackhole route first, so
+        that packets to their unused addresses end at this node; one with the destination of the workload's route gets
+        none.
         """
         await self._run(_attach_route, endpoint, opened)
 
