@@ -139,7 +139,9 @@ def _enforce(machine: Machine, who: str) -> None:
     """Bring this node's policy in the kernel in line with what is on the disk.
 
     If an agent runs, it does this. Without an agent, do nothing for a node without policy; without a stored state do
-    nothing at all. Raise StoreError, and the errors of `take` for policy that is applied.
+    nothing at all. Raise StoreError, LockUnusable, AgentSilent, AgentRefused or NotTakenOver. Raise also, if policy is
+    applied without an agent, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError, ApplyError, MissingLibrary,
+    or ValueError for a policy that cannot be compiled.
     """
     stored = Store(machine.store).load()
     if stored is None:

@@ -161,7 +161,7 @@ class Store:
         """Save `stored` as complete and, if `record`, also as a generation; return that generation's number.
 
         Return None if no generation was recorded; see `record`. `keep` is the number of generations to keep. Raise
-        atomic_file.FileError and, if `record`, the other errors of `record`.
+        atomic_file.FileError on failure to write, and with `record` also StoreError or OSError as `record` does.
         """
         done = dataclasses.replace(stored, complete=True)
         number = self.record(done, keep) if record else None
