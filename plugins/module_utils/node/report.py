@@ -105,9 +105,10 @@ def endpoints(kernel: Kernel) -> list[Data]:
 
 
 def interface_settings(interface: str) -> dict[str, str]:
-    """Return a mapping from a setting's name to its path below /proc/sys, in the order in which they may be written.
+    """Return a mapping from an IPv4 setting's name to its path below /proc/sys, in an order that is safe for writing.
 
-    `interface` is a device's name or "all", which has no proxy_delay.
+    The settings are proxy_delay, forwarding, proxy_arp, rp_filter, accept_local and send_redirects. `interface` is a
+    device's name or "all", which has no proxy_delay; its forwarding is ip_forward.
     """
     conf, neigh = f"net/ipv4/conf/{interface}", f"net/ipv4/neigh/{interface}"
     keys = {
@@ -233,11 +234,10 @@ def workloads(kernel: Kernel, state: t.Optional[NodeState]) -> list[Data]:
 def bgp(machine: Machine) -> Data:
     """Return the status of BIRD as a dict: running, version, router_id, error and sessions.
 
-    A session is a dict with the fields of bird.status's session and `established`.
-
-    `running` is False if BIRD does not answer; each of three answers is waited for up to 10 seconds. If BIRD cannot be
-    read, `error` is a message, version and router_id are None and there are no sessions; else `error` is None, and
-    router_id is "" if BIRD reports none. Raise nothing.
+    A session is a dict with the fields of bird.status.Session and `established`. `running` is False if no BIRD can be
+    reached at the control socket, or if it does not answer as BIRD does; each of three answers is waited for up to 10
+    seconds. If BIRD cannot be read, `error` is a message, version and router_id are None and there are no sessions.
+    Else `error` is None, and router_id is "" if BIRD reports none. Raise nothing.
     """
     try:
         found = status.observe(machine.bird_socket)

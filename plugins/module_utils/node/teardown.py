@@ -71,7 +71,8 @@ class Plan:
 def plan(machine: Machine) -> Plan:
     """Return what a teardown removes. Change nothing.
 
-    Raise ObserveError or KernelError, or OSError if a file to be removed cannot be read.
+    Without a stored state that can be read, the plan lacks that state's files and BIRD's routes. Raise ObserveError or
+    KernelError, or OSError if a file to be removed cannot be read.
     """
     stored = _stored(machine)
     files = _files(machine, stored)
@@ -88,7 +89,7 @@ def plan(machine: Machine) -> Plan:
 
 
 def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: float = 60.0) -> Plan:
-    """Remove everything of ours, unless `check`, and return the plan that was made before.
+    """Remove everything that `plan` returns, unless `check`, and return that plan, which was made before.
 
     What the agent adds to the kernel until it has stopped is removed too, but is not in that plan. `who` names this
     process in the locks, and `lock_timeout` is the seconds to wait for each. Raise ObserveError, KernelError,
@@ -202,10 +203,10 @@ def _remove_folders(changes: t.Sequence[Change]) -> None:
 
 
 def _withdraw(machine: Machine, planned: Plan) -> None:
-    """Let BIRD end its sessions, if its unit is to be stopped, so that peers drop its routes at once.
+    """Disable all protocols of BIRD, if its unit is to be stopped, so that peers drop its routes at once.
 
-    Peers would keep them for a graceful restart if BIRD were only stopped. A BIRD that refuses, or does not answer
-    within 10 seconds, is ignored.
+    Peers would keep them for a graceful restart if BIRD were only stopped. A BIRD that refuses is ignored, and so is
+    one that does not give each answer within 10 seconds.
     """
     if any(change.subject == units.BIRD_UNIT and change.old.started for change in planned.units):
         with contextlib.suppress(BirdError), client.BirdClient(machine.bird_socket) as bird:

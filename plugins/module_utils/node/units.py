@@ -118,9 +118,9 @@ def apply(changes: t.Sequence[Change], reload: bool, program: str = PROGRAM) -> 
     stopped and restarted. All changes are tried; of a unit, the steps after one that failed are not. A call may take
     150 seconds. Raise ApplyError with those that failed.
 
-    If the reading fails, units are only stopped: systemd would start the others with their former definition, so the
-    changes that start, restart or mask a unit, or alone enable or disable it, fail. Without such a change the failure
-    is ignored, because it belongs to no change.
+    If the reading fails, units are only stopped: systemd would start the others with their former definition, so each
+    change that does not stop its unit fails. Without such a change the failure is ignored, because it belongs to no
+    change.
     """
     failures = Failures()
     left = []

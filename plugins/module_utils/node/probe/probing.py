@@ -88,7 +88,7 @@ class Target(t.NamedTuple):
 
 
 class ProbeResult(t.NamedTuple):
-    """The result for one target. `size` is the bytes of the whole IP packet, `sent` and `received` count probes.
+    """The result for one target, whose `size` it has. `sent` and `received` count probes.
 
     `rtt_min` and `rtt_max` are round-trip times in milliseconds, None without an answer. `longest_gap` is the greatest
     number of probes lost in a row, times the interval, in milliseconds. `reason` says why probes were lost, "" if none
@@ -229,10 +229,11 @@ def probe(
 ) -> list[ProbeResult]:
     """Send `count` probes to each target, and return one result for each, in their order.
 
-    Probes to one target are `interval` seconds apart, and those to all targets are spread evenly over the interval.
-    Answers may come until `timeout` seconds after the last probe. The call ends earlier if all have come. Without
-    targets, return an empty list at once. `mark` is the packets' fwmark, 0 for none. `source` is the source address, ""
-    for the kernel's choice. Raise ProbeError if a socket cannot be opened, or cannot have `mark` or `source`.
+    Probes to one target are `interval` seconds apart unless the process is held up, and those to all targets are spread
+    evenly over the interval. Answers may come until `timeout` seconds after the last probe. The call ends earlier if
+    all have come. Without targets, return an empty list at once. `mark` is the packets' fwmark, 0 for none. `source` is
+    the source address of packets of its IP version, "" for the kernel's choice. Raise ProbeError if a socket cannot be
+    opened, or cannot have `mark` or `source`.
     """
     if not targets:
         return []

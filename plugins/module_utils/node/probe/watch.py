@@ -118,11 +118,12 @@ def running(path: t.Optional[str] = None) -> t.Optional[int]:
 def collect(process: t.Optional[int], path: t.Optional[str] = None) -> t.Optional[dict[str, t.Any]]:
     """End the watch with the process id `process`, and return what it found, the dict that `_report` made.
 
-    `state` in it is "stopped" if a call ended the watch, "ended" if it came to its limit, "running" if its process
-    ended without a result: all counts are 0 then. `process` None means that no watch should run. If none runs, the file
-    of the last one is returned. Return None if there is no file, or if it holds no JSON object. Return None also if the
-    running watch is another process: it belongs to a later change, and goes on. Raise ProbeError if the watch does not
-    end within 30 seconds, or if the lock file cannot be opened, and OSError if the result cannot be read.
+    Its keys are state, seconds, interval and resolution (both in milliseconds), and targets. `state` is "stopped" if a
+    call ended the watch, "ended" if it came to its limit, "running" if its process ended without a result: all counts
+    are 0 then. `process` None means that no watch should run. If none runs, the file of the last one is returned.
+    Return None if there is no file, or if it holds no JSON object. Return None also if the running watch is another
+    process: it belongs to a later change, and goes on. Raise ProbeError if the watch does not end within 30 seconds, or
+    if the lock file cannot be opened, and OSError if the result cannot be read.
     """
     path = path or PATH
     if running(path) not in (None, process):
@@ -177,8 +178,8 @@ def _taken(lock: int) -> bool:
 def _detached(opened: t.Callable[[], Exchange], limit: float, path: str, writing: int) -> t.NoReturn:
     """Run the watch in a process apart from the session and the pipes of the connection that started it, then exit.
 
-    `opened` opens the sockets of the probes, `limit` is in seconds. An error before the first probe is written to
-    `writing`, the pipe to the starter. This never returns.
+    `opened` opens the sockets of the probes, `limit` is in seconds, `path` is that of the result file. An error before
+    the first probe is written to `writing`, the pipe to the starter. This never returns.
     """
     try:
         os.setsid()
@@ -274,8 +275,9 @@ def _found(tally: Tally, apart: float) -> dict[str, t.Any]:
 
     `apart` is the planned seconds between two probes to it. `silent` is the milliseconds from the first probe to the
     first one that was answered, 0.0 if that is less than a second or none was answered. A path without an answer in its
-    first second was down before the change: its probes count from the first answer on. A path that never answers has
-    lost all probes. `longest_gap` follows from the times of sending; round-trip times are None.
+    first second was down before the change: its probes count from the first answered one on. A path that never answers
+    has lost all probes. `longest_gap` is the most milliseconds from the first of some probes lost in a row until the
+    next one was sent, or would have been. `reason` is "" if none was lost. Round-trip times are None.
     """
     answered = sorted(tally.answered)
     first = answered[0] if answered else 0

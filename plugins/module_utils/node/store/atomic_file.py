@@ -17,7 +17,8 @@ class FileError(Exception):
 def write(path: str, content: str, mode: int) -> None:
     """Replace the file at `path` atomically, create missing folders, and return after the content is on the disk.
 
-    `mode` is the permissions, such as 0o644. A symbolic link is followed. Raise FileError if the file system refuses.
+    `mode` is the permissions, such as 0o644; folders get 0755 less the umask. A symbolic link is followed. Raise
+    FileError if the file system refuses; its text says whether the new content is in place nevertheless.
     """
     try:
         file.write(path, content, mode)

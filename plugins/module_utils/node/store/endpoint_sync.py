@@ -60,13 +60,13 @@ def take(
     check: bool = False,
     lock_timeout: float = 60.0,
 ) -> Taken:
-    """Store the endpoints of other nodes, apply this node's policy with them if they changed, and return what changed.
+    """Store the endpoints of other nodes, apply this node's policy with them, and return what changed.
 
     `told` maps a node name to {"collected": time, "endpoints": [...], "blocks": [...]}, the latter two optional; see
     state.remote_endpoints.told_of. An entry for this node itself is ignored. `nodes` are the names of all nodes of the
     fleet: what was stored of any other node is removed. `who` names the caller in the node's lock, `lock_timeout` is in
-    seconds. With `check` nothing is written or locked. A newer collection time alone is stored, but not reported as a
-    change.
+    seconds. With `check` nothing is written or locked. Policy is applied only if `changed` of the result is True. A
+    newer collection time alone is stored, but not reported as a change.
 
     Raise ValueError if `told_of` refuses `told`. Raise LockError, FileError or StoreError. If policy is applied, raise
     also AgentSilent, AgentRefused or NotTakenOver if an agent runs; without one RecordsUnreadable, IpamUnreadable,
@@ -124,7 +124,10 @@ def _by_name(remote: RemoteEndpoints) -> dict[str, Endpoint]:
 
 
 def _text(endpoint: Endpoint) -> str:
-    """Return an endpoint in words: `10.244.2.3  labels app=db,tier=data  ports sql tcp 5432`."""
+    """Return an endpoint in words: `10.244.2.3  labels app=db,tier=data  ports sql tcp 5432`.
+
+    Labels that follow from its namespace are left out, and so is a part that would be empty.
+    """
     implied = dict(namespaced_labels({}, endpoint.namespace))
     labels = ",".join(f"{key}={value}" for key, value in endpoint.labels if key not in implied)
     ports = ", ".join(f"{one.name} {one.protocol} {one.port}" for one in endpoint.ports)
@@ -136,7 +139,9 @@ def _enforce(machine: Machine, who: str) -> None:
     """Bring this node's policy in the kernel in line with what is on the disk.
 
     If an agent runs, it does this. Without an agent, do nothing for a node without policy; without a stored state do
-    nothing at all. Raise StoreError, and the errors of `take` for policy that is applied.
+    nothing at all. Raise StoreError, LockUnusable, AgentSilent, AgentRefused or NotTakenOver. Raise also, if policy is
+    applied without an agent, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError, ApplyError, MissingLibrary,
+    or ValueError for a policy that cannot be compiled.
     """
     stored = Store(machine.store).load()
     if stored is None:

@@ -60,7 +60,7 @@ class Endpoints:
         return _read(self._unfinished)
 
     def close_to_others(self) -> None:
-        """Make both folders and all their files readable for root only.
+        """Set the mode of both folders to 0700, and that of the regular files in them to 0600.
 
         Earlier releases left the outer folder open to all. Raise OSError on failure; missing folders are no failure.
         """

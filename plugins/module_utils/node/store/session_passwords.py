@@ -125,7 +125,7 @@ def prune(machine: Machine, state: NodeState) -> None:
 
 
 def _file(machine: Machine, known: t.Mapping[str, str], wanted: t.Mapping[str, str]) -> t.Iterator[Change]:
-    """Yield the change of the password file, `+ bird /etc/calico/bird.secrets.conf 2 passwords`, or nothing.
+    """Yield the change of the password file, `+ bird     /etc/calico/bird.secrets.conf  2 passwords`, or nothing.
 
     `known` are the passwords that it has, `wanted` those to show, by name. Only the names count: other values are
     reported by `_sessions`. A file that has the right names, at least one, and another mode than secrets_file.MODE is

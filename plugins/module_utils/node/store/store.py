@@ -129,8 +129,8 @@ class Store:
 
         Return None, and write nothing, if its phase is a step of a change (not in AT_REST), or if the newest generation
         has the same digest and plan. The same state under another plan is a generation of its own, so that all nodes
-        can return to a plan. Raise StoreError if the newest generation cannot be read, or atomic_file.FileError on
-        failure to write.
+        can return to a plan. Raise StoreError if the newest generation cannot be read, OSError if the folder of
+        generations cannot be listed, or atomic_file.FileError on failure to write.
         """
         if stored.state.phase not in AT_REST:
             return None
@@ -161,7 +161,7 @@ class Store:
         """Save `stored` as complete and, if `record`, also as a generation; return that generation's number.
 
         Return None if no generation was recorded; see `record`. `keep` is the number of generations to keep. Raise
-        StoreError or atomic_file.FileError.
+        atomic_file.FileError on failure to write, and with `record` also StoreError or OSError as `record` does.
         """
         done = dataclasses.replace(stored, complete=True)
         number = self.record(done, keep) if record else None
@@ -169,7 +169,10 @@ class Store:
         return number
 
     def generations(self) -> list[Generation]:
-        """Return the heads of all generations, oldest first, without those that cannot be read."""
+        """Return the heads of all generations, oldest first, without those that cannot be read.
+
+        Raise OSError if their folder cannot be listed; a missing one means that there are none.
+        """
         found = []
         for number in self._numbers():
             with contextlib.suppress(StoreError, ValueError):
@@ -181,6 +184,7 @@ class Store:
     def generation(self, number: int) -> dict[str, t.Any]:
         """Return one whole generation: a dict with the fields of Generation, `state` and `bird_config`.
 
+        `state` is plain data for NodeState.from_dict, `bird_config` the text of bird.cfg, None for a node without BIRD.
         Raise StoreError if there is no generation `number`, or if it cannot be read.
         """
         data = self._read(self._path(number))

@@ -33,7 +33,10 @@ _STEP = 0.1  # seconds between two looks for an agent that begins to start
 
 
 class AgentSilent(Exception):
-    """The error for an agent that runs and does not answer in time. It may still carry out what it was asked."""
+    """The error for an agent that runs and does not answer in time, or for a writer.lock that does not become free.
+
+    The agent may still carry out what it was asked.
+    """
 
 
 class NotTakenOver(Exception):
