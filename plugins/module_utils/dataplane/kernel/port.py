@@ -271,8 +271,8 @@ class Kernel(t.Protocol):
     Methods without a docstring raise KernelError if the kernel refuses, as it does for a write to a missing device.
     `link_add` (except for veth) and the writes of neighbours, forwarding entries and rules by mark raise MissingLibrary
     if pyroute2 is missing. `link` returns None for a device that does not exist, and `fdb` returns [] then.
-    `ipset_mark` returns 0 for a set that does not exist. For a text that is no address or no
-    MAC, writes raise another error: ValueError, TypeError or OSError.
+    `ipset_mark` returns 0 for a set that does not exist. For a text that is no address or no MAC, writes raise another
+    error: ValueError, TypeError or OSError.
     """
 
     @property
