@@ -80,7 +80,8 @@ class NodePlan:
     def only(self, keep: t.Callable[[Change], bool]) -> NodePlan:
         """Return a copy of the plan with only those additions and removals for which `keep` returns True.
 
-        `expected` and the `kept` objects are left as they are, and `keep` is not called for them.
+        `expected` and the `kept` objects are left as they are, and `keep` is not called for them. The plan must be one
+        of `plan_node`: the copy has only what is in `parts`, which is empty in a plan that the agent made.
         """
         parts = [
             part._replace(changes=[change for change in part.changes if change.action == "=" or keep(change)])

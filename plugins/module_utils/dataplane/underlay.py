@@ -97,10 +97,11 @@ class NextHops:
 def resolve(kernel: Kernel, state: NodeState, device: str) -> NodeState:
     """Return `state` completed with what only the node knows.
 
-    `device` is the result of `device_of`. The result has the underlay's devices and gateways, and a device for each
-    route with a gateway only, None if the underlay does not reach that gateway. A route by the underlay's gateway to an
-    address that it does not reach is left out. Raise ObserveError if no interface has the node's IPv6 address, and
-    KernelError if the kernel cannot be read.
+    `device` is the result of `device_of`. In routes and sysctls, the underlay's devices and gateways replace their
+    placeholders (`NodeState.resolve_underlay`). A route with a placeholder for the gateway to an address that the
+    underlay does not reach is left out. A route with a gateway and no device gets the underlay's device to that
+    gateway; it stays None if the underlay does not reach it. Raise ObserveError if no interface has the node's IPv6
+    address, and KernelError if the kernel cannot be read.
     """
     hops = NextHops(kernel)
     found = {address: hops.route(address) for address in state.underlay_gateways}
@@ -120,7 +121,7 @@ def with_devices(kernel: Kernel, routes: t.Iterable[Route]) -> list[Route]:
 
 
 def _with_device(route: Route, hops: NextHops) -> Route:
-    """Return `route` with the device that the kernel would choose, if it has only a gateway, else unchanged.
+    """Return `route` with the underlay's device to its gateway if it has only a gateway, else unchanged.
 
     The device stays None if the underlay does not reach the gateway. Raise KernelError if the underlay's routes cannot
     be read.

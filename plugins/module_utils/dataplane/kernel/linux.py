@@ -48,7 +48,7 @@ _PRIVATE_GROUPS = 0x43000000
 
 
 def _make_public(folder: str) -> None:
-    """Make a folder that every user may list, regardless of this process's umask.
+    """Make a folder with mode 0755, whatever the umask is, and missing ones above it with the umask's mode.
 
     Do nothing if it exists. Raise OSError if it cannot be made.
     """
@@ -102,7 +102,7 @@ def _enter_mounts(path: str, operation: str) -> None:
     """Move the calling thread into the mount namespace at `path`.
 
     The thread must end afterwards. Its root and working folder are no longer those of the process. Raise KernelError if
-    the kernel refuses.
+    `path` cannot be opened or entered.
     """
     try:
         there = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -118,9 +118,9 @@ def _enter_mounts(path: str, operation: str) -> None:
 class LinuxKernel:
     """The Kernel port for one network namespace of this host.
 
-    `netns` names the namespace below `netns_folder`, or is its path; None is that of the calling process. `mounts` is
-    the path of the mount namespace in which network namespaces are mounted, for a process that lives in one of its own:
-    no other process would see its mounts. None is that of the calling process.
+    `netns` names the namespace below `netns_folder`, or is its absolute path; None is that of the calling process.
+    `mounts` is the path of the mount namespace in which network namespaces are mounted, for a process that lives in one
+    of its own: no other process would see its mounts. None is that of the calling process.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class LinuxKernel:
     def _there(self, work: t.Callable[[], _T]) -> _T:
         """Return the result of `work`, run in this kernel's network namespace.
 
-        Raise KernelError if the namespace cannot be entered.
+        Raise KernelError if the namespace cannot be entered. Exceptions of `work` are passed on.
         """
         if self._netns is None:
             return work()
@@ -195,8 +195,9 @@ class LinuxKernel:
     def _entered(self, netns: str, identity: str) -> LinuxKernel:
         """Return a kernel that has the namespace `netns` open.
 
-        Raise NamespaceRefused if the path leads to no network namespace, to the caller's or the host's own, or to one
-        with another identity than `identity` ("": any). Raise KernelError if it cannot be opened.
+        Raise NamespaceRefused if the path leads to anything else than a network namespace, to the caller's or the
+        host's own, or to one with another identity than `identity` ("": any). Raise KernelError if it leads nowhere, or
+        the namespace cannot be opened or entered.
         """
         kernel = LinuxKernel(netns, netns_folder=self._netns_folder, marker_folder=self._marker_folder)
         kernel._handle = namespaces.opened(self._path(netns), netns)
@@ -272,7 +273,10 @@ class LinuxKernel:
                 return []
 
     def _left_over(self, name: str) -> bool:
-        """Return whether this is an empty file with a marker, as `netns_add` and `netns_delete` may leave if killed."""
+        """Return whether `name` is an empty file with a marker, as `netns_add` and `netns_delete` may leave if killed.
+
+        The file is in the folder of namespaces. It is False if there is none, or if it cannot be looked at.
+        """
         try:
             found = os.stat(os.path.join(self._netns_folder, name))
         except OSError:
@@ -313,9 +317,9 @@ class LinuxKernel:
             _in_thread(make)
 
     def _mark(self, name: str, owner: str) -> None:
-        """Record in a marker file that the namespace of the calling thread is ours, with this name and owner.
+        """Write marker file `name`: JSON with `inode` and `identity` of the calling thread's namespace, and `owner`.
 
-        Do nothing if `owner` is "". Raise OSError if the file cannot be written.
+        An older one is replaced. Do nothing if `owner` is "". Raise OSError if the file cannot be written.
         """
         if not owner:
             return
@@ -771,9 +775,9 @@ def _about(error: port.KernelError, device: str) -> port.KernelError:
 def _encode(
     codec: str, kind: int, flags: int, header: t.Mapping[str, t.Any], attributes: t.Sequence[tuple[str, t.Any]]
 ) -> packed.Packed:
-    """Return a message whose body pyroute2's class `codec` encodes.
+    """Return the message of type `kind` whose body pyroute2's class `codec` (ifinfmsg, ndmsg or fibmsg) encodes.
 
-    Raise MissingLibrary if pyroute2 is not installed.
+    Raise MissingLibrary if pyroute2 is not installed. Its own exceptions for an invalid value are passed on.
     """
     message = _codec(codec)()
     for name, value in header.items():

@@ -27,7 +27,10 @@ class Lookup:
         self._by_length = sorted(by_length.items(), reverse=True)
 
     def route(self, address: str) -> t.Optional[RouteAttributes]:
-        """Return the attributes of the longest-prefix route that contains `address`, or None if there is none."""
+        """Return the attributes of the longest-prefix route that contains `address`, or None if there is none.
+
+        `address` must be a valid address, without a prefix length.
+        """
         own_bits, number, _length = network(address)
         for (bits, length), routes in self._by_length:
             found = routes.get(number >> (bits - length)) if bits == own_bits else None

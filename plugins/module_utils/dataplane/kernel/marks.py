@@ -61,9 +61,9 @@ def ruleset(channel: rt.Channel) -> t.Optional[int]:
 def legacy_tables() -> tuple[tuple[str, str, bytes], ...]:
     """Return (program, table, `struct ipt_getinfo`) for each table of iptables-legacy in this thread's namespace.
 
-    The struct has the number of rules, their size in bytes, and the offset of each hook. It does not change when a rule
-    replaces another one of its size. The call loads no module and makes no table. An IP version whose module is not
-    loaded has no tables. Raise KernelError if a table cannot be read.
+    `program` is iptables or ip6tables. The struct has the number of rules, their size in bytes, and the offset of each
+    hook. It does not change when a rule replaces another one of its size. The call loads no module and makes no table.
+    An IP version whose module is not loaded has no tables. Raise KernelError if a table cannot be read.
     """
     found = []
     for program, names, family, level in _LEGACY:
@@ -111,7 +111,7 @@ def ipset(channel: rt.Channel, name: str) -> int:
 
 
 def routes(channel: rt.Channel, protocol: int) -> int:
-    """Return a checksum (CRC-32) of all routes with this protocol number, of both IP versions.
+    """Return a checksum (CRC-32) of all routes with this protocol number, of both IP versions; 1 if there are none.
 
     `channel` has an rtnetlink socket. Raise KernelError if the kernel refuses.
     """

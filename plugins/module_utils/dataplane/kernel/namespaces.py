@@ -97,7 +97,8 @@ def _is_of_network(handle: int) -> bool:
 def refuse_own(handle: int, name: str) -> None:
     """Raise NamespaceRefused if `handle` is the network namespace of the calling thread or of process 1.
 
-    Both of these are alive, so equal inode numbers mean the same namespace.
+    Both of these are alive, so equal inode numbers mean the same namespace. That of process 1 is not recognized if it
+    cannot be read.
     """
     if os.fstat(handle).st_ino in (os.stat("/proc/thread-self/ns/net").st_ino, _of_init()):
         raise port.NamespaceRefused(errno.EPERM, f"enter network namespace {name}", _OF_THE_HOST)
@@ -110,10 +111,10 @@ def refuse_another(found: str, identity: str, name: str) -> None:
 
 
 def identity(inside: socket.socket, handle: int) -> str:
-    """Return the text that distinguishes a namespace from others: its cookie, which is unique until the next boot.
+    """Return the text that distinguishes a namespace from others: `cookie:` and a number, unique until the next boot.
 
     `inside` is a socket that was opened in the namespace, `handle` the namespace's file descriptor. A kernel before
-    5.14 has no cookies: there the text has the inode number, which may be reused once the namespace has ended.
+    5.14 has no cookies: there it is `inode:` and the inode number, which may be reused once the namespace has ended.
     """
     try:
         cookie = inside.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8)
@@ -125,8 +126,8 @@ def identity(inside: socket.socket, handle: int) -> str:
 def looked_at(path: str, name: str) -> tuple[tuple[int, int], str]:
     """Return ((inode number, change time in nanoseconds), identity) of the namespace at `path`.
 
-    Raise NamespaceRefused if it is none, or that of the caller or of process 1. Raise KernelError if it cannot be
-    opened or entered.
+    Raise NamespaceRefused if it is anything else than a network namespace, or that of the caller or of process 1. Raise
+    KernelError if it is missing or cannot be opened or entered.
     """
     handle = opened(path, name)
     try:

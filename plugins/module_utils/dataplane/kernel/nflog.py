@@ -81,8 +81,8 @@ def open_socket() -> socket.socket:
 def subscribe(netlink: socket.socket, group: int) -> None:
     """Start delivery of an NFLOG group's records to this socket, for both IP versions.
 
-    Records that arrive before the kernel's answer are dropped. Raise KernelError if the kernel refuses, as it does
-    (EPERM or EBUSY) if another process has the group.
+    Records that arrive before the kernel's answer are dropped. Raise KernelError if the kernel refuses, as it does if
+    another socket has the group.
     """
     operation = f"listen to NFLOG group {group}"
     settings = (
@@ -111,7 +111,8 @@ def subscribe(netlink: socket.socket, group: int) -> None:
 def records(datagram: bytes) -> t.Iterator[Record]:
     """Yield the records of one datagram; other messages in it are skipped.
 
-    Nothing is raised: a message with an invalid length ends the reading, and fields that it lacks are 0 or empty.
+    Nothing is raised: a message length below 16 ends the reading, a message longer than the datagram is read as far as
+    it goes, and fields that a message lacks are 0 or empty.
     """
     unpack, header = _ATTRIBUTE.unpack_from, _HEADER.unpack_from
     offset, size = 0, len(datagram)

@@ -86,7 +86,7 @@ class Link:
     running: bool = False  # has carrier as well (IFF_RUNNING)
     alias: str = ""
     peer_index: int = 0  # veth: index of the other end, in its namespace
-    peer_elsewhere: bool = False  # veth: the other end is in another network namespace
+    peer_elsewhere: bool = False  # veth: the other end, others: the lower device is in another namespace
     vni: t.Optional[int] = None  # vxlan: its network identifier
     port: t.Optional[int] = None  # vxlan: UDP port
     local: t.Optional[str] = None  # vxlan, ipip: address of this host that the tunnel uses
@@ -192,7 +192,8 @@ class RuleEntry(t.NamedTuple):
     """A policy routing rule.
 
     `plain` is False if it has selectors or actions besides mark, table and priority. `source` is the one address whose
-    packets it applies to, "" if the rule selects no source or a network.
+    packets it applies to, "" if the rule selects no source or a network. An inverted rule, which applies to all other
+    packets, has it as well.
     """
 
     priority: int
@@ -270,7 +271,8 @@ class Kernel(t.Protocol):
     Methods without a docstring raise KernelError if the kernel refuses, as it does for a write to a missing device.
     `link_add` (except for veth) and the writes of neighbours, forwarding entries and rules by mark raise MissingLibrary
     if pyroute2 is missing. `link` returns None for a device that does not exist, and `fdb` returns [] then.
-    `ipset_mark` returns 0 for a set that does not exist.
+    `ipset_mark` returns 0 for a set that does not exist. For a text that is no address or no MAC, writes raise another
+    error: ValueError, TypeError or OSError.
     """
 
     @property
@@ -308,8 +310,8 @@ class Kernel(t.Protocol):
     def route_to(self, address: str) -> t.Optional[RouteAttributes]:
         """Return the route that a packet of this host to `address` takes, or None if it cannot be sent.
 
-        Only type, device and gateway of the result are set. Raise KernelError if the kernel refuses for another reason,
-        and OSError if `address` is not an address.
+        Only type, device and gateway of the result are set, and an IPv6 gateway of an IPv4 address is not. Raise
+        KernelError if the kernel refuses for another reason, and OSError if `address` is not an address.
         """
 
     def neighbors(self, device: str) -> list[NeighborEntry]:
@@ -434,7 +436,7 @@ class Kernel(t.Protocol):
         """Make these route operations in order, many per system call.
 
         Return those that failed, [] if none did. A failed operation does not stop the others. Raise KernelError if the
-        kernel does not answer.
+        operations cannot be sent, or the kernel does not answer.
         """
 
     def neighbor_replace(self, entry: NeighborEntry) -> None: ...
@@ -477,8 +479,8 @@ class Kernel(t.Protocol):
     def netns_delete(self, name: str) -> None:
         """Delete a named network namespace and its marker. Do nothing if they do not exist.
 
-        What `inside` returned for this name may be closed by it. Raise KernelError if the name is no file name, or if
-        the kernel refuses.
+        Another file of this name in the folder of namespaces is removed, too. What `inside` returned for this name may
+        be closed by it. Raise KernelError if the name is no file name, or if the kernel refuses.
         """
 
     def netns_owners(self) -> dict[str, str]:

@@ -375,7 +375,10 @@ _SEQUENCES = [_U32.pack(number) for number in range(1, _BATCH + 1)]
 
 
 def _messages(data: bytes) -> t.Iterator[tuple[int, int, int, int, int]]:
-    """Yield (start, end, type, flags, sequence) for each message in `data`; start and end are offsets in bytes."""
+    """Yield (start, end, type, flags, sequence) for each message in `data`; start and end are offsets in bytes.
+
+    A message length below 16 ends the reading without an error.
+    """
     offset, end = 0, len(data)
     while offset + 16 <= end:
         length, kind, flags, sequence, _port = _HEADER.unpack_from(data, offset)
@@ -559,9 +562,9 @@ _NOWHERE = frozenset({6, 7, 8, 9})
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
     """Return the type, device and gateway that the kernel chooses for a packet to `address`.
 
-    The result is None if the address is unreachable. `names` is a mapping from index to device name; an index that it
-    lacks stands for the name. Raise OSError if `address` is not an address, and KernelError if the kernel refuses for
-    another reason.
+    The result is None if the address is unreachable. The gateway is None for an IPv4 address that is reached by way of
+    an IPv6 gateway. `names` is a mapping from index to device name; an index that it lacks stands for the name. Raise
+    OSError if `address` is not an address, and KernelError if the kernel refuses for another reason.
     """
     family = af_of(address)
     body = RTMSG.pack(family, 8 * _SIZES[family], 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed_address(address))
@@ -596,8 +599,8 @@ def write_routes(
 
     Return those that failed, in the order of their positions; [] if none did. `indexes` is a mapping from device name
     to index. An operation on a device without an index fails with ENODEV (a delete: ESRCH). Raise KernelError if the
-    kernel does not answer for 20 seconds, OSError for an invalid address, ValueError for a destination without a prefix
-    length, and KeyError for an unknown action or route type.
+    socket fails or the kernel does not answer for 20 seconds, OSError for an invalid address, ValueError for a
+    destination without a prefix length, and KeyError for an unknown action or route type.
     """
     templates: dict[tuple[str, port.RouteAttributes, str, int], t.Optional[tuple[bytes, bytes, bytes]]] = {}
     failures: list[port.RouteFailure] = []
@@ -636,7 +639,7 @@ def write_routes(
 
 
 def route_message(operation: port.RouteOperation, indexes: t.Mapping[str, int]) -> tuple[int, int, bytes]:
-    """Return type, flags and body of the message for one route operation.
+    """Return type, flags (without NLM_F_REQUEST) and body of the message for one route operation.
 
     Raise KeyError if its device is not in `indexes`, or its action or route type is unknown. Raise OSError for an
     invalid address, and ValueError for a destination without a prefix length.

@@ -127,13 +127,13 @@ def carry_out(
 ) -> t.Optional[int]:
     """Make the planned changes; the caller holds the node's lock. `keep` is the number of generations to keep.
 
-    Return the number of the recorded generation. Return None if no generation was recorded: nothing changed, a change
-    waits for a confirmation, the phase is a step of a change, or the newest generation is the same. With `confirm`, if
-    the plan changes anything, the revert is armed first, once the engine that would do it is installed. Raise
-    AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary, BundleError, FileError, StoreError, BirdError,
-    LockUnusable, OSError, ValueError for a password that cannot be written, a policy that cannot be compiled, or a BIRD
-    whose greeting has no version number, or, without an agent, ObserveError, KernelError, RecordsUnreadable or
-    IpamUnreadable.
+    Return the number of the recorded generation. Return None if none was recorded: the target was stored and complete
+    before, a change waits for a confirmation, the phase is a step of a change, or the newest generation is the same.
+    With `confirm`, if the plan changes anything, the revert is armed first, once the engine that would do it is
+    installed. Raise AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary, BundleError, FileError,
+    StoreError, BirdError, LockUnusable, OSError, ValueError for a password that cannot be written, a policy that cannot
+    be compiled, or a BIRD whose greeting has no version number, or, without an agent, ObserveError, KernelError,
+    RecordsUnreadable or IpamUnreadable.
     """
     _check_bird(machine, planned)
     planned.writer.prepare(planned.node)

@@ -26,7 +26,8 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
     Changes that were not confirmed before are reverted along with this one; only the latest 20 are named. Return what
     was stored, but with `boot` "" and `deadline` 0; None if there is nothing to revert to, and then nothing is done.
     Raise BundleError if no engine is installed, StoreError if the change that waits cannot be read, FileError if the
-    disk refuses, or OSError if the boot's id cannot be read or the process cannot be started.
+    disk refuses, or OSError if the boot's id cannot be read or the process cannot be started. What was stored by then
+    stays.
     """
     waiting = UnconfirmedStore(machine.store)
     pending = waiting.load()

@@ -44,8 +44,8 @@ def wait(
     the last one fails too, the previous state is stored all the same, for the agent, the boot unit or the next run to
     complete, unless the stored state cannot be read. `sleep` takes seconds. `say` receives the sentences for the log,
     by default syslog. Raise StoreError if the file of the change cannot be read, or OSError if the boot's id cannot be.
-    If the last attempt failed, raise LockError if the lock is not free in 600 seconds, or FileError or OSError if the
-    revert cannot be stored.
+    If the last attempt failed, raise LockError if the lock is not free in 600 seconds or its file cannot be opened, or
+    FileError or OSError if the revert cannot be stored.
     """
     say = say or _log
     waiting = UnconfirmedStore(machine.store)
@@ -113,6 +113,6 @@ def _finish(machine: Machine, pending: Unconfirmed, problem: str = "") -> Revert
 
 
 def _log(text: str) -> None:
-    """Write `text` to the system's log, as calico-node. Raise nothing."""
+    """Write `text` to the system's log, as calico-node."""
     syslog.openlog("calico-node", syslog.LOG_PID, syslog.LOG_DAEMON)
     syslog.syslog(syslog.LOG_WARNING, text)

@@ -32,8 +32,8 @@ class Engine(t.NamedTuple):
 def file_changes(machine: Machine, target: Stored, stored: t.Optional[Stored]) -> list[Change]:
     """Return the removals of files that only `stored` has, its last one first, then the changes of `target`'s files.
 
-    `files` None counts as no files in either. Raise OSError if a file cannot be read, or ValueError if a mode of
-    `target` is not octal.
+    A file that is to be removed and does not exist, or that is as `target` has it, has no change. `files` None counts
+    as no files in either. Raise OSError if a file cannot be read, or ValueError if a mode of `target` is not octal.
     """
     wanted = [
         file.WantedFile(machine.placed(entry.path), entry.content, int(entry.mode, 8)) for entry in target.files or ()
@@ -100,8 +100,8 @@ def bird_changes(machine: Machine, target: Stored) -> t.Iterator[Change]:
 def bird_to_read(machine: Machine) -> t.Iterator[Change]:
     """Yield a change if BIRD runs with an older bird.cfg, older passwords or older snippets than those on the disk.
 
-    Yield nothing if no BIRD runs or there is no bird.cfg. Raise BirdError if the running BIRD does not answer, or
-    OSError if a file cannot be read.
+    Yield nothing if no BIRD runs, there is no bird.cfg, or BIRD does not say when it read its files. Raise BirdError if
+    the running BIRD does not answer, or OSError if a file cannot be read.
     """
     if configuration.unread(machine.bird_config, machine.bird_socket):
         yield Change("bird", "~", machine.bird_config, "read before", "and its snippets as they are now", "soft reload")
