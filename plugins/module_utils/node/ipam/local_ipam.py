@@ -49,9 +49,9 @@ _FORMAT: Record = ("calico-ipam", 1)
 class _Batch:
     """The events that one flush must write.
 
-    `touched` is True if assigning or releasing was requested before it, also if that queued no event: a caller then
-    relies on it. `done` is True when it is written or undone. `error` is what its flush raises: why it was undone, or
-    None if it was written, or undone because of an earlier batch with `touched` False.
+    `touched` is True if assigning or releasing was requested since the batch before it, also if that queued no event: a
+    caller then relies on it. `done` is True when it is written or undone. `error` is what its flush raises: why it was
+    undone, or None if it was written, or if `touched` is False and it was undone because an earlier batch failed.
     """
 
     def __init__(self, events: list[Event], touched: bool) -> None:
@@ -135,7 +135,7 @@ class LocalIpam:
             )
 
     def allocations(self) -> list[Allocation]:
-        """Return all allocations, in the order of their addresses."""
+        """Return all allocations, in the order of their addresses, IPv4 first."""
         with self._memory:
             return self._allocations.all()
 
@@ -226,7 +226,8 @@ class LocalIpam:
         address only, whatever `version` says. `pools` (names or CIDRs) are those to choose from; empty means every pool
         that assigns automatically. The address is not on the disk before a flush that begins after this call. Raise
         AllocationError, with nothing changed, if no such address is free, if the handle has another one of the version
-        of `address`, or if `address` or a pool is unknown here. Raise RuntimeError before a successful `load`.
+        of `address`, if `address` or a pool is unknown here, or if a pool is disabled or none is for workloads. Raise
+        RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:
