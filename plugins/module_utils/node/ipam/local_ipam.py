@@ -224,10 +224,10 @@ class LocalIpam:
 
         `attributes` are texts about the owner, for people. `version` is the IP version, 4 or 6. `address` asks for that
         address only, whatever `version` says. `pools` (names or CIDRs) are those to choose from; empty means every pool
-        that assigns automatically. The address is not on the disk before a flush that begins after this call. Raise
-        AllocationError, with nothing changed, if no such address is free, if the handle has another one of the version
-        of `address`, if `address` or a pool is unknown here, or if a pool is disabled or none is for workloads. Raise
-        RuntimeError before a successful `load`.
+        that assigns automatically and, with `address`, any. The address is not on the disk before a flush that begins
+        after this call. Raise AllocationError, with nothing changed, if no such address is free, if the handle has
+        another one of the version of `address`, if `address` or a pool is unknown here, or if a pool is disabled or
+        none is for workloads. Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:
@@ -440,8 +440,8 @@ _FIELDS: t.Mapping[str, tuple[t.Callable[[t.Any], bool], ...]] = {
 def _replayed(records: t.Iterable[Record], cooldown: float) -> tuple[Allocations, t.Optional[Epoch], float]:
     """Return the allocations that the records result in, the last stored epoch or None, and the latest time in seconds.
 
-    The time is 0.0 if there is none. Raise ValueError for a record that is not complete or of an unknown kind, that has
-    an invalid address or block, or that contradicts those before it.
+    The time is 0.0 if there is none. Raise ValueError for a record that is not complete or of an unknown kind, for an
+    invalid address, and for an assignment whose block is invalid or whose address is in use.
     """
     allocations = Allocations(cooldown)
     epoch: t.Optional[Epoch] = None
