@@ -66,7 +66,7 @@ arrived: t.Optional[PackedEngine] = None
 
 
 def interpreter() -> str:
-    """Return what byte code depends on: the tag in the names of its files, and its magic number in hex."""
+    """Return what byte code depends on: the tag in the names of its files, a blank, and its magic number in hex."""
     return f"{sys.implementation.cache_tag} {importlib.util.MAGIC_NUMBER.hex()}"
 
 

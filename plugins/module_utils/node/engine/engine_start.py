@@ -74,7 +74,7 @@ def sources_digest(content: t.Mapping[str, bytes]) -> str:
 
 
 def manifest_path(root: str, digest: str) -> str:
-    """Return the path of the manifest of the engine `digest`: beside the engines in `root`, in none of them."""
+    """Return the path of the manifest of the engine `digest`: manifests/<digest>.json in `root`, outside the engine."""
     return os.path.join(root, MANIFESTS, f"{digest}.json")
 
 

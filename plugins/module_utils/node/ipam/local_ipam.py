@@ -389,7 +389,7 @@ class LocalIpam:
 
 
 def tunnel_handle(kind: str, node: str) -> str:
-    """Return the handle of a tunnel's address on `node`, as Calico names it.
+    """Return the handle of a tunnel's address on `node`, as Calico names it: "vxlan-v6-tunnel-addr-node1".
 
     `kind` is a key of NodeIpam.tunnels, such as "vxlan6". Raise NamingError for an unknown kind of tunnel.
     """
