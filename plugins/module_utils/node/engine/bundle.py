@@ -200,7 +200,7 @@ def _byte_code(text: bytes, path: str) -> bytes:
 
 
 def _byte_code_path(name: str) -> str:
-    """Return the path of this interpreter's byte code for the source `name`; both are relative to the engine's folder."""
+    """Return the path of this interpreter's byte code for the source `name`; both are relative to the engine."""
     folder, dummy, file = f"/{name}".rpartition("/")
     return f"{folder}/__pycache__/{file[: -len('.py')]}.{sys.implementation.cache_tag}.pyc".lstrip("/")
 
