@@ -39,9 +39,9 @@ def main(
 ) -> int:
     """Run one command and return its exit status: 0 for success, 1 for a failure, 2 for wrong arguments.
 
-    Results go to standard output, messages and the usage to standard error. `machine` is for tests; its kernel is
-    closed at the end. `agent` returns a connection to the agent at a socket, None if no agent runs. Only the errors of
-    node.errors.ERRORS become status 1; others, such as an OSError of a file, are raised.
+    `arguments` are as in USAGE. Results go to standard output, messages and the usage to standard error. `machine` is
+    for tests; its kernel is closed at the end. `agent` returns a connection to the agent at a socket, None if no agent
+    runs. Only the errors of node.errors.ERRORS become status 1; others, such as an OSError of a file, are raised.
     """
     mounts = None
     if len(arguments) > 1 and arguments[0] == "--mounts":

@@ -37,9 +37,10 @@ def desired(
 ) -> NodeState:
     """Return `state` with the node's own workloads and opened blocks, and with its policy compiled for all workloads.
 
-    `endpoints` are the attached workloads, `opened` the CIDRs of spare blocks that the node uses. `interfaces` are
-    those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have (see
-    the function `others`). `guard` compiles the policy; a process that compiles often gives its own, which reuses
+    `endpoints` are the attached workloads. One without an address is left out, and so is one with the interface or an
+    address of another (see `beside_inventory`). `opened` are the CIDRs of spare blocks that the node uses. `interfaces`
+    are those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have
+    (see the function `others`). `guard` compiles the policy; a process that compiles often gives its own, which reuses
     earlier results. Raise SelectorError if a selector of the policy is not valid, and ValueError if its mark mask has
     fewer than five bits.
     """
@@ -64,8 +65,8 @@ def interfaces_of(kernel: Kernel, state: NodeState) -> Interfaces:
 def of_machine(machine: Machine, state: NodeState) -> NodeState:
     """Return what the node must have for `state`, by what is on its disk; for use without a running agent.
 
-    Write nothing. Raise RecordsUnreadable or IpamUnreadable rather than leave out a workload or a block, KernelError,
-    or what `desired` raises.
+    Write nothing. Raise RecordsUnreadable or IpamUnreadable if a workload's record or the allocations cannot be read,
+    KernelError, or what `desired` raises.
     """
     workloads, problems = Endpoints(machine.workloads).load()
     if problems:

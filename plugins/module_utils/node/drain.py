@@ -31,7 +31,7 @@ class Drained(t.NamedTuple):
 
 
 def path(folder: str) -> str:
-    """Return the path of the drain mark in `folder`, which is Machine.store."""
+    """Return the path of the drain mark: drained.json in `folder`, which is Machine.store."""
     return os.path.join(folder, _NAME)
 
 

@@ -42,14 +42,14 @@ class Confirmation:
 def confirm(
     machine: Machine, change: str, session: str = "", keep: int = KEPT, lock_timeout: float = 60.0
 ) -> Confirmation:
-    """Confirm `change`, so that the node does not revert it, and record its state as a generation.
+    """Confirm `change`, so that the node does not revert it, and record the stored state as a generation.
 
     `session` is the SSH connection by which the confirmation comes, "" if there is none or it does not matter. The
     outcome is REPLACED if another change waits; SAME_CONNECTION if `change` waits and `session` is its own; WENT_BACK,
-    with `news`, if nothing waits and the node's last revert was of `change`; else CONFIRMED. `keep` is the number of
-    generations to keep, `lock_timeout` is in seconds. A state that is not completely applied becomes no generation.
-    Passwords that only the former state needed are removed if the disk allows it. Raise LockError, StoreError,
-    FileError or OSError.
+    with `news`, if nothing waits and the stored news of a revert names `change`; else CONFIRMED, also for a change that
+    the node does not know. `keep` is the number of generations to keep, `lock_timeout` is in seconds. A state that is
+    not completely applied becomes no generation, nor does one that `Store.record` leaves out. Passwords that the state
+    does not need are removed if it has BGP and the disk allows it. Raise LockError, StoreError, FileError or OSError.
     """
     store, waiting = Store(machine.store), UnconfirmedStore(machine.store)
     with lock.held(WHO, lock_timeout, machine.lock):

@@ -91,12 +91,12 @@ def judged(
     others: t.Iterable[Endpoint] = (),
     connections: t.Optional[t.Iterable[Connection]] = None,
 ) -> Judged:
-    """Return the verdict by the policy of `state`, which has all workloads.
+    """Return which connections to cut (`ending`) and which to let go on again (`returning`), by the policy of `state`.
 
-    Read only. The verdict is empty if there is no policy, or if policy does not cut denied flows. `others` are other
-    nodes' endpoints that the inventory does not have; `connections` are those to judge, by default those that
-    `kernel.connections` yields. A connection that another one brought about counts as allowed if that one is not among
-    them, or was itself brought about. Raise KernelError.
+    Read only. `state` has all workloads. Both are empty if there is no policy, or if policy does not cut denied flows.
+    `others` are other nodes' endpoints that the inventory does not have; `connections` are those to judge, by default
+    those that `kernel.connections` yields. A connection that another one brought about counts as allowed if that one is
+    not among them, or was itself brought about. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:
@@ -131,10 +131,10 @@ def judged(
 
 
 def of_machine(machine: Machine, state: NodeState) -> Judged:
-    """Return the verdict by what is on the disk, for a node without a running agent.
+    """Return the verdict of `judged` for a node without a running agent.
 
-    Records of workloads that cannot be read are left out. The verdict is empty if there is no policy, or if policy does
-    not cut denied flows. Raise KernelError.
+    `state` is without the workloads that an agent attached. They are read from the disk, and so are other nodes'
+    endpoints; what cannot be read is left out. Raise KernelError.
     """
     if state.policy is None or not state.policy.settings.cut_denied_flows:
         return Judged()

@@ -29,7 +29,7 @@ _MOST = 5  # the most problems that are reported one by one; all further ones ar
 def cut(
     kernel: Kernel, state: NodeState, sessions: t.Sequence[SshSession], others: t.Iterable[Endpoint] = ()
 ) -> list[Change]:
-    """Return a problem for each client in `sessions` whose next SSH connection the policy of `state` would deny.
+    """Return a problem for each client and server of `sessions` whose next connection the policy of `state` would deny.
 
     It looks like `! session  ssh from 10.10.1.1 to 10.10.1.11 port 22    a new connection would be cut by ...`. `state`
     has all workloads; `others` are other nodes' endpoints that the inventory does not have. Sessions of one client to

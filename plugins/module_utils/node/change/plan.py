@@ -79,7 +79,8 @@ class ChangePlan:
     def shown(self) -> tuple[Change, ...]:
         """All changes for people: problems, removals, changes, additions, notes; BIRD's routes included.
 
-        The many changes of chains and sets of policy are one change each (`policy_diff.folded`).
+        If the target or the stored state has policy, the many changes of policy's chains are one change, and so are
+        those of its sets (`policy_diff.folded`).
         """
         others = (
             *self.bird,
@@ -110,7 +111,7 @@ class ChangePlan:
 
     @property
     def files_by_time(self) -> tuple[list[Change], list[Change]]:
-        """Two lists: the file changes made before anything else, and those made when everything else is in place.
+        """Two lists: the file changes made before those of the kernel, and those made when all else is in place.
 
         The second has the new and changed files of `last_files`; their removals are in the first.
         """
@@ -233,7 +234,7 @@ def plan_change(
 def _with_restart(wanted: t.Sequence[units.WantedUnit], reason: str) -> list[units.WantedUnit]:
     """Return the units with the agent's restart for `reason`; unchanged if `reason` is empty.
 
-    The agent's unit is added if it is not among them.
+    The agent's unit is the last one then, and is added if it is not among them.
     """
     if not reason:
         return list(wanted)

@@ -90,7 +90,10 @@ def _without_policy(change: Change) -> bool:
 
 
 def _count(before: t.Sequence[str], after: t.Sequence[str]) -> str:
-    """Return `1 added, 2 removed`, counted in lines, or "in another order" if only the order differs."""
+    """Return `1 added, 2 removed`, counted in lines, without a number that is 0.
+
+    The text is "in another order" if only the order differs.
+    """
     gone, come = collections.Counter(before), collections.Counter(after)
     added, removed = sum((come - gone).values()), sum((gone - come).values())
     if not added and not removed:

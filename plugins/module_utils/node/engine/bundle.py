@@ -200,7 +200,7 @@ def _byte_code(text: bytes, path: str) -> bytes:
 
 
 def _byte_code_path(name: str) -> str:
-    """Return where this interpreter looks for the byte code of the source `name`, a relative path."""
+    """Return the path of this interpreter's byte code for the source `name`; both are relative to the engine."""
     folder, dummy, file = f"/{name}".rpartition("/")
     return f"{folder}/__pycache__/{file[: -len('.py')]}.{sys.implementation.cache_tag}.pyc".lstrip("/")
 
@@ -241,8 +241,8 @@ def _place(engine: UnpackedEngine, digest: str, root: str) -> None:
     """Write all files into a temporary folder, then rename it, so that a folder with the engine's name is complete.
 
     Sources without byte code are compiled, and the manifest is written. Do nothing if the folder is there and
-    unchanged; a changed one is renamed. Only sources are synced to the disk before the renaming: if byte code is lost
-    in a power failure, the engine starts without it (engine_start.choose). Raise OSError on failure.
+    unchanged; a changed one is renamed. Byte code is not synced to the disk before the renaming: if it is lost in a
+    power failure, engine_start.choose starts another engine or this one without it. Raise OSError on failure.
     """
     target = os.path.join(root, digest)
     if os.path.exists(os.path.join(target, engine_start.MAIN)) and not engine_start.problems(root, digest):

@@ -66,7 +66,7 @@ arrived: t.Optional[PackedEngine] = None
 
 
 def interpreter() -> str:
-    """Return what byte code depends on: the tag in the names of its files, and its magic number in hex."""
+    """Return what byte code depends on: the tag in the names of its files, a blank, and its magic number in hex."""
     return f"{sys.implementation.cache_tag} {importlib.util.MAGIC_NUMBER.hex()}"
 
 
@@ -75,7 +75,8 @@ def unpack(data: bytes) -> UnpackedEngine:
 
     It is compressed by zlib: a line of JSON with `interpreter` and `files`, which has the path, the size of the source
     and that of its byte code for each file; then all sources, then all byte code. So there is no byte code without its
-    source. Raise ValueError, with the reason as a clause, if `data` is anything else.
+    source. Byte code for another interpreter is left out. Raise ValueError, with the reason as a clause, if `data` is
+    anything else.
     """
     try:
         plain = zlib.decompress(data)
@@ -140,8 +141,9 @@ class EngineModules:
 def main(arguments: t.Sequence[str]) -> int:
     """Run a module by the packed engine on stdin; `arguments` are its digest, its sha256 and the module's name.
 
-    Return the status of `engine_module.main`, or DAMAGED if the packed engine is another one: then nothing of it has
-    run. Raise ValueError for other arguments or input.
+    The module's request follows the engine there. Return 1 if the module's answer, which goes to stdout, is a failure,
+    else 0. Return DAMAGED if the packed engine does not have this sha256: then nothing of it has run. Raise ValueError
+    for other arguments or input, and KeyError for a request that lacks a key.
     """
     digest, sha256, name = arguments
     packed = PackedEngine(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())), sha256)

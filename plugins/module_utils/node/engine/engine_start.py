@@ -74,7 +74,7 @@ def sources_digest(content: t.Mapping[str, bytes]) -> str:
 
 
 def manifest_path(root: str, digest: str) -> str:
-    """Return the path of the manifest of the engine `digest`: beside the engines in `root`, in none of them."""
+    """Return the path of the manifest of the engine `digest`: manifests/<digest>.json in `root`, outside the engine."""
     return os.path.join(root, MANIFESTS, f"{digest}.json")
 
 
@@ -120,9 +120,9 @@ def problems(root: str, digest: str) -> list[EngineProblem]:
 def surroundings(root: str) -> list[EngineProblem]:
     """Return where others than root could put something in the place of the engine.
 
-    That is a wrong mode or owner of `root`, of a folder above it, or of `manifests`, `start` or `current` in it. It is
-    also a symbolic link in the place of `manifests` or `start`, or one of all these that cannot be read. What is
-    missing is no problem here; nothing is raised.
+    That is a wrong mode or owner of `root`, of a folder above it, or of `manifests` or `start` in it, or a wrong owner
+    of `current`. It is also a symbolic link in the place of `manifests` or `start`, or one of all these that cannot be
+    read. What is missing is no problem here; nothing is raised.
     """
     real = os.path.realpath(root)
     found = above(root)

@@ -49,9 +49,9 @@ _FORMAT: Record = ("calico-ipam", 1)
 class _Batch:
     """The events that one flush must write.
 
-    `touched` is True if assigning or releasing was requested before it, also if that queued no event: a caller then
-    relies on it. `done` is True when it is written or undone. `error` is what its flush raises: why it was undone, or
-    None if it was written, or undone because of an earlier batch with `touched` False.
+    `touched` is True if assigning or releasing was requested since the batch before it, also if that queued no event: a
+    caller then relies on it. `done` is True when it is written or undone. `error` is what its flush raises: why it was
+    undone, or None if it was written, or if `touched` is False and it was undone because an earlier batch failed.
     """
 
     def __init__(self, events: list[Event], touched: bool) -> None:
@@ -135,7 +135,7 @@ class LocalIpam:
             )
 
     def allocations(self) -> list[Allocation]:
-        """Return all allocations, in the order of their addresses."""
+        """Return all allocations, in the order of their addresses, IPv4 first."""
         with self._memory:
             return self._allocations.all()
 
@@ -224,9 +224,10 @@ class LocalIpam:
 
         `attributes` are texts about the owner, for people. `version` is the IP version, 4 or 6. `address` asks for that
         address only, whatever `version` says. `pools` (names or CIDRs) are those to choose from; empty means every pool
-        that assigns automatically. The address is not on the disk before a flush that begins after this call. Raise
-        AllocationError, with nothing changed, if no such address is free, if the handle has another one of the version
-        of `address`, or if `address` or a pool is unknown here. Raise RuntimeError before a successful `load`.
+        that assigns automatically and, with `address`, any. The address is not on the disk before a flush that begins
+        after this call. Raise AllocationError, with nothing changed, if no such address is free, if the handle has
+        another one of the version of `address`, if `address` or a pool is unknown here, or if a pool is disabled or
+        none is for workloads. Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:
@@ -388,7 +389,7 @@ class LocalIpam:
 
 
 def tunnel_handle(kind: str, node: str) -> str:
-    """Return the handle of a tunnel's address on `node`, as Calico names it.
+    """Return the handle of a tunnel's address on `node`, as Calico names it: "vxlan-v6-tunnel-addr-node1".
 
     `kind` is a key of NodeIpam.tunnels, such as "vxlan6". Raise NamingError for an unknown kind of tunnel.
     """
@@ -439,8 +440,8 @@ _FIELDS: t.Mapping[str, tuple[t.Callable[[t.Any], bool], ...]] = {
 def _replayed(records: t.Iterable[Record], cooldown: float) -> tuple[Allocations, t.Optional[Epoch], float]:
     """Return the allocations that the records result in, the last stored epoch or None, and the latest time in seconds.
 
-    The time is 0.0 if there is none. Raise ValueError for a record that is not complete or of an unknown kind, that has
-    an invalid address or block, or that contradicts those before it.
+    The time is 0.0 if there is none. Raise ValueError for a record that is not complete or of an unknown kind, for an
+    invalid address, and for an assignment whose block is invalid or whose address is in use.
     """
     allocations = Allocations(cooldown)
     epoch: t.Optional[Epoch] = None
