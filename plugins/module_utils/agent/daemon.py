@@ -138,7 +138,8 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
     """Run the agent's parts until SIGTERM or SIGINT, or the end of a part. Return the exit status.
 
     It is 0 after a signal, and 1 after the end of a part. At the end, answers under way have 5 seconds, then the parts
-    5 more. Raise SocketInUse if another agent answers at the agent's socket, or a socket cannot be made there.
+    5 more. Raise SocketInUse if another agent answers at the agent's socket, or a socket cannot be made there. What
+    `_metrics` raises comes out.
     """
     notifier = Notifier()
     instruments = Instruments(Registry())

@@ -54,7 +54,7 @@ class PersistedState:
 
         Return (attached workloads, workloads whose add or delete is unfinished).
 
-        Files that cannot be read are noted in `broken`; no error is raised. Missing files are no problem. A record that
+        Files that cannot be read are noted in `broken` and not raised. Missing files are no problem. A record that
         cannot be read is left out of both lists. The records become readable by root only.
         """
         self.load_state()
@@ -70,7 +70,7 @@ class PersistedState:
     def reload(self) -> None:
         """Read the state and the other nodes' workloads again, and the allocations if they could not be read before.
 
-        Files that cannot be read are noted in `broken`, and what was known of them stays; no error is raised.
+        Files that cannot be read are noted in `broken` and not raised, and what was known of them stays.
         """
         self.load_state()
         self.remote = self.read_remote()
@@ -126,7 +126,8 @@ class PersistedState:
         """Use `state` as Ansible's state; `complete` becomes the attribute.
 
         `remote` becomes what a node with this state accepts of other nodes' workloads. If the journal of allocations
-        could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`.
+        could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`. Raise
+        ValueError if a block or address in `state` is none, which a run of Ansible does not write.
         """
         self.state, self.complete = state, complete
         self.remote = self._believed()
@@ -135,7 +136,7 @@ class PersistedState:
     def _load_ipam(self) -> None:
         """Read the journal of allocations, and give the IPAM the state's blocks if there is a state.
 
-        If the journal cannot be read, only note that in `broken`.
+        If the journal, or the boot's id for its times, cannot be read, only note that in `broken`.
         """
         try:
             self._ipam.load()

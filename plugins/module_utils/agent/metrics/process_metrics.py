@@ -17,7 +17,7 @@ PROC = "/proc"
 
 
 def watch_process(instruments: Instruments, proc: str = PROC) -> None:
-    """Refresh the metrics of this process from `proc` before each reading of the metrics.
+    """Set the start time of this process, and refresh its other metrics from `proc` before each reading of the metrics.
 
     Raise OSError if `proc` cannot be read; later, the reading of the metrics raises it.
     """
