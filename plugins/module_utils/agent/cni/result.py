@@ -188,9 +188,9 @@ def _before_interfaces(
 ) -> dict[str, t.Any]:
     """Return the result of ADD in version 0.1.0 or 0.2.0 of CNI, which allows one address for each IP version.
 
-    It is `previous` with `cniVersion`, `dns`, and `ip4` or `ip6`: an object of the address as `ip`, with /32 or /128,
-    and of `routes`, the default route. Raise CniError if `previous` has `ip4` or `ip6` for the same IP version already.
-    Nothing else of it is checked.
+    It is `previous` with `cniVersion`, `dns` if it has none, and `ip4` and `ip6` for the workload's addresses: objects
+    of `ip`, the address with /32 or /128, and `routes`, the default route. Raise CniError if `previous` has such a
+    field for the same IP version already. Nothing else of it is checked.
     """
     result: dict[str, t.Any] = {**(previous or {}), "cniVersion": version}
     for text in workload.addresses:

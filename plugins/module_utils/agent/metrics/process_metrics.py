@@ -56,7 +56,7 @@ async def watch_loop(instruments: Instruments, period: float = timer_alignment.P
 def _stat(path: str) -> list[str]:
     """Return the fields of a stat file of /proc after the program's name, which may contain any character.
 
-    Raise OSError if the file cannot be read.
+    The first one is field 3 of proc(5). Raise OSError if the file cannot be read.
     """
     return _read(path).rpartition(")")[2].split()
 

@@ -71,7 +71,7 @@ class PolicyNames:
     def workload(self, address: str) -> tuple[str, str]:
         """Return (workload, node) of an address: ("", node) for a node's own address, ("", "") for an unknown one.
 
-        The workload is its id if it was attached on this node between runs, or else <namespace>/<name>. A node without
+        Addresses of tunnels are unknown here. The workload is its id if it was attached on this node between runs, or else <namespace>/<name>. A node without
         policy knows only the workloads on it. Without a state, the node is "".
         """
         self._read()
