@@ -127,7 +127,7 @@ class PersistedState:
 
         `remote` becomes what a node with this state accepts of other nodes' workloads. If the journal of allocations
         could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`. Raise
-        ValueError for a block that is no CIDR, or a reserved address that is no address; Ansible writes no such state.
+        ValueError if a CIDR or address of `state.ipam` is malformed; Ansible writes no such state.
         """
         self.state, self.complete = state, complete
         self.remote = self._believed()
