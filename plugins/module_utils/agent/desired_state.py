@@ -48,7 +48,7 @@ class DesiredState:
 
     @property
     def has_policy(self) -> bool:
-        """Whether the node has policy to enforce."""
+        """Whether Ansible's state is known and has a policy, with or without rules."""
         return self._persisted.state is not None and self._persisted.state.policy is not None
 
     @property

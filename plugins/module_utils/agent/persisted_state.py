@@ -87,7 +87,7 @@ class PersistedState:
     def load_state(self) -> None:
         """Read the desired state and `take` it. If there is no file, or none that can be read, keep the last one.
 
-        A file that cannot be read is noted in `broken`.
+        A file that cannot be read is noted in `broken`; otherwise an earlier note is removed.
         """
         try:
             stored = self._store.load()
@@ -102,8 +102,8 @@ class PersistedState:
         """Read the other nodes' workloads from the disk and return those that this node accepts.
 
         Without a file there are none. If the file cannot be read, or has some that are not accepted, note that in
-        `broken`; for an unreadable file, those known before count. The result is the object `remote` if nothing
-        changed. `remote` itself is not changed.
+        `broken`, else remove the note; for an unreadable file, those known before count. The result is the object
+        `remote` if nothing changed. `remote` itself is not changed.
         """
         try:
             self._remote = remote_endpoints.known(self.machine.store)
