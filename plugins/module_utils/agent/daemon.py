@@ -62,10 +62,10 @@ class _PathsError(ValueError):
 def main(arguments: t.Sequence[str]) -> int:
     """Run the agent until it is stopped, and return the exit status: 0 if it was stopped, or 1.
 
-    It is 1 if the settings or paths cannot be read, which is written to stderr. It is also 1 if writer.lock cannot be
-    had within `lock_timeout` seconds of the machine, a socket cannot be made, or a part of the agent ends, which is
-    logged. The lock is held until the end. Exit with status 2 if the arguments are wrong, or the file of --paths is
-    JSON but no object, or has an unknown key.
+    It is 1 if the settings or paths cannot be read, or a setting is wrong, which is written to stderr. It is also 1 if
+    writer.lock cannot be had within `lock_timeout` seconds of the machine, a socket cannot be made, or a part of the
+    agent ends, which is logged. The lock is held until the end. Exit with status 2 if the arguments are wrong, or the
+    file of --paths is JSON but no object, or has an unknown key.
     """
     parser = argparse.ArgumentParser(prog="calico-agent", description="The daemon of one node; see calicoctl(8).")
     parser.add_argument("--settings", default=settings_.PATH, metavar="FILE", help="default: %(default)s")
@@ -121,7 +121,10 @@ def _here(paths: t.Optional[str], mounts: t.Optional[str]) -> tuple[Machine, Ker
 
 
 def _check_paths(path: str, given: t.Any) -> None:
-    """Raise _PathsError if the content of the file `path` is no dict, or has an unknown key."""
+    """Raise _PathsError if `given`, the content of the file `path`, is no dict, or has an unknown key.
+
+    Known are the fields of Machine, except `kernel`, and _FOLDERS.
+    """
     if not isinstance(given, dict):
         raise _PathsError(f'{path} is no JSON object. Write one into it, such as {{"store": "/tmp/store"}}.')
     known = {*_FOLDERS, *(field.name for field in dataclasses.fields(Machine))} - {"kernel"}
@@ -135,7 +138,8 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
     """Run the agent's parts until SIGTERM or SIGINT, or the end of a part. Return the exit status.
 
     It is 0 after a signal, and 1 after the end of a part. At the end, answers under way have 5 seconds, then the parts
-    5 more. Raise SocketInUse if another agent answers at the agent's socket, or a socket cannot be made there.
+    5 more. Raise SocketInUse if another agent answers at the agent's socket, or a socket cannot be made there. What
+    `_metrics` raises comes out.
     """
     notifier = Notifier()
     instruments = Instruments(Registry())
@@ -204,6 +208,7 @@ async def _metrics(
 
     The metrics of the process and the agent are registered in any case; OSError comes out if /proc cannot be read. An
     address or port that cannot be used raises nothing: it is logged and becomes a problem in `agent.persisted.broken`.
+    But UnicodeError comes out for a host with an empty label, or one of more than 63 characters.
     """
     watch_process(instruments)
     watch_agent(instruments, agent)

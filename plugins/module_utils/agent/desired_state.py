@@ -48,12 +48,12 @@ class DesiredState:
 
     @property
     def has_policy(self) -> bool:
-        """Whether the node has policy to enforce."""
+        """Whether Ansible's state is known and has a policy, with or without rules."""
         return self._persisted.state is not None and self._persisted.state.policy is not None
 
     @property
     def cached(self) -> t.Optional[NodeState]:
-        """The state that `without_policy` returned last; None before its first call and after a change."""
+        """The state that `without_policy` returned last; None before its first call and after each `changed`."""
         return self._cached
 
     def without_policy(self) -> t.Optional[NodeState]:
@@ -75,7 +75,7 @@ class DesiredState:
     def whole(self) -> t.Optional[NodeState]:
         """Return all that the node must have, or None while that is not known.
 
-        Compiling policy can block for seconds, and raises what `PolicyCompilers.whole` raises.
+        Compiling policy can block for seconds. Raise PolicyNotCompiled if policy cannot be compiled.
         """
         desired = self.without_policy()
         return self.with_policy(desired)() if desired is not None else None
@@ -83,9 +83,9 @@ class DesiredState:
     def with_policy(self, state: NodeState) -> Make:
         """Return a function, for any thread, that compiles policy and returns `state` with its rules and sets.
 
-        The function blocks and raises as `PolicyCompilers.whole` does. The workloads being added are read here and not
-        in that thread, because one that is attached meanwhile would be neither in `state` nor among them, and would be
-        missing from the sets.
+        The function may block for seconds, and raises PolicyNotCompiled if policy cannot be compiled. The workloads
+        being added are read here and not in that thread, because one that is attached meanwhile would be neither in
+        `state` nor among them, and would be missing from the sets.
         """
         coming, others = self._table.coming(), self._persisted.remote.endpoints
         return functools.partial(self._compilers.whole, state, coming, self.interfaces, others)
@@ -97,8 +97,8 @@ class DesiredState:
     def for_policy(self) -> t.Optional[NodeState]:
         """Return Ansible's state with the attached workloads, but not their routes and sysctls: the input of policy.
 
-        Workloads without an address, or with an address or host end that another one has, are left out. None while
-        Ansible's state is not known.
+        Left out are workloads without an address, or with an address or host end of one in the inventory or of one with
+        a smaller id. None while Ansible's state is not known.
         """
         state = self._persisted.state
         return self._table.added_for_policy(state) if state is not None else None
@@ -119,5 +119,8 @@ class RemovalPermission:
         self._clock = clock
 
     def __call__(self) -> bool:
-        """Return whether objects that are not desired may be removed now."""
+        """Return whether objects that are not desired may be removed now.
+
+        They may if `PersistedState.whole` is True, and `given` is True or the grace period is over.
+        """
         return self._persisted.whole and (self.given or self._clock() >= self._ends)

@@ -31,11 +31,11 @@ def dump(agent: Agent, path: str) -> None:
 
 
 async def _dump(agent: Agent, path: str) -> None:
-    """Write status, desired state, workloads and plan as JSON to `path`.
+    """Write an object of `status`, `desired`, `workloads` and `plan` as JSON to `path`, with mode 0600.
 
-    Compiling policy may block the event loop for seconds. `desired` is null without a state. If policy cannot be
-    compiled, or the plan cannot be made, the reason is in its place. A file that cannot be written is logged, not
-    raised.
+    Compiling policy may block the event loop for seconds. `desired` is null without a state, and the reason as text if
+    policy cannot be compiled. `plan` is a list of changes, or the reason as text if it cannot be made. A file that
+    cannot be written is logged, not raised.
     """
     known: dict[str, t.Any] = {"status": agent.status()}
     try:

@@ -54,7 +54,7 @@ class PersistedState:
 
         Return (attached workloads, workloads whose add or delete is unfinished).
 
-        Files that cannot be read are noted in `broken`; no error is raised. Missing files are no problem. A record that
+        Files that cannot be read are noted in `broken` and not raised. Missing files are no problem. A record that
         cannot be read is left out of both lists. The records become readable by root only.
         """
         self.load_state()
@@ -70,7 +70,7 @@ class PersistedState:
     def reload(self) -> None:
         """Read the state and the other nodes' workloads again, and the allocations if they could not be read before.
 
-        Files that cannot be read are noted in `broken`, and what was known of them stays; no error is raised.
+        Files that cannot be read are noted in `broken` and not raised, and what was known of them stays.
         """
         self.load_state()
         self.remote = self.read_remote()
@@ -87,7 +87,7 @@ class PersistedState:
     def load_state(self) -> None:
         """Read the desired state and `take` it. If there is no file, or none that can be read, keep the last one.
 
-        A file that cannot be read is noted in `broken`.
+        A file that cannot be read is noted in `broken`; otherwise an earlier note is removed.
         """
         try:
             stored = self._store.load()
@@ -102,8 +102,8 @@ class PersistedState:
         """Read the other nodes' workloads from the disk and return those that this node accepts.
 
         Without a file there are none. If the file cannot be read, or has some that are not accepted, note that in
-        `broken`; for an unreadable file, those known before count. The result is the object `remote` if nothing
-        changed. `remote` itself is not changed.
+        `broken`, else remove the note; for an unreadable file, those known before count. The result is the object
+        `remote` if nothing changed. `remote` itself is not changed.
         """
         try:
             self._remote = remote_endpoints.known(self.machine.store)
@@ -126,7 +126,8 @@ class PersistedState:
         """Use `state` as Ansible's state; `complete` becomes the attribute.
 
         `remote` becomes what a node with this state accepts of other nodes' workloads. If the journal of allocations
-        could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`.
+        could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`. Raise
+        ValueError if a CIDR or address of `state.ipam` is malformed; Ansible writes no such state.
         """
         self.state, self.complete = state, complete
         self.remote = self._believed()
@@ -135,7 +136,7 @@ class PersistedState:
     def _load_ipam(self) -> None:
         """Read the journal of allocations, and give the IPAM the state's blocks if there is a state.
 
-        If the journal cannot be read, only note that in `broken`.
+        If the journal, or the boot's id for its times, cannot be read, only note that in `broken`.
         """
         try:
             self._ipam.load()

@@ -47,7 +47,9 @@ _OF_AGENT = {
 
 
 class CniError(Exception):
-    """A CNI error: `message` says what is wrong and where, `details` gives the remedy or is empty.
+    """A CNI error: `message` says what is wrong and where, `details` gives the remedy or the reasons.
+
+    `details` may be empty.
 
     `code` is an error code of the CNI specification, or from 100 one of this plugin's own.
     """
@@ -59,14 +61,18 @@ class CniError(Exception):
         self.details = details
 
     def to_dict(self, version: str) -> dict[str, t.Any]:
-        """Return the error object of the specification, with `version` as its CNI version."""
+        """Return the error object of the CNI specification: `cniVersion` is `version`.
+
+        `code`, `msg` and `details` are the error's, `details` "" if there are none.
+        """
         return {"cniVersion": version, "code": self.code, "msg": self.message, "details": self.details}
 
 
 def from_agent_error(error: AgentError) -> CniError:
     """Return the CniError for an error of the agent; its code is INTERNAL if the agent's code has no counterpart.
 
-    Invalid parameters are an error of the configuration, but an invalid `netns` is one of the environment (CNI_NETNS).
+    Its message is the agent's. Invalid parameters are an error of the configuration, but an invalid `netns` is one of
+    the environment: then the message names CNI_NETNS, and the agent's is in `details`.
     """
     if error.code == protocol.INVALID_PARAMS and error.data.get("field") == "netns":
         return CniError(INVALID_ENVIRONMENT, "environment variable CNI_NETNS cannot be used", str(error))
@@ -76,7 +82,8 @@ def from_agent_error(error: AgentError) -> CniError:
 def shown(value: t.Any) -> str:
     """Return a JSON value as an error may repeat it.
 
-    That is up to 80 characters of a text, in quotes, the JSON of a number, boolean or null, "a list" or "an object".
+    A text is quoted, and of more than 80 characters only the first 77 and "..." are shown. A list becomes "a list", an
+    object "an object", and any other value its JSON.
     """
     if isinstance(value, str):
         return repr(value if len(value) <= 80 else value[:77] + "...")

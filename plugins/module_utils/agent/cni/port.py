@@ -39,18 +39,25 @@ class CniBackend(t.Protocol):
     async def add(self, request: AddRequest) -> AttachedWorkload:
         """Attach a workload, and return it once it can be reached; its `mac` and `mtu` are those of its inner link.
 
-        Repeating an equal request is no error: it returns the same workload.
+        Repeating an equal request is no error: it returns the same workload. Raise AgentError if the workload
+        cannot be attached, or an attached one does not meet the request.
         """
 
     async def delete(self, id: str) -> bool:
-        """Delete a workload; return False if the id has neither a workload nor an address."""
+        """Delete a workload; return False if the id has neither a workload nor an address.
+
+        Raise AgentError if the disk refuses to record that.
+        """
 
     def get(self, id: str) -> t.Optional[AttachedWorkload]: ...
 
     def list(self, selector: t.Optional[str] = None) -> t.Sequence[AttachedWorkload]: ...
 
     async def check(self, id: str) -> t.Sequence[str]:
-        """Return in words what is wrong or missing of a workload in the kernel and in IPAM; empty if nothing is."""
+        """Return in words what is wrong or missing of a workload in the kernel and in IPAM; empty if nothing is.
+
+        Raise AgentError if it is not attached, the node has no state, or the kernel cannot be read.
+        """
 
     def health(self) -> t.Sequence[str]:
         """Return in words why the node accepts no workload, whether or not an address is free; empty if it does."""

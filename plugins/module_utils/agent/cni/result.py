@@ -28,9 +28,10 @@ _LISTS = ("interfaces", "ips", "routes")
 def added(workload: AttachedWorkload, version: str, previous: t.Optional[Document], dns: Document) -> dict[str, t.Any]:
     """Return the CNI result of ADD, a JSON object: `previous` with the workload's interfaces, addresses and routes.
 
-    None counts as an empty `previous`. `cniVersion` becomes `version`; `dns` is added if `previous` has none. Before
-    version 0.3.0 there are no interfaces. From version 0.3.0 on, raise CniError if `previous` is malformed; in older
-    versions, if it has an address of the same IP version already.
+    None counts as an empty `previous`. `cniVersion` becomes `version`; `dns` is added if `previous` has none or an
+    empty one. Before version 0.3.0 no interfaces are added, and addresses and routes are in `ip4` and `ip6`. From
+    version 0.3.0 on, raise CniError if `previous` is malformed; in older versions, if it has an address of the same IP
+    version already.
     """
     if not versions.with_interfaces(version):
         return _before_interfaces(workload, version, previous, dns)
@@ -44,10 +45,10 @@ def added(workload: AttachedWorkload, version: str, previous: t.Optional[Documen
 
 
 def checked(previous: Document) -> dict[str, t.Any]:
-    """Return a copy of a `prevResult` in which `interfaces`, `ips` and `routes` are lists of objects, [] if missing.
+    """Return a copy of a `prevResult` in which `interfaces`, `ips` and `routes` are lists of objects.
 
-    Everything else stays as it is. Raise CniError if one is no such list, an address refers to an interface that does
-    not exist, or the object has more than 50 levels.
+    A missing one, or null, becomes []. Everything else stays as it is. Raise CniError if one is no such list, an
+    address refers to an interface that does not exist, or the object has more than 50 levels.
     """
     if _is_deeper(previous, _DEPTH):
         raise CniError(
@@ -83,7 +84,10 @@ def checked(previous: Document) -> dict[str, t.Any]:
 
 
 def _is_deeper(value: t.Any, levels: int) -> bool:
-    """Return whether a JSON value has more than `levels` levels: writing needs more of the stack than reading."""
+    """Return whether a JSON value has more than `levels` levels: writing needs more of the stack than reading.
+
+    A number, a text or [] has one level, and [1] has two.
+    """
     level = [value]
     for _each in range(levels):
         level = [
@@ -114,7 +118,10 @@ def has_host_end(result: Document, interface: str) -> bool:
 
 
 def addresses_at(result: Document, index: int) -> set[str]:
-    """Return the addresses of the interface with this index in a checked result, without prefix lengths."""
+    """Return the addresses of the interface with this index in a checked result, without prefix lengths.
+
+    An entry of `ips` without an address gives "".
+    """
     return {
         str(entry.get("address", "")).partition("/")[0] for entry in result["ips"] if entry.get("interface") == index
     }
@@ -133,7 +140,8 @@ def _interfaces(workload: AttachedWorkload, version: str) -> list[dict[str, t.An
 def _addresses(workload: AttachedWorkload, version: str, interface: int) -> list[dict[str, t.Any]]:
     """Return the entries of `ips` for the workload; `interface` is the index of its inner interface.
 
-    Like Calico's, they have no gateway: the workload's gateway is no address of its subnet.
+    Each has `address`, with /32 or /128, and `interface`; before version 1.0.0 also `version`, "4" or "6". Like
+    Calico's, they have no gateway: the workload's gateway is no address of its subnet.
     """
     entries: list[dict[str, t.Any]] = []
     for text in workload.addresses:
@@ -146,7 +154,11 @@ def _addresses(workload: AttachedWorkload, version: str, interface: int) -> list
 
 
 def _routes(workload: AttachedWorkload, version: str) -> list[dict[str, t.Any]]:
-    """Return the entries of `routes`: the routes in the container, which dataplane/drivers/workload.py writes."""
+    """Return the entries of `routes`: the routes in the container, which dataplane/drivers/workload.py writes.
+
+    Each has `dst`, and `gw` if it has a gateway. From version 1.1.0 on it also has `scope` if that is not 0, and
+    `priority` if the metric is not the kernel's default (0, and 1024 for IPv6).
+    """
     interface = VethEndpoint(
         workload.name,
         workload.interface,
@@ -176,7 +188,9 @@ def _before_interfaces(
 ) -> dict[str, t.Any]:
     """Return the result of ADD in version 0.1.0 or 0.2.0 of CNI, which allows one address for each IP version.
 
-    Raise CniError if `previous` has an address of the same IP version. Nothing else of it is checked.
+    It is `previous` with `cniVersion`, `dns` if it has none, and `ip4` and `ip6` for the workload's addresses: objects
+    of `ip`, the address with /32 or /128, and `routes`, the default route. Raise CniError if `previous` has such a
+    field for the same IP version already. Nothing else of it is checked.
     """
     result: dict[str, t.Any] = {**(previous or {}), "cniVersion": version}
     for text in workload.addresses:

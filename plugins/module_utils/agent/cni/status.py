@@ -49,9 +49,10 @@ def _without_addresses(agent: CniBackend) -> list[str]:
 
 
 async def _without_routes(agent: CniBackend) -> list[str]:
-    """Return in words why other nodes may not be reachable: BIRD does not answer in time; [] if it does.
+    """Return in words why other nodes may not be reachable: BIRD does not answer; [] if it does.
 
-    BIRD is not asked if the node has no state, or the fleet no BGP: the result is [] then.
+    BIRD has 2 seconds to accept the connection, and 2 for its greeting. It is not asked if the node has no state, or
+    the fleet no BGP: the result is [] then.
     """
     if agent.state is None or agent.state.bird is None:
         return []

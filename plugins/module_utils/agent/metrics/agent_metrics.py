@@ -12,7 +12,7 @@ from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
 
 
 def watch_agent(instruments: Instruments, agent: Agent) -> None:
-    """Refresh the agent's metrics from `agent` before each reading of the registry.
+    """Register a function that refreshes the agent's metrics from `agent` before each reading of the registry.
 
     Metrics of addresses keep their values while the allocations cannot be read. Each refresh takes the counts of
     `PolicyLog.counted`, so that no other reader gets them.

@@ -78,7 +78,8 @@ class MetricsServer:
     async def start(self) -> None:
         """Listen on all addresses of the configured host, "" being all addresses of this machine.
 
-        Raise OSError if the host is not known, or if it cannot listen on one of them; it listens on none then.
+        Raise OSError if the host is not known, or if it cannot listen on one of them, or UnicodeError if the host has
+        an empty label or one of more than 63 characters. It listens on none then.
         """
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(
@@ -134,7 +135,10 @@ class MetricsServer:
         self._listeners = []
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Accept connections until cancelled, one in each turn; the others wait in the kernel."""
+        """Accept connections until cancelled, one in each turn; the others wait in the kernel.
+
+        If none can be accepted, log that and try again after a second.
+        """
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -190,8 +194,8 @@ class MetricsServer:
     def _answer_to(self, head: t.Optional[bytes], pages: dict[bytes, HttpAnswer]) -> tuple[HttpAnswer, bool]:
         """Return (answer, whether its body is sent) for the head of a request; None stands for a head that is too long.
 
-        `pages` is a mapping from path to the pages made in this turn; a new page is added. Errors become answers with
-        an HTTP error status. An error while a page is made is logged as well.
+        `pages` is a mapping from path to the pages made in this turn; a new page is added. Errors, and what a check
+        finds wrong (503), become answers with an HTTP error status. An error while a page is made is logged as well.
         """
         if head is None:
             status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE

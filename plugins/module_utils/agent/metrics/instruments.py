@@ -225,7 +225,10 @@ class Instruments:
         self.api_seconds.observe(method, outcome, value=seconds)
 
     def answered_cni(self, verb: str, code: int, seconds: float) -> None:
-        """Record the time of one CNI request, in seconds. `code` is the code of the CNI error, 0 for success."""
+        """Record the time of one CNI request, in seconds. `code` is the code of the CNI error, 0 for success.
+
+        A verb that is not in CNI_VERBS counts as `other`.
+        """
         self.cni_seconds.observe(verb if verb in CNI_VERBS else "other", str(code) if code else "ok", value=seconds)
 
     def lost_events(self) -> None:
@@ -242,8 +245,8 @@ class Instruments:
     def use_of_addresses(self, usage: t.Sequence[Usage]) -> None:
         """Set the metrics of blocks and pools from `usage`, which has one entry for each block of the node.
 
-        Values of blocks and pools that are not in it disappear. Resting (cooling) addresses count as free in the ratio
-        of free ones, which is 0 for a pool without usable addresses.
+        Values of blocks and pools that are not in it disappear. The ratio of free addresses is (free + cooling) to
+        (free + cooling + in use) over all blocks of the pool, spare ones included, and 0 for a pool without any.
         """
         addresses: dict[t.Sequence[str], float] = {}
         blocks: dict[t.Sequence[str], float] = {}

@@ -223,7 +223,10 @@ class Registry:
         return self._register(Histogram(name, help, labels, buckets))
 
     def refresh_with(self, refresh: t.Callable[[], None]) -> None:
-        """Register a function to be called before each reading, for values that are cheaper to look up than to keep."""
+        """Register a function to be called before each reading, for values that are cheaper to look up than to keep.
+
+        The reading raises its errors.
+        """
         self._refreshers.append(refresh)
 
     def metrics(self) -> t.Iterator[Metric]:
@@ -240,7 +243,7 @@ class Registry:
 
 
 def text(registry: Registry) -> str:
-    """Return all metrics of a registry as text; those without values have only their description.
+    """Return all metrics of a registry in Prometheus's text format; those without values have only HELP and TYPE.
 
     The functions of `refresh_with` are called first, and their errors are raised.
     """

@@ -17,7 +17,7 @@ PROC = "/proc"
 
 
 def watch_process(instruments: Instruments, proc: str = PROC) -> None:
-    """Refresh the metrics of this process from `proc` before each reading of the metrics.
+    """Set the start time of this process, and refresh its other metrics from `proc` before each reading of the metrics.
 
     Raise OSError if `proc` cannot be read; later, the reading of the metrics raises it.
     """
@@ -56,7 +56,7 @@ async def watch_loop(instruments: Instruments, period: float = timer_alignment.P
 def _stat(path: str) -> list[str]:
     """Return the fields of a stat file of /proc after the program's name, which may contain any character.
 
-    Raise OSError if the file cannot be read.
+    The first one is field 3 of proc(5). Raise OSError if the file cannot be read.
     """
     return _read(path).rpartition(")")[2].split()
 

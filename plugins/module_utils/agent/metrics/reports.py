@@ -32,7 +32,7 @@ class Reports:
         """Log and count a change that was made; if it is drift, also publish an event `drift`.
 
         A change is drift if `drift` is True, because another program had made it necessary, or if it is about a
-        workload for which `WorkloadTable.settled` is True.
+        workload that was attached exactly as desired (`WorkloadTable.settled`).
         """
         drift = drift or self._table.settled(change)
         _log.log(logging.WARNING if drift else logging.INFO, "%s", repair.sentence(change, drift))
@@ -72,5 +72,8 @@ class Reports:
 
 
 def plain(change: Change) -> dict[str, t.Any]:
-    """Return a change as a JSON-ready mapping from field to value, without the drivers' own values `old` and `new`."""
+    """Return a change as a JSON-ready mapping from field to value, without the drivers' own values `old` and `new`.
+
+    The fields are kind, action, subject, before, after, note and detail.
+    """
     return {name: getattr(change, name) for name in ("kind", "action", "subject", "before", "after", "note", "detail")}

@@ -41,9 +41,9 @@ class FlowCuts:
     async def cut(self) -> None:
         """Cut the connections that policy denies if policy wants that and is in force, and return when that is done.
 
-        Do nothing if that was done for the present policy, labels and remote endpoints, or if the desired state was not
-        derived since the start or the last change. A failure of the kernel is logged and becomes the `problem`; the
-        next call retries.
+        Connections that were cut before and that policy allows go on. Do nothing if that was done for the present
+        policy, labels and remote endpoints, or if the desired state was not derived since the start or the last change.
+        A failure of the kernel is logged and becomes the `problem`; the next call retries.
         """
         remote, labels = self._persisted.remote, self._table.relabellings
         if self._due():

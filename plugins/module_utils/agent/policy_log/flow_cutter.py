@@ -42,8 +42,9 @@ class FlowCutter:
     def due(self, state: t.Optional[NodeState], remote: RemoteEndpoints, labels: int = 0) -> bool:
         """Return whether connections have to be judged by the policy of `state`, `remote` and `labels`.
 
-        Return False if the last run that ended judged them so, if there is no state or policy, or if policy does not
-        want cuts. `labels` is a number that changes whenever labels of attached workloads change.
+        Return False if the last run that came to its end judged them so, if there is no state or policy, or if policy
+        does not want cuts. Another `remote` object counts as another one, even if it is equal. `labels` is a number
+        that changes whenever labels of attached workloads change.
         """
         if state is None or state.policy is None or not state.policy.settings.cut_denied_flows:
             return False

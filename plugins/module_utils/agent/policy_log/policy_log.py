@@ -75,10 +75,12 @@ class PolicyLogEntry:
     def to_dict(self) -> dict[str, t.Any]:
         """Return the entry in JSON-ready form: its times, count, verdict, decider, flow and interfaces.
 
-        `first` and `last` are texts in ISO 8601 and UTC, `packets` is the count; kind, tier, name and rule are the
-        decider's. `source` and `destination` are dicts of address, workload and node. `protocol` is its name, or its
-        number as text. Ports and ICMP numbers are None where the packet has none. The source port is that of the packet
-        that made the entry, or of one after a change of policy or workloads. Interfaces are names, "" for none.
+        `first` and `last` are texts in ISO 8601 and UTC, `packets` is the count; `verdict` is "deny", "would deny" or
+        "log", `direction` "Ingress" or "Egress"; kind, tier, name and rule are the decider's. `source` and
+        `destination` are dicts of address, workload and node. `protocol` is its name, or its number as text.
+        `source_port`, `destination_port`, `icmp_type` and `icmp_code` are None where the packet has none. The source
+        port is that of the packet that made the entry, or of one after a change of policy or workloads. `in_interface`
+        and `out_interface` are names, or numbers as text where the name is not known; "" is none.
         """
         flow = self.flow
         return {
@@ -219,8 +221,8 @@ class PolicyLog:
     def counted(self) -> dict[Counted, int]:
         """Return a mapping from (verdict, direction, kind, tier, name) to the number of packets since the last call.
 
-        Kind, tier and name are those of a Decider. Packets whose prefix is not of policy's form, and counts that `take`
-        dropped, are left out.
+        Verdict and direction are as in an entry, kind, tier and name as in a Decider. Packets whose prefix is not of
+        policy's form, and counts that `take` dropped, are left out.
         """
         due, self._due = self._due, collections.Counter()
         found: collections.Counter[Counted] = collections.Counter()

@@ -71,8 +71,8 @@ class PolicyNames:
     def workload(self, address: str) -> tuple[str, str]:
         """Return (workload, node) of an address: ("", node) for a node's own address, ("", "") for an unknown one.
 
-        The workload is its id if it was attached on this node between runs, or else <namespace>/<name>. A node without
-        policy knows only the workloads on it. Without a state, the node is "".
+        Addresses of tunnels are unknown here. The workload is its id if it was attached on this node between runs, or
+        else <namespace>/<name>. A node without policy knows only the workloads on it. Without a state, the node is "".
         """
         self._read()
         if self._here is None:

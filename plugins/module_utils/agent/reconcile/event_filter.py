@@ -140,10 +140,10 @@ class EventFilter:
     # ---- messages
 
     def feed(self, data: bytes, now: float) -> None:
-        """Read one datagram of notifications; `now` is in seconds of the loop's clock.
+        """Read one datagram of notifications, and mark the kinds that they concern for the next `due`.
 
-        Unknown types are ignored. A message that is too short to be read marks tunnels, workloads and routes. A header
-        whose length is below 16 bytes ends the datagram: the rest is ignored.
+        `now` is in seconds of the loop's clock. Unknown types are ignored. A message that is too short to be read marks
+        tunnels, workloads and routes. A header whose length is below 16 bytes ends the datagram: the rest is ignored.
         """
         offset, end = 0, len(data)
         while offset + 16 <= end:
@@ -262,7 +262,7 @@ class EventFilter:
     def _judge(self, index: int, now: float) -> None:
         """Mark workloads and sysctls for a look if this host end is unfinished and not young; wait if it is young.
 
-        Forget it if it is not young and no link message has named it.
+        Forget it if it is not young, and neither a link message nor `expect` has named it.
         """
         end = self._ends.get(index)
         if end is None or end.finished:
@@ -306,8 +306,8 @@ class EventFilter:
         """Record the settings of a device: notifications call some of the sysctls below net/ipv4/conf netconf.
 
         A host end whose settings are wrong, or were before, is marked as changed. For another known device, or `all`,
-        the sysctls are looked at. An unknown device is noted as a possible host end. A message that is not of IPv4, or
-        names no device, is ignored.
+        the sysctls are looked at. An unknown device is noted as a possible host end. A message that is not of IPv4,
+        names no device, or is about `default`, is ignored.
         """
         if message[16] != socket.AF_INET:
             return
