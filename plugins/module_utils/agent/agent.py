@@ -478,9 +478,9 @@ class Agent:
         """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready.
 
         The keys are since, pid, node, plan, phase, complete, in_sync, problems, workloads and deleting (both numbers),
-        drift, last_resync and ipam. `drift` counts changes by other programs: total since the start, day and kinds for
-        the last 23 to 24 hours. `ipam` lists the blocks with the fields of Usage; it is [] if the allocations cannot be
-        read. node, plan and phase are "" without a state.
+        drift, last_resync and ipam. `drift` counts changes by other programs: `total` since the start, and of the last
+        23 to 24 hours `day`, all, and `kinds`, by kind. `ipam` lists the blocks with the fields of Usage; it is [] if
+        the allocations cannot be read. node, plan and phase are "" without a state.
         """
         state = self.state
         return {

@@ -162,8 +162,8 @@ class Configuration:
 
         The fields are `assign_ipv4` and `assign_ipv6`. If neither is set, none is requested. If only `assign_ipv6` is
         set, `assign_ipv4` counts as true; if only `assign_ipv4` is set, `assign_ipv6` counts as false. As in Calico,
-        the values are booleans or their texts in any case; null and "" count as not set. Raise CniError for any other
-        value, or if both count as false.
+        the values are booleans or their texts in upper or lower case; null and "" count as not set. Raise CniError for
+        any other value, or if both count as false.
         """
         said: dict[int, bool] = {}
         for version in (4, 6):
