@@ -182,8 +182,9 @@ class Agent:
     async def start(self) -> None:
         """Read the disk, and remove workloads whose add or delete was under way when the last agent ended.
 
-        One attempt at each removal is awaited; `run` retries those that failed. No error of the disk or the kernel is
-        raised: files that cannot be read are in `problems`.
+        One attempt at each removal is awaited; `run` retries those that failed. Addresses of attached workloads that
+        are not allocated are allocated if possible. No error of the disk or the kernel is raised: files that cannot be
+        read are in `problems`.
         """
         await recover(self._context, *self.persisted.load())
         await self._interfaces.look(self.state)
@@ -191,9 +192,10 @@ class Agent:
         self.reconciler.mark()
 
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
-        """Return the coroutines, by name, that have to run for as long as the agent lives.
+        """Return the coroutines that have to run for as long as the agent lives, by names for messages.
 
-        Cancelling them leaves the data plane as it is.
+        The names are "reconciler", "deletion", "unused addresses", "time of grace" and "addresses". Cancelling them
+        takes nothing down: the data plane stays as it is once the work that a thread has begun is finished.
         """
         return {
             "reconciler": self.reconciler.run(),
@@ -212,8 +214,9 @@ class Agent:
     def reload(self) -> None:
         """Read the desired state and the other nodes' workloads from the disk again.
 
-        The allocations are read again if they could not be read before; the records of workloads are not. Files that
-        cannot be read are noted in `problems`; no error is raised. Without a readable state file the last state stays.
+        The allocations are read again if they could not be read before; the records of workloads are not. Addresses of
+        attached workloads that are not allocated are allocated if possible. Files that cannot be read are noted in
+        `problems`; no error is raised. Without a readable state file the last state stays.
         The reconciler brings the node to the new state later; this does not wait.
         """
         self.persisted.reload()
@@ -241,9 +244,9 @@ class Agent:
         """Attach a workload and return it with the MAC address of its link, and the link's MTU in bytes.
 
         If a workload of the same id is attached already and meets the request, repair it and return it; a request of
-        CNI also updates its labels, except those that `relabel` changed. Raise AgentError if the request is invalid or
-        conflicts, if no address is free, if the node, the kernel or the disk refuses, or if the removal of a deleted
-        workload with the same device or address takes too long.
+        CNI also updates its labels, except those that `relabel` changed, and policy with them, as `relabel` does. Raise
+        AgentError if the request is invalid or conflicts, if no address is free, if the node, the kernel or the disk
+        refuses, or if a deleted workload with the same device or address is not removed within 10 seconds.
         """
         relabellings = self.workloads.relabellings
         try:
@@ -269,9 +272,9 @@ class Agent:
     async def relabel(self, id: str, labels_: t.Mapping[str, t.Optional[str]]) -> AttachedWorkload:
         """Set these labels on a workload beside its own, None removing one; return it.
 
-        Link and address stay as they are. Afterwards this node's policy follows the new labels, unless `problems` says
-        otherwise. Raise AgentError with code
-        `not_found` if no such workload is attached, or `not_written` if the disk refuses.
+        Keys and values are not checked. Link and address stay as they are. Afterwards this node's policy follows the
+        new labels, unless `problems` says otherwise, and connections that it denies are cut if the settings want that.
+        Raise AgentError with code `not_found` if no such workload is attached, or `not_written` if the disk refuses.
         """
         workload = await labels.relabel(self._context, id, labels_)
         await self._labels_in_force()
@@ -280,7 +283,7 @@ class Agent:
     async def _labels_in_force(self) -> None:
         """Bring policy to the present labels, and cut connections that it now denies if the settings want that.
 
-        Errors of the kernel become `problems`. Do nothing on a node without policy.
+        Errors of the kernel and of compiling policy become `problems`. Do nothing on a node without policy.
         """
         if self.desired_state.has_policy:
             await self.reconciler.resync(REGISTRY.guards)
@@ -302,7 +305,8 @@ class Agent:
 
         Its link, sysctls, routes and the allocation of its addresses are compared, not policy. Something superfluous is
         no difference. Change nothing. Raise AgentError with code `not_found` if no such workload is attached,
-        `unavailable` if the node has no desired state, or `kernel` if the kernel cannot be read.
+        `unavailable` if the node has no desired state, or `kernel` if the kernel cannot be read or one of the node's
+        addresses is on no interface.
         """
         return await check.check(self._context, id, self.desired_state.need)
 
@@ -311,7 +315,7 @@ class Agent:
     def desired(self) -> t.Optional[NodeState]:
         """Return everything that the node must have now, or None while that is not known. It may block for seconds.
 
-        Policy is compiled for it if that was not done yet; raise what `PolicyCompilers.whole` raises.
+        Policy is compiled for it if that was not done yet. Raise PolicyNotCompiled if it cannot be compiled.
         """
         return self.desired_state.whole()
 
@@ -319,7 +323,7 @@ class Agent:
         """Return what would change in the kernel if `state` (None: the present one) were desired, workloads included.
 
         Change nothing. Raise AgentError with code `unavailable` if `state` is None and no present one is known, or
-        `kernel` if the kernel cannot be read or policy cannot be compiled.
+        `kernel` if the kernel cannot be read, an address of the node is on no interface, or policy cannot be compiled.
         """
         await self._interfaces.look(state or self.state)
         wanted = self.desired_state.need if state is None else functools.partial(self.desired_state.of, state)
@@ -333,8 +337,8 @@ class Agent:
 
         It looks at moments when nothing is being attached, deleted or repaired. A look that finds changes is repeated
         if one of these began meanwhile: up to 5 looks begin within 10 seconds. Raise AgentError with code `try_again`
-        if all were disturbed or no such moment came, `unavailable` without a state, or `kernel` if the kernel cannot be
-        read or policy cannot be compiled.
+        if all were disturbed or no such moment came, `unavailable` if there is no state at such a moment, or `kernel`
+        if the kernel cannot be read, an address of the node is on no interface, or policy cannot be compiled.
         """
         try:
             looks, until = 0, self._clock() + _LOOKING
@@ -423,9 +427,9 @@ class Agent:
     def ipam_check(self) -> dict[str, t.Any]:
         """Return a comparison of the allocations with the plan and the workloads, as the API method `ipam.check`.
 
-        It is JSON-ready: `lines` are the texts to print, `problems` is the number of problems, and there is a list for
-        each sort of them. Raise AgentError with code `unavailable` if the node has no state, or if the allocations
-        cannot be read.
+        It is JSON-ready: `lines` are the texts to print, `problems` is the number of problems, and `leaked`, `unused`,
+        `missing`, `outside`, `mismatched`, `duplicate` and `invalid` list them. Raise AgentError with code
+        `unavailable` if the node has no state, or if the allocations cannot be read.
         """
         if self.state is None:
             raise self.persisted.no_state()
@@ -474,8 +478,9 @@ class Agent:
         """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready.
 
         The keys are since, pid, node, plan, phase, complete, in_sync, problems, workloads and deleting (both numbers),
-        drift, last_resync and ipam. `ipam` is [] if the allocations cannot be read; node, plan and phase are "" without
-        a state.
+        drift, last_resync and ipam. `drift` counts changes by other programs: `total` since the start, and of the last
+        23 to 24 hours `day`, all, and `kinds`, by kind. `ipam` lists the blocks with the fields of Usage; it is [] if
+        the allocations cannot be read. node, plan and phase are "" without a state.
         """
         state = self.state
         return {

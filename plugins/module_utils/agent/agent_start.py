@@ -32,8 +32,8 @@ class RunningAgent:
     def call(self, method: str, /, **params: t.Any) -> dict[str, t.Any]:
         """Call a method of the API other than `version` and return its result; it blocks up to 35 seconds.
 
-        Raise TimeoutError if the agent does not answer in time or gives up at its own deadline, or AgentRefused if it
-        refuses or has ended meanwhile.
+        Raise TimeoutError if the agent does not answer in time, accepts no connection or gives up at its own deadline,
+        or AgentRefused if it refuses, has ended meanwhile, or its socket may not be opened.
         """
         return _called(self._client, method, params)
 

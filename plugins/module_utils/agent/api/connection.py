@@ -144,7 +144,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def stop(self) -> None:
-        """Discard requests that have not begun, and close the connection once the answer under way is sent.
+        """Discard the requests received that have not begun; close the connection once the answer under way is sent.
 
         A stream is cancelled. A connection that is being turned away ends as it would without this. Do not wait.
         """
@@ -164,8 +164,9 @@ class ApiConnection(asyncio.BufferedProtocol):
     def _serve(self) -> None:
         """Begin to answer the next complete request, unless one is being answered or too much of answers is unread.
 
-        After a request that is refused at once, go on with the next one. If nothing is left to answer and the client
-        sends no more, close the connection.
+        After a request that is refused at once, go on with the next one. If nothing is left to answer, and the client
+        sends no more or the agent stops, close the connection. While a request is answered, stop reading if more bytes
+        wait than a request may have.
         """
         if not self._root:
             self._serve_in_turn()
@@ -192,7 +193,10 @@ class ApiConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _serve_in_turn(self) -> None:
-        """Do for a client other than root what `_serve` does; reading on and answering wait for turns."""
+        """Do for a client other than root what `_serve` does; reading on and answering wait for turns.
+
+        Abort the connection if more bytes than a request may have wait during a stream.
+        """
         if self.busy and not self._ended:
             # More is read while a request is answered, because that shows when the client disconnects. These bytes
             # belong to later requests. Beyond `_limit` bytes, reading stops until the answer is given; a stream has no
@@ -291,7 +295,8 @@ class ApiConnection(asyncio.BufferedProtocol):
     def _understood(self, line: bytes) -> t.Optional[tuple[protocol.Request, Method]]:
         """Parse a request and check its caller: return (request, method), or None after writing the refusal.
 
-        If this connection was one too many when it was made, the refusal is its last answer.
+        Refuse it too if the caller leaves too many answers unread or, for a stream, watches too many. If this
+        connection was one too many when it was made, the refusal is its last answer.
         """
         id: protocol.Id = None
         try:
@@ -473,7 +478,8 @@ class ApiConnection(asyncio.BufferedProtocol):
     def _refuse(self, error: AgentError, beyond: bytes = b"") -> None:
         """Send a refusal after the answer under way, and take no more requests.
 
-        The first bytes of the request show the framing. `beyond` are bytes that were read and are not in the buffer.
+        The first bytes of the request show its framing, which the refusal has too. `beyond` are bytes that were read
+        and are not in the buffer.
         """
         begin = bytes(self._buffer[: len(cni_framing.PREFIX)]) + beyond[: len(cni_framing.PREFIX)]
         if self._cni or (self._cni is None and begin and begin.startswith(cni_framing.PREFIX[: len(begin)])):

@@ -270,8 +270,8 @@ class Coalesced:
         """Return the result of `work`, or of equal work that was asked for before and has not begun.
 
         Work is equal if `method` and `params`, which has to be JSON, are equal. It runs in a turn of the caller `key`
-        that asked first; all get the same object or error. Raise what the work raises, or TypeError if `params` is not
-        JSON.
+        that asked first; all get the same object or error. Raise what the work raises, or TypeError, ValueError or
+        RecursionError if JSON cannot express `params`.
         """
         asked = f"{method} {json.dumps(params, sort_keys=True)}"
         piece = self._waiting.get(asked)

@@ -100,10 +100,11 @@ class BadRequest(AgentError):
 
 
 def parse(line: bytes) -> Request:
-    """Return the request on one line, which may end in a newline. Raise BadRequest for any other bytes.
+    """Return the request in `line`, which may end in a newline. Raise BadRequest for any other bytes.
 
-    Without `id` it is None, without `params` {}; `null` is an id, but no params.
-    Integers of more than 20 characters, numbers that are not finite and half surrogate pairs are refused too.
+    A request is a JSON object with the text `method` and no field but `version`, which is 1, `id`, which is an integer,
+    a text or null, and the object `params`. Without `id` it is None, without `params` {}. Integers of more than 20
+    characters, numbers that are not finite and half surrogate pairs are refused too.
     """
     data = _object(line)
     id = data.get("id")

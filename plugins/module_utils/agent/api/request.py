@@ -172,7 +172,7 @@ class AddRequest:
     def workload(self, since: str) -> AttachedWorkload:
         """Return the workload that this request makes, without addresses and pool, which are assigned later.
 
-        `since` is the time of the request, in ISO 8601 and UTC.
+        Its host end is named by its namespace and name. `since` is the time of the request, in ISO 8601 and UTC.
         """
         workload = AttachedWorkload(
             id=self.id,

@@ -83,7 +83,7 @@ class Server:
 
         If the group does not exist, only root may call methods. Raise SocketInUse if another agent answers there, the
         path is too long, something else than a socket is there, or a socket cannot be made, for instance in a folder
-        that cannot be written; no socket that this has made is left then.
+        that cannot be written; no socket that this has made is left at the two paths then.
         """
         with contextlib.suppress(KeyError):
             self.calls.readers = grp.getgrnam(self._group).gr_gid
@@ -134,7 +134,7 @@ class Server:
     async def _welcome(self, connection: socket.socket) -> None:
         """Serve a connection, or send the reason and close it if there are too many; close it if the client has left.
 
-        Connections of root are not counted here.
+        Connections of root are never too many here: Bounds.admit limits them.
         """
         connection.setblocking(False)
         try:
@@ -154,8 +154,8 @@ class Server:
     async def stop(self, grace: float = 5.0) -> None:
         """Stop listening, remove the sockets, and end the connections after the answers under way.
 
-        Streams are cancelled at once, other answers that are not finished after `grace` seconds; wait until they have
-        ended. A socket file that another process has put in its place since is not removed.
+        Streams are cancelled at once, other answers that are not finished after `grace` seconds; wait until those that
+        were under way have ended. A socket file that another process has put in its place since is not removed.
         """
         if self._listening is not None:
             for path, inode in self._inodes.items():
@@ -238,7 +238,10 @@ def _not_made(path: str, error: OSError) -> SocketInUse:
 
 
 def _gone(connection: socket.socket) -> bool:
-    """Return whether the client has ended the connection without sending anything. Raise OSError if it was reset."""
+    """Return whether the client has ended the connection without sending anything. Raise OSError if it was reset.
+
+    The connection is non-blocking, so this does not wait.
+    """
     try:
         return not connection.recv(1, socket.MSG_PEEK)
     except BlockingIOError:

@@ -78,7 +78,7 @@ class Configuration:
     def name(self) -> str:
         """The network's name. Raise CniError if it is missing or invalid.
 
-        It has 1 to 64 letters, digits, "_", "." and "-", and begins with a letter or digit.
+        It has 1 to 64 ASCII letters, digits, "_", "." and "-", and begins with a letter or digit.
         """
         name = self._document.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
@@ -92,11 +92,11 @@ class Configuration:
 
     @property
     def dns(self) -> Document:
-        """The DNS object for the result, without empty fields.
+        """The DNS object for the result: the configuration's `dns` without empty fields, {} if nothing is left.
 
-        Values of the runtime's `dns` capability (servers, searches, options) that are not empty override those of the
-        configuration. A capability that is no object is ignored. Raise CniError if the configuration's `dns` is not an
-        object.
+        Values of `servers`, `searches` and `options` in the runtime's `dns` capability that are not empty override the
+        fields `nameservers`, `search` and `options`. A capability that is no object is ignored. Raise CniError if the
+        configuration's `dns` is not an object.
         """
         dns = dict(self._object("dns"))
         asked = self._capabilities.get("dns")
@@ -116,7 +116,7 @@ class Configuration:
     def valid_attachments(self) -> set[tuple[str, str]]:
         """The pairs (container id, interface name) of the attachments that a GC keeps.
 
-        Raise CniError if the field is missing or is not a list of such attachments.
+        Raise CniError if the field `cni.dev/valid-attachments` is missing or is not a list of such attachments.
         """
         key = "cni.dev/valid-attachments"
         remedy = (
@@ -162,8 +162,8 @@ class Configuration:
 
         The fields are `assign_ipv4` and `assign_ipv6`. If neither is set, none is requested. If only `assign_ipv6` is
         set, `assign_ipv4` counts as true; if only `assign_ipv4` is set, `assign_ipv6` counts as false. As in Calico,
-        the values are booleans or their texts; null and "" count as not set. Raise CniError for any other value, or if
-        both count as false.
+        the values are booleans or their texts in upper or lower case; null and "" count as not set. Raise CniError for
+        any other value, or if both count as false.
         """
         said: dict[int, bool] = {}
         for version in (4, 6):
@@ -257,8 +257,9 @@ class Configuration:
     def _labels(self, arguments: Arguments) -> t.Mapping[str, str]:
         """Return the workload's labels: the network's, overridden by those that the runtime gives for the container.
 
-        These are `arguments.others`, args.cni.labels and runtimeConfig.labels; a later one of them overrides an earlier
-        one. Raise CniError for an invalid label; in the first of them it is ignored if IgnoreUnknown is true.
+        The network's are the field `labels`, the others are `arguments.others`, args.cni.labels and
+        runtimeConfig.labels; a later one of these overrides an earlier one. Raise CniError for an invalid label; in
+        `arguments.others` it is ignored if IgnoreUnknown is true.
         """
         labels = _checked_labels("labels", self._document.get("labels"))
         others = arguments.others
@@ -361,8 +362,8 @@ def _address(asked: t.Any) -> t.Union[ipaddress.IPv4Address, ipaddress.IPv6Addre
 def _checked_labels(where: str, value: t.Any) -> dict[str, str]:
     """Return the labels in an object of texts or in CNI's list of {"key": ..., "value": ...}; {} for None.
 
-    A label's value of null is "". Raise CniError, which says `where` the value is, if it is anything else or a label is
-    invalid.
+    A label's value of null is "", and the last of several with one key counts. Raise CniError, which says `where` the
+    value is, if it is anything else or a label is invalid.
     """
     if value is None:
         return {}

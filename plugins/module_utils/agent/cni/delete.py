@@ -12,10 +12,11 @@ from .port import CniBackend
 
 
 async def delete(agent: CniBackend, network: str, attachment: Attachment) -> bool:
-    """Delete the workload of an attachment and release its address; return False if there was neither.
+    """Delete the workload of an attachment and release its address; return True, or False if neither is known.
 
-    Only the address may be left. What the kernel refuses is retried later. Raise AgentError if the disk refuses to
-    record the delete, or to release an address that is left without a workload.
+    Only the address may be left; it is not known while the allocations cannot be read. What the kernel refuses is
+    retried later. Raise AgentError if the disk refuses to record the delete, or to release an address that is left
+    without a workload.
     """
     id = identity.workload_id(network, attachment.container, attachment.ifname)
     if agent.get(id) is not None and identity.find(agent, network, attachment) is None:

@@ -103,8 +103,8 @@ class DeletedWhileDown:
     async def _one(self, path: str) -> bool:
         """Complete the DEL in one file; return True if the file can be removed, False if the DEL is to be retried.
 
-        Return False for a missing file as well. A DEL that is not valid needs no retry. Problems are logged, not
-        raised.
+        Return False for a missing file as well. A DEL that is not valid needs no retry. One that the agent refuses is
+        noted for `check`. Problems are logged, not raised.
         """
         try:
             network, attachment = _read(path)

@@ -64,7 +64,8 @@ class Dispatcher:
     async def handle(self, variables: t.Mapping[str, str], stdin: bytes) -> tuple[int, bytes]:
         """Run one CNI command and return (exit status, stdout): (0, JSON of a result or b""), or (1, JSON of an error).
 
-        Every error becomes such an answer, and an unexpected one is logged. Only cancellation is raised.
+        ADD and VERSION have a result, the other commands none. Every error becomes such an answer, and an unexpected
+        one is logged. Only cancellation is raised.
         """
         began = time.perf_counter()
         error: t.Optional[CniError] = None
