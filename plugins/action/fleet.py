@@ -176,7 +176,10 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _refusal(found: Impact, approval: str, args: t.Mapping[str, t.Any]) -> t.Optional[FleetError]:
-        """Return the error for a run that exceeds its limits without approval, or None."""
+        """Return the error for a run that exceeds its limits without approval, or None.
+
+        It is approved if the argument `approve` is `approval`, the hash of this plan and its impact.
+        """
         exceeded = ImpactLimits(**args["limits"]).exceeded(found) if args["limits"] is not None else []
         given = str(args["approve"])
         if not exceeded or given == approval:
@@ -304,12 +307,12 @@ class ActionModule(GuardedAction):
     ) -> dict[str, t.Any]:
         """Save the states that the nodes stored as a generation as the run's targets, and return the task's result.
 
-        The result has the keys of a run that compiles, but those about the lockfile, packages and approval: `path` of
-        the targets, `plan` ("" unless all nodes have the same one), `change` (whether phases are needed), warnings and
-        so on. Nodes are not changed. `variable` has each host's node_info result with its `generation`. Blocks of its
-        pools that were granted later, and from which addresses are in use, stay. Raise FleetError if a node that was
-        read does not have the generation, or has there a state that cannot be read or is another node's. Also raise it
-        if a variable of a host cannot be evaluated or is too large. Raise OSError if the targets cannot be stored.
+        Its keys are changed, `path` of the targets, `plan` ("" unless all nodes have the same one), plans, `change`
+        (whether phases are needed), hold, divert, fresh, prepare, steady, modes, warnings and started. Nodes are not
+        changed. `variable` has each host's node_info result with its `generation`. Blocks of a generation's pools that
+        were granted later, and from which addresses are in use, stay. Raise FleetError if a node that was read does not
+        have the generation, or has there a state that cannot be read or is another node's. Also raise it if a variable
+        of a host cannot be evaluated or is too large. Raise OSError if the targets cannot be stored.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
@@ -395,10 +398,10 @@ def _is_plan_of_all(observed: t.Mapping[str, t.Optional[NodeState]], plan: str) 
 def _with_cni(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str], default: bool) -> set[str]:
     """Return the hosts that may have the CNI plugin.
 
-    `default` is what the role's options say for the first host; it is true of all hosts if the inventory has neither
-    option for any of them. Else all hosts count, also those without the options, but those that have False for one: one
-    too many costs a question to each host, and one too few leaves a package out. Only hosts of group calico_nodes are
-    in the result.
+    If no host has a value of its own for one of the role's two options (_CNI_OPTIONS), all count or none: by `default`,
+    which is what the role's options say for the first host. Otherwise all hosts count that do not have False for one of
+    them: one too many costs a question to each host, and one too few leaves a package out. Only hosts of group
+    calico_nodes are in the result.
     """
     raw = getattr(task_vars["hostvars"], "raw_get", task_vars["hostvars"].__getitem__)
     own = {host: [raw(host)[name] for name in _CNI_OPTIONS if name in raw(host)] for host in hosts}

@@ -179,7 +179,7 @@ class ActionModule(StateAction):
 
     @staticmethod
     def _content(state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
-        """Return the state as a dict, with `policy` as its policy if the state has any.
+        """Return the state as a dict, as `NodeState.to_wire` gives it, with `policy` as its policy if it has any.
 
         `policy` is the node's part of the fleet's policy, which is not loaded with the state. Without one (None or
         empty) the state keeps the policy that it has.

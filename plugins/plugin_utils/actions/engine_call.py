@@ -308,7 +308,7 @@ class EngineCall:
         """Return the path of the host's Python, "" if this version of Ansible finds it in another way.
 
         If need be it is discovered as ActionBase does it, and recorded in the action and in the task's variables. Raise
-        AnsibleError if the host cannot be reached or refuses a command then.
+        AnsibleError, such as AnsibleConnectionFailure, if the host cannot be asked then.
         """
         action, task_vars = self._action, self._task_vars
         host = action._task.delegate_to
