@@ -196,7 +196,8 @@ class ActionModule(StateAction):
     def _file(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return a copy of `entry` (path, content, mode), with the content of the role's file that `src` names.
 
-        Without `src` the content stays. Raise OSError if that file cannot be read.
+        `src` is relative to the folder `files` of the role calico_node, and not in the copy. Without it the content
+        stays. Raise OSError if that file cannot be read.
         """
         entry = dict(entry)
         source = entry.pop("src", None)

@@ -48,7 +48,7 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def probed(paths: t.Iterable[probing.ProbePath]) -> list[dict[str, t.Any]]:
-        """Return the option `targets` of the modules that probe, for these paths; `size` is in bytes."""
+        """Return the option `targets` of the modules that probe: a dict of name, address and size (bytes) per path."""
         return [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
 
     @staticmethod

@@ -17,7 +17,7 @@ Part = dict[str, t.Any]
 
 
 def save(parts: t.Mapping[str, Part]) -> str:
-    """Write the parts, by host, into a new folder and return its path.
+    """Write the parts, by host, into a new folder on the controller and return its path.
 
     The folder has mode 0700, and is removed when ansible-playbook ends. Raise OSError if it cannot be written.
     """
