@@ -43,9 +43,9 @@ class ActionModule(GuardedAction):
 
     It stores the nodes' targets in a private folder, whose `path` the result has. It writes the lockfile if that
     changes, except in check mode and with `restore`. The task fails, with the text of the FleetError, if the inventory
-    or the lockfile is invalid, if the fleet cannot be planned, if nodes cannot take part in a change that needs all, if
-    a generation to restore is missing or unreadable, or if the run exceeds its limits without approval. In check mode,
-    an excess is only a warning.
+    or the lockfile is invalid, if the fleet cannot be planned, if most nodes run with BGP and the inventory is without
+    (or the reverse), if nodes cannot take part in a change that needs all, if a generation to restore is missing or
+    unreadable, or if the run exceeds its limits without approval. In check mode, an excess is only a warning.
     """
 
     TRANSFERS_FILES = False
@@ -160,7 +160,7 @@ class ActionModule(GuardedAction):
         """Return whether a host has findings or lacks packages, which later tasks handle before it gets its state.
 
         Lacking packages count only if the run installs packages. The result is also True if the run is a change in
-        phases, or if a host is refused, has no target, or gave an answer that cannot be judged.
+        phases, if `answers` refuses a host, or if a host has no target or gave an answer that cannot be judged.
         """
         with_cni = _with_cni(task_vars, answers.states, args["cni"])
         if compiled.change or answers.refused:
@@ -176,7 +176,10 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _refusal(found: Impact, approval: str, args: t.Mapping[str, t.Any]) -> t.Optional[FleetError]:
-        """Return the error for a run that exceeds its limits without approval, or None."""
+        """Return the error for a run that exceeds its limits without approval, or None.
+
+        It is approved if the argument `approve` is `approval`, the hash of this plan and its impact.
+        """
         exceeded = ImpactLimits(**args["limits"]).exceeded(found) if args["limits"] is not None else []
         given = str(args["approve"])
         if not exceeded or given == approval:
@@ -210,7 +213,7 @@ class ActionModule(GuardedAction):
     ) -> dict[str, FleetError]:
         """Return an error for each of the few nodes without whose stored states the run stays inside its limits.
 
-        The result maps the node's name to its error, and is {} if there are no such nodes (see `witnesses.too_far`).
+        The result maps the node's name to its error, and is {} if `witnesses.too_far` finds no such nodes.
         """
         limits = ImpactLimits(**args["limits"])
         nodes = witnesses.too_far(found, limits, compiled.told_alone, observed)
@@ -261,10 +264,10 @@ class ActionModule(GuardedAction):
         """Return errors, by node, for nodes that cannot be changed because another one takes no part in the phases.
 
         These are the few nodes that alone say that their sessions are interrupted. The result is {} if there are no
-        phases or every node takes part; pure reflectors have to only if backup routes are used. Raise FleetError if
-        phases are needed for another reason, or if more than half of the nodes with a state say so. A node that does
-        not take part would go on to send in a mode that the others no longer accept, or lose sessions without routes to
-        replace them.
+        phases or every node takes part; pure reflectors have to only if backup routes are used. If one does not, raise
+        FleetError if phases are needed for another reason, or if more than half of the nodes with a state say so. A
+        node that does not take part would go on to send in a mode that the others no longer accept, or lose sessions
+        without routes to replace them.
         """
         if not compiled.change:
             return {}
@@ -304,11 +307,12 @@ class ActionModule(GuardedAction):
     ) -> dict[str, t.Any]:
         """Save the states that the nodes stored as a generation as the run's targets, and return the task's result.
 
-        The result has the targets' `path`, the `plan` ("" if the nodes' plans differ), `change` (whether phases are
-        needed), and warnings. Nodes are not changed. node_info read the generation into `variable`. Blocks of its
-        pools that were granted later, and from which addresses are in use, stay.
-        Raise FleetError if a node that was read does not have the generation, or has there a state that cannot be read
-        or is another node's. Also raise it if a variable of a host cannot be evaluated.
+        Its keys are changed, `path` of the targets, `plan` ("" unless all nodes have the same one), plans, `change`
+        (whether phases are needed), hold, divert, fresh, prepare, steady, modes, warnings and started. Nodes are not
+        changed. `variable` has each host's node_info result with its `generation`. Blocks of a generation's pools that
+        were granted later, and from which addresses are in use, stay. Raise FleetError if a node that was read does not
+        have the generation, or has there a state that cannot be read or is another node's. Also raise it if a variable
+        of a host cannot be evaluated or is too large. Raise OSError if the targets cannot be stored.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
@@ -371,8 +375,8 @@ class ActionModule(GuardedAction):
     def _restored(task_vars: dict[str, t.Any], states: t.Mapping[str, NodeState]) -> targets.Targets:
         """Return the targets for these states.
 
-        They include the modes to record, unless a host of calico_nodes is left out or the lockfile's path cannot be
-        told. Raise FleetError if a variable of a host cannot be evaluated or is too large.
+        They include the lockfile's path and the modes to record in it, unless a host of calico_nodes is left out or the
+        path cannot be told. Raise FleetError if a variable of a host cannot be evaluated or is too large.
         """
         restored = targets.Targets(states=states)
         groups = task_vars.get("groups", {})
@@ -394,9 +398,10 @@ def _is_plan_of_all(observed: t.Mapping[str, t.Optional[NodeState]], plan: str) 
 def _with_cni(task_vars: t.Mapping[str, t.Any], hosts: t.Collection[str], default: bool) -> set[str]:
     """Return the hosts that may have the CNI plugin.
 
-    `default` is what the role's options say for the first host. Where the inventory gives hosts values of their own,
-    all count that do not have False: one too many costs a question to each host, and one too few leaves a package out.
-    Only hosts of group calico_nodes are in the result.
+    If no host has a value of its own for one of the role's two options (_CNI_OPTIONS), all count or none: by `default`,
+    which is what the role's options say for the first host. Otherwise all hosts count that do not have False for one of
+    them: one too many costs a question to each host, and one too few leaves a package out. Only hosts of group
+    calico_nodes are in the result.
     """
     raw = getattr(task_vars["hostvars"], "raw_get", task_vars["hostvars"].__getitem__)
     own = {host: [raw(host)[name] for name in _CNI_OPTIONS if name in raw(host)] for host in hosts}

@@ -116,8 +116,9 @@ class ActionModule(StateAction):
     def _to_settle(self, state: NodeState, sample: int, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Return the arguments by which the module node finds out whether the fleet is as it shall be.
 
-        They are `absent_nodes` (names) and `targets`, the packed (address, size in bytes, node name) of at most
-        `sample` paths to probe, or of all if `sample` is 0.
+        They are `absent_nodes`, the names of the state's other nodes that are not in the play or failed in it, and
+        `targets`, the packed list of (address, size in bytes, node name) of at most `sample` paths to probe, or of all
+        if `sample` is 0.
         """
         others = self.targets.ipams() if self.targets else {}
         return {
@@ -139,8 +140,10 @@ class ActionModule(StateAction):
 
         This also happens after the module has failed: a failure may leave changes, which stay as long as the node can
         be reached. `seconds` is the node's time to confirm. Attempts that cannot connect are repeated until 45 seconds
-        after it. Set `confirmed` in `result`, and `generation` if the node returns one. If the change is not confirmed,
-        also set `failed`, and `msg` to the reason, after the message of a module that failed.
+        after it. A connection that cannot be renewed, such as `local`, is used again. Set `confirmed` in `result`, and
+        `generation` if the node returns one. `confirmed` is also True if a later change replaced this one, or if the
+        node has nothing to confirm. If it is False, also set `failed`, and `msg` to the reason, after the message of a
+        module that failed. Raise AnsibleError, as for a wrong become password, but none for a host that is unreachable.
         """
         kept = {name: args[name] for name in ("generations_kept", "lock_timeout") if name in args}
         # A connection without a `reset` of its own keeps nothing open from one task to the next. `local` may itself run
@@ -176,7 +179,7 @@ class ActionModule(StateAction):
 
     @staticmethod
     def _content(state: NodeState, policy: t.Optional[dict[str, t.Any]]) -> dict[str, t.Any]:
-        """Return the state as a dict, with `policy` as its policy if the state has any.
+        """Return the state as a dict, as `NodeState.to_wire` gives it, with `policy` as its policy if it has any.
 
         `policy` is the node's part of the fleet's policy, which is not loaded with the state. Without one (None or
         empty) the state keeps the policy that it has.
@@ -193,7 +196,8 @@ class ActionModule(StateAction):
     def _file(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return a copy of `entry` (path, content, mode), with the content of the role's file that `src` names.
 
-        Without `src` the content stays. Raise OSError if that file cannot be read.
+        `src` is relative to the folder `files` of the role calico_node, and not in the copy. Without it the content
+        stays. Raise OSError if that file cannot be read.
         """
         entry = dict(entry)
         source = entry.pop("src", None)
@@ -212,8 +216,9 @@ class ActionModule(StateAction):
     def archive_options(self, options: dict[str, t.Any]) -> dict[str, t.Any]:
         """Copy this controller's engine to a file on the node, and return the call's options with its path and sha256.
 
-        Nothing is copied or added if the call installs no engine: in check mode, or if the node has it already. Raise
-        AnsibleError if the file cannot be copied, OSError if the engine cannot be packed.
+        They are `engine` and `engine_sha256` in `module_args`. Nothing is copied or added if the call installs no
+        engine: without `engine_digest`, in check mode, or if the node has it already. Raise AnsibleError if the file
+        cannot be copied, OSError if the engine cannot be packed.
         """
         args = options.get("module_args") or {}
         digest = args.get("engine_digest")

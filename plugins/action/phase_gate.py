@@ -15,10 +15,10 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources imp
 
 
 def _settled(answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
-    """Return whether a host had all its sessions and routes after a phase in which its bird.cfg did not change.
+    """Return whether a host had all its sessions and routes after a phase that left its BIRD's configuration alone.
 
-    The result is False without a usable answer. If BIRD reads another configuration on one host, another host's
-    sessions or routes may change after it has looked.
+    That is bird.cfg, its snippets and the passwords. The result is False without a usable answer. If BIRD reads another
+    configuration on one host, another host's sessions or routes may change after it has looked.
     """
     changes = (answer or {}).get("changes", ())
     return bool(run_results.settled(answer)) and all(change["kind"] != "bird" for change in changes)

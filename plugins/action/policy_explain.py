@@ -64,7 +64,8 @@ class ActionModule(GuardedAction):
 def _ask(task_vars: dict[str, t.Any], args: t.Mapping[str, t.Any]) -> FlowAnswer:
     """Return policy's answer for the flow that the options describe.
 
-    Raise CommandError if the question is invalid, FleetError if the inventory or lockfile is, or cannot be planned.
+    If there is no lockfile, a notice says so. Raise CommandError if the question is invalid or has no answer, as for an
+    end that is unknown, and FleetError if the inventory or lockfile is invalid or the fleet cannot be planned.
     """
     asked = Asked(*(args[option] for option in _OPTIONS), args["source_port"], _OPTIONS)
     asked.kind()

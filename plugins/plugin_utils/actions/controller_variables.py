@@ -39,7 +39,11 @@ _REMEDY = (
 
 @functools.cache
 def is_of_fleet(name: str) -> bool:
-    """Return whether `name` is a variable of a fleet or a likely misspelling of one, a group list, or in RENAMED."""
+    """Return whether `name` is a variable of a fleet or looks like one.
+
+    A name looks like one if it is a likely misspelling, begins as a group list does (`calico_policies_`), or is in
+    RENAMED.
+    """
     if name in variables.BY_NAME or name.startswith(variables.GROUP_LISTS):
         return True
     return name in variables.RENAMED or (name.startswith(_PREFIX) and any(True for dummy in variables.misspelt([name])))
@@ -57,7 +61,10 @@ def prepare() -> None:
 
 @functools.cache
 def _of_roles() -> frozenset[str]:
-    """Return the names with calico_ that defaults/main.yml and vars/main.yml of the roles define."""
+    """Return the names beginning with calico_ that defaults/main.yml and vars/main.yml of the roles define.
+
+    Raise OSError if one of these files cannot be read.
+    """
     names: set[str] = set()
     for path in sorted(_ROLES.glob("*/defaults/main.yml")) + sorted(_ROLES.glob("*/vars/main.yml")):
         names.update(_DEFINED.findall(path.read_text("utf-8")))

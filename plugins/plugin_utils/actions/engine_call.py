@@ -77,7 +77,10 @@ def prepare(action: str) -> None:
 
 
 def packed_path() -> str:
-    """Return the path of the file that `packed_engine` writes, in the run's temporary folder on the controller."""
+    """Return the path of the file that `packed_engine` writes, in the run's temporary folder on the controller.
+
+    Raise OSError if a file of the engine cannot be read.
+    """
     return os.path.join(str(constants.DEFAULT_LOCAL_TMP), f"engine-{engine_digest()}")
 
 
@@ -223,7 +226,8 @@ class EngineCall:
         """Return the module's answer, as ActionBase._execute_module returns one; None if the archive has to be used.
 
         The module has not run then. For wrong arguments the answer is a failure, and nothing is sent to the host. Raise
-        AnsibleConnectionFailure if the host cannot be reached.
+        AnsibleConnectionFailure if the host cannot be reached, another AnsibleError as for a wrong become password, and
+        OSError if the engine cannot be packed.
         """
         if self._arguments.error:
             return self._finished({"failed": True, "msg": self._arguments.error, "_ansible_parsed": True})
@@ -245,12 +249,19 @@ class EngineCall:
         return self._answer(printed)
 
     def _printed(self, line: str, given: bytes) -> Printed:
-        """Run the command `line` on the host with `given` as its input, and return what it printed."""
+        """Run the command `line` on the host with `given` as its input, and return what it printed.
+
+        Raise AnsibleConnectionFailure if the host cannot be reached, another AnsibleError as for a wrong become
+        password.
+        """
         result = self._action._low_level_execute_command(line, sudoable=True, in_data=given)
         return Printed(read(result["stdout"]), result)
 
     def _answer(self, printed: Printed) -> Data:
-        """Return the answer of a module that has started, as ActionBase parses it and with what it adds."""
+        """Return the answer of a module that has started, as ActionBase parses it and with what it adds.
+
+        If it printed no answer that can be read, this is a failure with what it printed as `module_stdout`.
+        """
         text, rest = printed.output.text, printed.output.rest
         answer = self._action._parse_returned_data({**printed.result, "stdout": text}, PROFILE)
         if not text:
@@ -296,7 +307,8 @@ class EngineCall:
     def _interpreter(self) -> str:
         """Return the path of the host's Python, "" if this version of Ansible finds it in another way.
 
-        If need be it is discovered as ActionBase does it, and recorded in the action and in the task's variables.
+        If need be it is discovered as ActionBase does it, and recorded in the action and in the task's variables. Raise
+        AnsibleError, such as AnsibleConnectionFailure, if the host cannot be asked then.
         """
         action, task_vars = self._action, self._task_vars
         host = action._task.delegate_to
@@ -343,7 +355,7 @@ def carrying_command(interpreter: str, name: str, packed: carried_start.PackedEn
 def carried(packed: carried_start.PackedEngine) -> bytes:
     """Return the input of a call before its request: the program that starts the engine, and the engine.
 
-    Raise OSError if the program's file cannot be read.
+    A line with its length in bytes precedes each. Raise OSError if the program's file cannot be read.
     """
     with open(carried_start.__file__, "rb") as stream:
         program = stream.read()
@@ -356,7 +368,8 @@ def by_engine(
     """Return the answer of `module`, run by the node's engine; None if it has not run and the archive has to be used.
 
     For wrong arguments the answer is a failure. `args` are the module's arguments; they are not changed. Raise
-    AnsibleConnectionFailure if the host cannot be reached.
+    AnsibleConnectionFailure if the host cannot be reached, another AnsibleError as for a wrong become password, and
+    OSError if the engine cannot be packed.
     """
     why = why_archive(action, module, in_background)
     if why:

@@ -31,7 +31,10 @@ class GuardedAction(ActionBase):
     """
 
     def __init_subclass__(cls) -> None:
-        """Read what calls of the action's own module need; a file of plugins/action is called like its module."""
+        """Read what calls of the action's own module need; a file of plugins/action is called like its module.
+
+        Raise OSError if a file cannot be read.
+        """
         super().__init_subclass__()
         engine_call.prepare(cls.__module__.rpartition(".")[2])
 
@@ -66,8 +69,9 @@ class GuardedAction(ActionBase):
 
         The module is started by this controller's engine, or by Ansible's archive; see engine_call. `options` are those
         of ActionBase._execute_module. The answer of one of Ansible's own modules is returned whole. Raise
-        AnsibleConnectionFailure if the host cannot be reached, KeyError for another module that
-        module_answer.DOCUMENTED does not have.
+        AnsibleConnectionFailure if the host cannot be reached, another AnsibleError as for a wrong become password,
+        OSError if the engine cannot be packed, and KeyError for another module that module_answer.DOCUMENTED does not
+        have.
         """
         name = module_name or str(self._task.action)
         # A helper of ActionBase needs the answer of Ansible's own module whole, and no action returns such an answer.
@@ -86,9 +90,9 @@ class GuardedAction(ActionBase):
         return self._passed_on(name, answer)
 
     def archive_options(self, options: Data) -> Data:
-        """Return the options of a call that Ansible's archive makes.
+        """Return the options of a call that Ansible's archive makes: `options`, unless a subclass changes them.
 
-        A subclass transfers here what an engine would have brought along, and may raise AnsibleError.
+        A subclass transfers here what an engine would have brought along, and may raise AnsibleError or OSError.
         """
         return options
 

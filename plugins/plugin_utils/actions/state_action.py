@@ -48,7 +48,7 @@ class StateAction(GuardedAction):
 
     @staticmethod
     def probed(paths: t.Iterable[probing.ProbePath]) -> list[dict[str, t.Any]]:
-        """Return the option `targets` of the modules that probe, for these paths; `size` is in bytes."""
+        """Return the option `targets` of the modules that probe: a dict of name, address and size (bytes) per path."""
         return [{"name": path.node, "address": path.address, "size": path.size} for path in paths]
 
     @staticmethod
@@ -73,10 +73,9 @@ class StateAction(GuardedAction):
     ) -> NodeState:
         """Return the state of this host in `phase`, and keep the targets in `targets`.
 
-        The other arguments are those of host_states. Raise FleetError if the host is refused, is not in the fleet, or
-        has a state that cannot be read. Also raise it if asking the host or compiling fails. Raise
-        AnsibleConnectionFailure if the host has to be asked and cannot be reached, OSError if the folder `fleet` cannot
-        be read.
+        The other arguments and the errors are those of host_states: FleetError if the host is refused, is not in the
+        fleet, or has a state that cannot be read, or if asking it or compiling fails; AnsibleError if the host has to
+        be asked and cannot be reached; OSError if targets cannot be read or stored.
         """
         return self.host_states(task_vars, fleet, observed, lambda dummy: (phase,), pool, mode)[0][1]
 
@@ -94,10 +93,10 @@ class StateAction(GuardedAction):
         `fleet` is the folder that the fleet action made, None in an ad-hoc run: then the first host of the task
         compiles the fleet for all of them, with `pool` in the mode `mode` if they are given. `observed` is the variable
         with this host's node_info result, None to ask the host; without such a variable the host counts as one without
-        a state. The targets are kept in `targets`. Raise FleetError if the host is refused, is not in
-        the fleet, or has a state that cannot be read. Also raise it if asking the host or compiling fails. Raise
-        AnsibleConnectionFailure if the host has to be asked and cannot be reached, OSError if the folder cannot be
-        read.
+        a state. The targets are kept in `targets`. Raise FleetError if the host is refused, is not in the fleet, or has
+        a state that cannot be read. Also raise it if asking the host or compiling fails. Raise AnsibleError, such as
+        AnsibleConnectionFailure, if the host has to be asked and cannot be reached, OSError if targets cannot be read
+        or stored.
         """
         host = task_vars["inventory_hostname"]
         answer = task_vars.get(observed) if observed else self.ask_node(task_vars)
@@ -119,10 +118,11 @@ class StateAction(GuardedAction):
             raise observed_nodes.unreadable(host, why) from error
 
     def ask_node(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Return this host's answer to node_info, and keep it in `answered`.
+        """Return this host's answer to node_info about its state (without policy) and engine; keep it in `answered`.
 
-        Raise FleetError if the module fails or the host's calico_bgp_secrets cannot be read or is invalid, and
-        AnsibleConnectionFailure if the host cannot be reached.
+        Raise FleetError if the module fails or the host's calico_bgp_secrets cannot be read or is invalid,
+        AnsibleConnectionFailure if the host cannot be reached, another AnsibleError as for a wrong become password, and
+        OSError if the engine cannot be packed.
         """
         answer = self._execute_module(
             module_name="baremetal.host_routing.node_info",

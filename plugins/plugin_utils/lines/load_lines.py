@@ -21,8 +21,9 @@ def document(found: FleetLoad) -> dict[str, t.Any]:
 
     The keys are sessions, blocks, told_at_start (routes announced when the whole fleet starts), nodes and uniform.
     `nodes` has a dict for each group of nodes with the same costs: the keys nodes (names), role, the fields of Load,
-    told_of_a_block, and memory in MiB. `uniform` has the rows of `calicoctl scale` for a fleet of this size. It is
-    empty for fewer than two nodes; reflectors without workloads do not count.
+    told_of_a_block, and memory in MiB. `uniform` has two dicts with the fields of scale.Row, for as many nodes that are
+    all alike, in a mesh and behind two reflectors. It is empty for fewer than two nodes; reflectors without workloads
+    do not count.
     """
     return {
         "sessions": found.sessions,

@@ -24,7 +24,7 @@ def phase(
 
     `results` are those of the phase, by host. Each host without a usable result is a problem, and so is each path with
     lost probes in the phases "prove" and "soak". Up to `max_lost_probes` lost probes of the phase "soak", summed over
-    all paths, are no problem.
+    all paths, are no problem; if there are more, each path with a loss is one.
     """
     problems = []
     for host in hosts:

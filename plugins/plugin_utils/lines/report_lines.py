@@ -36,7 +36,8 @@ def plan(hosts: t.Sequence[str], plans: Results) -> list[str]:
 def touched(plans: Results) -> list[str]:
     """Return one line that says what changes on which nodes, if nodes or sessions are added; else an empty list.
 
-    Of more than six nodes with the same change, only their number is given.
+    `plans` are usable results of the module `node` by host. Of more than six nodes with the same change, only their
+    number is given.
     """
     if not any(answer.get("new") or answer.get("sessions_begun") for answer in plans.values()):
         return []
@@ -77,8 +78,9 @@ _WORDS = {"fdb": "FDB", "neighbor": "neighbours", "ipset": "sets", "iptables": "
 def phases(plans: Results) -> list[str]:
     """Return one line for each phase of a change, with the number of changes and the nodes.
 
-    Of more than six nodes only the number is given. Changes of sessions are not counted. The proofs between phases
-    change nothing, so they have no line.
+    `plans` are usable results of the module `node` by host. Of more than six nodes only the number is given. Changes of
+    sessions are not counted, nor objects that are kept (`=`). The proofs between phases change nothing, so they have no
+    line.
     """
     counts: dict[str, dict[int, list[str]]] = {}
     for host, answer in sorted(plans.items()):
@@ -95,7 +97,7 @@ def phases(plans: Results) -> list[str]:
 
 
 def confirmed(plans: Results) -> list[str]:
-    """Return one line with the number of nodes that answered a new connection; an empty list if no node had to."""
+    """Return one line, with how many of the nodes that had to answer a new connection did; [] if none had to."""
     asked = [answer["confirmed"] for answer in plans.values() if "confirmed" in answer]
     return [f"confirm  {sum(asked)}/{len(asked)} nodes answered a new connection"] if asked else []
 

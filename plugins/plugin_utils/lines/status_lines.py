@@ -79,7 +79,7 @@ def warnings(hosts: t.Sequence[str], results: Results) -> list[str]:
 
 
 def _of_node(host: str, node: Result, seen: Counts) -> t.Iterator[str]:
-    """Yield a sentence for each problem of a node.
+    """Yield a sentence for each problem of a node, but none for a session that `seen` has.
 
     `seen` counts the sessions that are named so far, by their two ends and IP version; those named here are added.
     """

@@ -26,7 +26,7 @@ def of_hosts(
 
     Templates in results are not evaluated: they are data, and searching the answers of a whole fleet for templates
     takes longer than everything else that is done with them. Only a variable `name` that is itself a template is
-    evaluated.
+    evaluated. Raise AnsibleTemplateError if that fails.
     """
     hostvars = task_vars["hostvars"]
     raw = getattr(hostvars, "raw_get", hostvars.__getitem__)

@@ -17,7 +17,7 @@ Part = dict[str, t.Any]
 
 
 def save(parts: t.Mapping[str, Part]) -> str:
-    """Write the parts, by host, into a new folder and return its path.
+    """Write the parts, by host, into a new folder on the controller and return its path.
 
     The folder has mode 0700, and is removed when ansible-playbook ends. Raise OSError if it cannot be written.
     """
@@ -29,9 +29,9 @@ def save(parts: t.Mapping[str, Part]) -> str:
 
 
 def load(folder: str, host: str) -> t.Optional[Part]:
-    """Return the part of `host` that `save` wrote into `folder`, None for a host that did not answer.
+    """Return the part of `host` that `save` wrote into `folder`, None if it wrote none or there is no such folder.
 
-    It is also None if the folder does not exist. Raise OSError if the file cannot be read.
+    Tuples come back as lists. Raise OSError if the file cannot be read.
     """
     try:
         with open(_path(folder, host), encoding="utf-8") as stream:

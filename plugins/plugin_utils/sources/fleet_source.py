@@ -94,15 +94,17 @@ def compile_targets(
     `observed` has the stored states of the nodes that were read; None for a node without one. `given` has what these
     nodes assigned themselves. `copies_complete` is False if no node was asked (ad hoc). Then the lockfile must exist,
     unless the fleet `may_be_new`. `pool` and `mode` choose the mode of one pool; they are ignored with `as_observed` or
-    a `topology`. `as_observed` compiles with the modes and BGP sessions that the nodes have instead of the inventory's.
+    a `topology`. `as_observed` compiles with the modes, underlay MTU and BGP sessions that the nodes have, not with the
+    inventory's.
 
     `passwords` has the names of the secrets that change, by node. `hold` uses backup routes in the phases, even if
-    nothing requires them. A `topology` other than "" determines BGP, and pools keep their present modes. `without`
-    leaves one node out. `refused` has the reason why nodes take no part, by node; it becomes a notice.
+    nothing requires them. With a `topology` other than "", BGP is that of `with_topology`, and pools keep their present
+    modes. `without` leaves one node out. `refused` has the reason why nodes take no part, by node; it becomes a notice.
+    Warnings on the screen are those of `inventory_source.hosts`.
 
     Raise FleetError, with file and line if these are known, if the inventory or the lockfile is invalid, if the fleet
-    cannot be planned or cannot lose the node `without`, or if new nodes cannot join in the modes that they would get.
-    Also raise it if there is no lockfile and a node is `refused`.
+    cannot be planned, cannot lose the node `without` or cannot have this `pool` in `mode` or this `topology`, or if new
+    nodes cannot join in the modes that they would get. Also raise it if there is no lockfile and a node is `refused`.
     """
     hosts: t.Sequence[Host] = inventory_source.hosts(task_vars)
     if without is not None:
@@ -481,7 +483,8 @@ def _agreeing(states: t.Sequence[NodeState]) -> t.Sequence[NodeState]:
 def _what_was_changed(inventory: Inventory, states: t.Sequence[NodeState]) -> str:
     """Return "BGP sessions" or "mode or MTU", the change that a stopped run began.
 
-    It is the former if one of the states has backup routes, and all have the inventory's MTU and live modes.
+    It is the former if one of the states has backup routes, all have the inventory's MTU, and their modes by
+    `live_modes` are the inventory's.
     """
     wanted = {item.name: item.encapsulation for item in inventory.pools}
     modes = [entry for state in states for entry in live_modes([state]).items()]

@@ -18,7 +18,8 @@ from .fleet_source import fleet_variable
 def planned(task_vars: t.Mapping[str, t.Any]) -> Fleet:
     """Return the fleet with the blocks of its lockfile and those that a run would plan.
 
-    Raise FleetError if the inventory or the lockfile is invalid, or if the fleet cannot be planned.
+    Warnings are those of `inventory_source.hosts`. Raise FleetError if the inventory or the lockfile is invalid, or if
+    the fleet cannot be planned.
     """
     hosts = inventory_source.hosts(task_vars)
     with uncollected():

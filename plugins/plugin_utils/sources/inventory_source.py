@@ -95,7 +95,7 @@ class _Values:
         self._held: list[t.Any] = []  # keeps the objects alive, so that no other object gets their id
 
     def of(self, host: t.Any) -> dict[str, _Value]:
-        """Return a host's variables that belong to the fleet, and its port, by name.
+        """Return a host's variables that `is_of_fleet` accepts, and those of _PORTS, by name.
 
         Raise FleetError if one is a template that cannot be evaluated, or is too large. Warn on the screen about facts
         with the name, but not the value, of a fleet variable.
@@ -140,7 +140,10 @@ def evaluated(own: t.Mapping[str, t.Any], host: t.Any, name: str) -> t.Any:
 
 
 def _reason(name: str, error: AnsibleTemplateError) -> str:
-    """Return why a template fails, "" for a secret variable: a filter's message may repeat what it was given."""
+    """Return a colon and why a template fails, without a full stop.
+
+    It is "" for a secret variable, because a filter's message may repeat what it was given.
+    """
     variable = variables.BY_NAME.get(name)
     return "" if variable is not None and variable.secret else f": {error.message.rstrip('.')}"
 

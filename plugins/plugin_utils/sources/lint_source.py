@@ -46,8 +46,8 @@ class Looked:
     def document(self, strict: bool) -> dict[str, t.Any]:
         """Return the findings as a dict for programs.
 
-        The keys are good, errors and warnings_found (numbers), and findings (a list of dicts). `good` is False if there
-        is an error, and with `strict` also if there is a warning.
+        The keys are good, errors and warnings_found (numbers), and findings (a list of dicts with the fields of
+        LintFinding). `good` is False if there is an error, and with `strict` also if there is a warning.
         """
         return {
             "good": not (self.findings if strict else self.errors),
@@ -61,7 +61,8 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
     """Return the errors of an invalid inventory, or else what the rules find, without those of calico_lint_ignore.
 
     Of an invalid inventory there are at most 20 errors, none after one about a file or the plan, and none that may
-    follow from an earlier one. A FleetError becomes a finding; none is raised.
+    follow from an earlier one. A FleetError becomes a finding; none is raised. Warnings on the screen are those of
+    `inventory_source.hosts`. Raise AnsibleTemplateError if a node's ansible_host cannot be evaluated.
     """
     hosts: t.Sequence[Host] = ()
     try:
@@ -137,5 +138,8 @@ def _devices(facts: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, t.Mapping[st
 
 
 def _mtu(device: t.Mapping[str, t.Any]) -> int:
-    """Return the device's MTU in bytes, or 65535 if it is not known, which no rule warns about."""
+    """Return the device's MTU in bytes, or 65535 if it is not known, which no rule warns about.
+
+    Malformed facts raise any error.
+    """
     return int(device.get("mtu") or 0) or 65535
