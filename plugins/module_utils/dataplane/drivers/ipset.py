@@ -153,8 +153,8 @@ def diff(
 ) -> list[Change]:
     """Return the changes that lead to the desired sets; [] if there are none.
 
-    Observed sets that are not desired are deleted. `want` is `wanted`, or a cache of it. A set or members that cannot
-    be encoded are reported by a change `=`, and such a set is left as it is.
+    Observed sets that are not desired are deleted. `want` is `wanted`, or a cache of it. A set that cannot be encoded
+    is left as it is, and such a member is left out of its set; a change `=` reports either.
     """
     changes: list[Change] = []
     names = set()
@@ -238,11 +238,11 @@ def finish(
     failed: bool,
     drain: t.Callable[[Kernel, t.Sequence[Change]], None] = drain,
 ) -> list[Change]:
-    """Remove surplus members from the sets of changes `~` by `drain`; return the changes that it was not called for.
+    """Remove surplus members from the sets of changes `~` by `drain`; return those of these changes that are left out.
 
-    After a failure of sets or chains (`failed`) these are all changes `~` of sets of workloads' interfaces: a member
-    may not be in another set yet, or the chains that use that set may not be written yet. Otherwise the result is [].
-    Raise the errors of `drain`.
+    After a failure of sets or chains (`failed`) all that change sets of workloads' interfaces are left out: a member
+    may not be in another set yet, or the chains that use that set may not be written yet. Otherwise none is. Raise the
+    errors of `drain`.
     """
     surplus = [change for change in changes if change.action == "~"]
     kept = [change for change in surplus if failed and "iface" in change.new[1].type]

@@ -143,8 +143,8 @@ def _unreadable(program: str, done: Completed) -> ObserveError:
 def _foreign(saved: t.Mapping[str, Saved], suffix: str) -> int:
     """Return the number of rules of others in the backend with this suffix, of both IP versions.
 
-    It is "-nft" or "-legacy", or "" for the backend of the host's `iptables`. The number is 0 for one that is not in
-    `saved`.
+    The suffix is "-nft" or "-legacy", or "" for the backend of the host's `iptables`. The result is 0 for a backend
+    that is not in `saved`.
     """
     return sum(
         not rule.hash
