@@ -108,8 +108,9 @@ def apply(kernel: t.Optional[Kernel], changes: t.Iterable[Change]) -> None:
 def write(path: str, content: str, mode: int) -> None:
     """Write a file to disk completely before its name leads to it.
 
-    Missing folders are made. A symbolic link is followed. Raise NotSynced if the new content is in place, but the
-    folder could not be synced. Raise another OSError if the file could not be written; the old one stays then.
+    `mode` are its permissions, whatever the umask is. Missing folders are made. A symbolic link is followed. Raise
+    NotSynced if the new content is in place, but the folder could not be synced. Raise another OSError if the file
+    could not be written; the old one stays then.
     """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)

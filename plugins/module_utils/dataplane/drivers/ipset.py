@@ -153,7 +153,8 @@ def diff(
 ) -> list[Change]:
     """Return the changes that lead to the desired sets; [] if there are none.
 
-    `want` is `wanted`, or a cache of it. A set or members that cannot be encoded are reported by a change `=`.
+    Observed sets that are not desired are deleted. `want` is `wanted`, or a cache of it. A set that cannot be encoded
+    is left as it is, and such a member is left out of its set; a change `=` reports either.
     """
     changes: list[Change] = []
     names = set()
@@ -237,10 +238,11 @@ def finish(
     failed: bool,
     drain: t.Callable[[Kernel, t.Sequence[Change]], None] = drain,
 ) -> list[Change]:
-    """Remove surplus members from the sets of changes `~` by `drain`; return those that keep them.
+    """Remove surplus members from the sets of changes `~` by `drain`; return those of these changes that are left out.
 
-    After a failure of sets or chains (`failed`) these are the sets of workloads' interfaces: a member may not be in
-    another set yet, or the chains that use that set may not be written yet. Raise the errors of `drain`.
+    After a failure of sets or chains (`failed`) all that change sets of workloads' interfaces are left out: a member
+    may not be in another set yet, or the chains that use that set may not be written yet. Otherwise none is. Raise the
+    errors of `drain`.
     """
     surplus = [change for change in changes if change.action == "~"]
     kept = [change for change in surplus if failed and "iface" in change.new[1].type]
@@ -297,7 +299,8 @@ def _write(
 
     Lines may be repeated without harm. At the 51st refused set, or a failure that names no line, the rest is given up,
     and one change stands for it in `failures`. Add refused changes to `failures`. Return the changes that may be half
-    written, [] if all were accepted.
+    written, [] if all were accepted or the program is missing. Raise KernelError if the kernel's namespace cannot be
+    entered.
     """
     left = list(changes)
     halves: list[Change] = []
@@ -419,7 +422,9 @@ def _destroy(kernel: Kernel, left: t.Sequence[tuple[Change, str]]) -> list[tuple
     """Delete the sets of these changes. The texts beside them, an earlier call's reasons, are not used.
 
     Return (change, reason) of those that could not be deleted, [] if none. A set that does not exist is ignored. Each
-    line takes effect by itself, and the first refused one ends the program, which is then run again with the rest.
+    line takes effect by itself, and the first refused one ends the program, which is then run again with the rest. If
+    it fails without naming a line, all of the rest is returned. Raise KernelError if the kernel's namespace cannot be
+    entered.
     """
     refused: list[tuple[Change, str]] = []
     while left:

@@ -29,9 +29,9 @@ _PROTOCOLS = {"tcp": socket.IPPROTO_TCP, "udp": socket.IPPROTO_UDP, "sctp": sock
 def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) -> None:
     """Add a member to the set `name` (`action` add) or remove it (del).
 
-    `kind` is the set's type. A member that is already present, or already absent, is no error. Raise ValueError for a
-    member of another form than the module describes, KeyError for another `action`, and KernelError if the kernel
-    refuses.
+    `kind` is the set's type: hash:net, hash:ip, hash:net,iface or hash:ip,port. A member that is already present, or
+    already absent, is no error. Raise ValueError for another type or a member that has not the form of this type's,
+    KeyError for another `action`, and KernelError if the kernel refuses.
     """
     version, entry = data(kind, member)
     family = socket.AF_INET6 if version == 6 else socket.AF_INET
@@ -43,8 +43,9 @@ def change(channel: rt.Channel, action: str, name: str, kind: str, member: str) 
 def data(kind: str, member: str) -> tuple[int, bytes]:
     """Return (IP version, packed attributes) of a member of a set of type `kind`.
 
-    Raise ValueError if it has another form than such members have. Interface names are not checked, and a prefix
-    length is only checked to be from 0 to 255.
+    Raise ValueError if it has another form than such members have, or for another type than hash:net, hash:ip,
+    hash:net,iface and hash:ip,port. Interface names are not checked, and a prefix length is only checked to be from 0
+    to 255.
     """
     network, comma, rest = member.partition(",")
     address, slash, length = network.partition("/")

@@ -59,8 +59,8 @@ def _subject(place: TablePlace, chain: str) -> str:
 def diff(desired: t.Iterable[IptablesTable], observed: Observed, digests: Digests = hashes) -> list[Change]:
     """Return the changes that lead to the desired tables; [] if there are none.
 
-    `digests` computes the hashes of a chain's rules, or returns cached ones. Desired tables of an IP version that the
-    kernel lacks are ignored.
+    Observed chains and rules of ours that are not desired are deleted, in both backends. `digests` computes the hashes
+    of a chain's rules, or returns cached ones. Desired tables of an IP version that the kernel lacks are ignored.
     """
     changes: list[Change] = []
     wanted = {
@@ -116,9 +116,9 @@ def _chain(
 def _delta(chain: str, wanted: Rules, have: t.Sequence[str]) -> tuple[str, ...]:
     """Return iptables-restore lines that turn a chain into the wanted one, or () if the chain must be written whole.
 
-    Lines pay where rules are only added, and in a long chain with a few differences. When a rule is deleted, the kernel
-    waits until no packet uses it any more (nf_tables: 10 to 20 ms, whatever the size). So emptying and refilling a
-    chain takes ten times as long as adding a rule.
+    `have` are the hashes of its present rules. Lines pay where rules are only added, and in a long chain with a few
+    differences. When a rule is deleted, the kernel waits until no packet uses it any more (nf_tables: 10 to 20 ms,
+    whatever the size). So emptying and refilling a chain takes ten times as long as adding a rule.
     """
     if len(wanted) > len(have):
         insertions = _insertions(chain, wanted, have)
@@ -215,9 +215,10 @@ def apply(kernel: Kernel, changes: t.Sequence[Change]) -> None:
 
     An existing chain that is refused then keeps its former rules. A new one gets the rules before the refused one and,
     except in table nat, drops packets that reach its end; one with an invalid name is left out. If a hook is refused,
-    or a new chain that one leads to, nothing of the table is written. Raise ApplyError with the changes that failed; a
-    table in which nothing was written is named by its first change. The error is SetAside if only single chains were
-    refused, and everything else was written. Raise KernelError if the kernel's namespace cannot be entered.
+    or a new chain that one leads to, or if the program refuses more than 50 chains, nothing of the table is written.
+    Raise ApplyError with the changes that failed; a table in which nothing was written is named by its first change.
+    The error is SetAside if only single chains were refused, and everything else was written. Raise KernelError if the
+    kernel's namespace cannot be entered.
     """
     apply_each_table(kernel, changes)
 

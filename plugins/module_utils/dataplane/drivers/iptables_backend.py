@@ -57,7 +57,7 @@ class Observed:
     def only(self, name: str, family: int = 4) -> Observed:
         """Return a copy that has only this table, of all backends; without any if it does not exist.
 
-        `family` is the IP version, 4 or 6.
+        `family` is the IP version, 4 or 6. Any other may raise KeyError.
         """
         tables = {
             place: chains
@@ -141,7 +141,11 @@ def _unreadable(program: str, done: Completed) -> ObserveError:
 
 
 def _foreign(saved: t.Mapping[str, Saved], suffix: str) -> int:
-    """Return the number of rules of others in the backend with this suffix, of both IP versions."""
+    """Return the number of rules of others in the backend with this suffix, of both IP versions.
+
+    The suffix is "-nft" or "-legacy", or "" for the backend of the host's `iptables`. The result is 0 for a backend
+    that is not in `saved`.
+    """
     return sum(
         not rule.hash
         for name in FAMILIES.values()

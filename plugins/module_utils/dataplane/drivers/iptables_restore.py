@@ -115,8 +115,9 @@ def restore(kernel: Kernel, place: TablePlace, writes: t.Sequence[Write]) -> Res
     All writes are to `place`. An existing chain that is set aside stays as it was. A new one gets the rules before the
     refused one and, except in table nat, drops packets that reach its end; one with an invalid name is left out. If a
     refused write cannot be set aside, the program refuses more than 50, or it fails for another reason, nothing is
-    written. Any number of chains with an invalid name or text is set aside. The result has the reasons. Each run of the
-    program may take 120 seconds. Raise KernelError if the kernel's namespace cannot be entered.
+    written. Those with an invalid name or text, which the program never gets, do not count among the 50. The result has
+    the reasons. Each run of the program may take 120 seconds. Raise KernelError if the kernel's namespace cannot be
+    entered.
     """
     current: dict[int, Write] = dict(enumerate(writes))
     refused: dict[int, str] = {}

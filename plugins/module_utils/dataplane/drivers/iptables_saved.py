@@ -77,8 +77,9 @@ def bare(text: str) -> str:
 def parse(output: str) -> Saved:
     """Return the tables in `output`, which is that of iptables-save for any number of tables.
 
-    Raise KeyError for a rule of a chain that its table does not declare before it, and ValueError for a rule or a chain
-    with nothing behind the chain's name.
+    The result also has the messages about tables that the program could not read. Raise KeyError for a rule of a chain
+    that its table does not declare before it, and ValueError for a rule or a chain with nothing behind the chain's
+    name.
     """
     tables: dict[str, dict[str, list[SavedRule]]] = {}
     incompatible: dict[str, str] = {}

@@ -98,7 +98,7 @@ def _wanted(desired: t.Iterable[Route]) -> dict[Key, RouteAttributes]:
 
 
 def place(route: Route) -> Key:
-    """Return the key of a desired route: (table, destination, metric)."""
+    """Return the key of a desired route: (table, destination, metric). The metric is 1024 for IPv6, else 0."""
     return route.table, route.destination, METRIC_IPV6 if family_of(route.destination) == 6 else 0
 
 

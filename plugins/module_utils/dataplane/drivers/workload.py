@@ -352,8 +352,8 @@ def route_metric(endpoint: VethEndpoint) -> int:
     """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
 
     The number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
-    twice, by eth0 and by net1: eth0 is used while it exists. IPv6 routes have METRIC_IPV6 added. In a namespace that we
-    made the metric is always 0.
+    twice, by eth0 and by net1: eth0 is used while it exists. This is the metric of IPv4 routes; that of IPv6 routes is
+    greater by METRIC_IPV6. In a namespace that we made the result is always 0.
     """
     if endpoint.netns_owned or endpoint.peer_interface == "eth0":
         return 0
@@ -397,7 +397,7 @@ def missing_by_source(
 
 
 def _alike(have: RouteAttributes, want: RouteAttributes) -> bool:
-    """Return whether two routes are equal, whatever protocol number and source address they have."""
+    """Return whether a route is as wanted, whatever its protocol number and source address; `want` has no source."""
     return have._replace(protocol=want.protocol, source=None) == want
 
 
@@ -592,7 +592,7 @@ def _write(kernel: Kernel, change: Change) -> None:
 
 
 def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
-    """Set the host ends of these changes up.
+    """Set the host ends of the changes `+` and `~` up; ignore the others.
 
     A host end that is missing or is not marked as the workload's is skipped. Raise ApplyError with those that failed.
     """
@@ -749,7 +749,7 @@ def _made(changes: t.Iterable[Change]) -> set[str]:
 
 
 def _finish(kernel: Kernel, changes: t.Sequence[Change], failed: bool) -> t.Sequence[Change]:
-    """Set up the workloads of `changes` as `activate` does, whether or not others failed; return ()."""
+    """Set the host ends of `changes` up by `activate`, whether or not others failed; return (). Raise its errors."""
     activate(kernel, changes)
     return ()
 

@@ -38,7 +38,7 @@ def path(key: str) -> str:
 def value(text: str) -> bytes:
     """Return a value as the bytes to write.
 
-    Raise NotEncodable for more than 255 characters, or for any but letters, digits, blanks, tabs and .:_,/+- in it.
+    Raise NotEncodable for more than 255 characters, or for any but ASCII letters, digits, blanks, tabs and .:_,/+- .
     """
     if not _VALUE.fullmatch(text):
         raise NotEncodable(PROTOCOL, "a value", text, "Allowed are letters, digits, spaces and .:_,/+- in one line")

@@ -58,7 +58,7 @@ _FEW = 500
 def flush(channel: rt.Channel, addresses: t.Collection[str]) -> int:
     """Delete the tracked connections that these addresses opened or answer.
 
-    Return the number of those that still existed, 0 if the kernel tracks nothing. `channel` has a socket of
+    Return the number deleted, 0 if the kernel tracks nothing or cannot list connections. `channel` has a socket of
     `open_socket`. Raise OSError if a text is not an address, and KernelError if the kernel refuses.
     """
     sources = {rt.packed_address(address) for address in addresses}
@@ -171,7 +171,8 @@ def _named(
 def _name(found: t.Mapping[int, bytes]) -> bytes:
     """Return the attributes by which the kernel identifies a connection.
 
-    They include its id, so that no other connection matches. Raise KeyError if `found` has no original direction.
+    They include its id, if `found` has it, so that no other connection matches. Raise KeyError if `found` has no
+    original direction.
     """
     name = rt.attribute(_CTA_TUPLE_ORIG | _NESTED, found[_CTA_TUPLE_ORIG])
     for kind in (_CTA_ID, _CTA_ZONE):
@@ -188,7 +189,8 @@ def _source(ends: bytes) -> t.Optional[bytes]:
 def connections(channel: rt.Channel) -> t.Iterator[Connection]:
     """Yield each connection in the kernel's table of tracked connections (conntrack) that has not ended.
 
-    The table is read while the caller iterates. Yield nothing if the kernel tracks no connections.
+    TCP connections in the states TIME_WAIT and CLOSE have ended. The table is read while the caller iterates. Yield
+    nothing if the kernel tracks no connections.
 
     Connections in a conntrack zone are left out, because they are not the host's own, and so are those for which the
     kernel sends no complete addresses or protocol. Raise KernelError if the kernel refuses.

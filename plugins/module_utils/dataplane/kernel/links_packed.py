@@ -138,7 +138,7 @@ def address_delete(address: port.InterfaceAddress, index: int) -> Packed:
 def rule_add(rule: port.RuleEntry) -> Packed:
     """Return the message that adds a policy routing rule for packets from `rule.source`.
 
-    Raise OSError if that is "" or not an address.
+    The rule's mark is ignored. Raise OSError if the source is "" or not an address.
     """
     source = packed_address(rule.source)
     body = _RULE.pack(af_of(rule.source), 0, 8 * len(source), 0, 0, _FR_ACT_TO_TBL, 0)
