@@ -183,8 +183,8 @@ def read_json(text: str, limits: DocumentLimits = RESOURCES) -> t.Any:
     """Return the value of the JSON document `text`.
 
     Raise BeyondLimits if one of `limits` is exceeded, a number has more than 64 characters, a key is repeated within an
-    object, or a value is NaN or Infinity. Keys are not counted as values. Raise json.JSONDecodeError if the text is not
-    JSON.
+    object, or a value is written NaN, Infinity or -Infinity. A number too great for a float, such as 1e999, becomes
+    infinite. Keys are not counted as values. Raise json.JSONDecodeError if the text is not JSON.
     """
     _check_size(text, limits)
     depth = 0

@@ -64,8 +64,8 @@ def cidr(value: str) -> str:
 def interface(value: str) -> str:
     """Return the name of an interface unchanged, or a refused token, for which `check_line` raises, if it is invalid.
 
-    A name has 1 to 15 letters, digits and _.:@~=#$%&^- , the first a letter, digit, _ or . ; a `+` may follow, which
-    stands for any ending.
+    A name has 1 to 15 ASCII letters, digits and _.:@~=#$%&^- , the first a letter, digit, _ or . ; a `+` may follow,
+    which stands for any ending.
     """
     allowed = "Allowed are 15 letters, digits and _.:@~=#$%&^- , the first a letter, digit, _ or ., and a + at the end"
     return _token(_INTERFACE, "an interface", allowed, value)
@@ -75,7 +75,7 @@ def interface(value: str) -> str:
 def set_name(value: str) -> str:
     """Return the name of an IP set unchanged, or a refused token, for which `check_line` raises, if it is invalid.
 
-    A name has 1 to 31 letters, digits and _.:=~- , the first a letter, digit or _ .
+    A name has 1 to 31 ASCII letters, digits and _.:=~- , the first a letter, digit or _ .
     """
     return _token(
         _SET, "an IP set", "Allowed are 31 letters, digits and _.:=~- , the first a letter, digit or _", value
@@ -86,7 +86,7 @@ def set_name(value: str) -> str:
 def chain(value: str) -> str:
     """Return the name of a chain unchanged, or a refused token, for which `check_line` raises, if it is invalid.
 
-    A name has 1 to 28 letters, digits and _.:/=+~@- , the first a letter, digit, _, . or : .
+    A name has 1 to 28 ASCII letters, digits and _.:/=+~@- , the first a letter, digit, _, . or : .
     """
     allowed = "Allowed are 28 letters, digits and _.:/=+~@- , the first a letter, digit, _, . or :"
     return _token(_CHAIN, "a chain", allowed, value)
@@ -96,8 +96,8 @@ def chain(value: str) -> str:
 def word(value: str) -> str:
     """Return the name of a protocol or a log prefix unchanged, or a refused token if `value` is not one plain word.
 
-    A plain word has at most 63 letters, digits and _.:~/- and begins with a letter or digit. `check_line` raises for a
-    refused token.
+    A plain word has at most 63 ASCII letters, digits and _.:~/- and begins with a letter or digit. `check_line` raises
+    for a refused token.
     """
     return _token(_WORD, "a word", "Allowed are 63 letters, digits and _.:~/- , the first a letter or digit", value)
 
@@ -109,7 +109,7 @@ def check_table(value: str) -> None:
 
 
 def check_chain(value: str, ours: bool) -> None:
-    """Raise NotEncodable if `value` cannot be the name of a chain: 1 to 28 letters, digits and _.:/=+~@- .
+    """Raise NotEncodable if `value` cannot be the name of a chain: 1 to 28 ASCII letters, digits and _.:/=+~@- .
 
     The first character must be a letter, a digit, "_", "." or ":". With `ours` the name must begin with "cali-".
     Without, it may be a chain of others that holds a rule of ours.

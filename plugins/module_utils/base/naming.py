@@ -124,9 +124,10 @@ def link_local(mac: str) -> str:
 
 
 def router_id(node: str) -> str:
-    """Return a BGP router ID, as IPv4 text, from the SHA-256 of the node's name.
+    """Return a BGP router ID, as IPv4 text: the first four bytes of the SHA-256 of the node's name.
 
-    It is for nodes without an IPv4 address, as with Calico's CALICO_ROUTER_ID=hash.
+    The first byte is reduced by 32 if it is 224 or more. The ID is for nodes without an IPv4 address, as with Calico's
+    CALICO_ROUTER_ID=hash.
     """
     first, *others = hashlib.sha256(node.encode()).digest()[:4]
     # A first byte of 224 or more is reduced by 32: multicast and reserved addresses are no valid router IDs.
@@ -149,7 +150,7 @@ _FILTER_NAME_LIMIT = 45
 
 
 def bird_filter_name(name: str, direction: str, version: int) -> str:
-    """Return the symbol, in single quotes, of the BIRD function made from the BGPFilter `name`.
+    """Return the symbol, with its quotes, of the BIRD function of the BGPFilter `name`: 'bgp_NAME_importFilterV4'.
 
     `direction` is "import" or "export", `version` the IP version 4 or 6. A name of more than 45 characters is cut to
     28 and followed by "_" and 16 upper-case hex digits of its SHA-256.

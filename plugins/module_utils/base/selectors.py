@@ -516,7 +516,7 @@ class _Parser:
         return token
 
     def selector(self) -> Expression:
-        """Return the tree of the whole text. Raise SelectorError if it is not a selector."""
+        """Return the tree of the whole text, All() for a blank one. Raise SelectorError if it is not a selector."""
         if self.accept("end"):
             return All()
         groups = [_Group(False)]
@@ -597,7 +597,8 @@ class _Parser:
 def parse(text: str) -> Selector:
     """Return the selector that `text` spells, from a cache if possible.
 
-    Raise SelectorError if it is not a selector or not a str. The cache holds the 1024 valid texts that were used last.
+    A text of nothing, or of spaces and tabs alone, selects everything, as `all()`. Raise SelectorError if it is not a
+    selector or not a str. The cache holds the 1024 valid texts that were used last.
     Use `parse_once` for texts that callers of an API send.
     """
     if not isinstance(text, str):
@@ -606,7 +607,10 @@ def parse(text: str) -> Selector:
 
 
 def parse_once(text: str) -> Selector:
-    """Return the selector that `text` spells, without caching it. Raise SelectorError if it is not a selector."""
+    """Return the selector that `text` spells, as `parse` does, without caching it.
+
+    Raise SelectorError if it is not a selector.
+    """
     return Selector(_Parser(text).selector())
 
 

@@ -19,12 +19,16 @@ _IN_LINE = re.compile(f"[\t\n{_OTHERS}]")
 
 
 def text(value: object) -> str:
-    """Return `str(value)` with all unsafe characters escaped, except line feeds and tabs."""
+    """Return `str(value)` with all unsafe characters as Python's escapes, except line feeds and tabs.
+
+    Unsafe are control characters, marks of text direction, separators of lines, the byte order mark and halves of
+    surrogate pairs.
+    """
     return _IN_TEXT.sub(_escape, str(value))
 
 
 def line(value: object) -> str:
-    """Return `str(value)` as one line, with all unsafe characters escaped, including line feeds and tabs."""
+    """Return `str(value)` as one line: as `text`, but with line feeds and tabs escaped, too."""
     return _IN_LINE.sub(_escape, str(value))
 
 
@@ -50,12 +54,12 @@ class Stream:
         self._stream = stream
 
     def write(self, value: str) -> int:
-        """Write `value`, escaped, and return its length in characters before escaping."""
+        """Write `value`, escaped by `text`, and return its length in characters before escaping."""
         self._stream.write(text(value))
         return len(value)
 
     def writelines(self, values: t.Iterable[str]) -> None:
-        """Write all of `values`, escaped, without adding line feeds."""
+        """Write all of `values`, escaped by `text`, without adding line feeds."""
         for value in values:
             self.write(value)
 

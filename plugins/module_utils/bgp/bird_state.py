@@ -175,10 +175,11 @@ class Bird:
     include_dir: str = ""  # the folder of the operator's own snippets of bird.cfg (*.conf); "": none
 
     def with_defaults(self, peer: BirdPeer) -> BirdPeer:
-        """Return `peer` with the defaults of this BIRD in place of None, for the fields that have a default.
+        """Return `peer` with the defaults of this BIRD in place of None in its ports, own AS, own address and times.
 
-        `connect_retry_time` and the other fields without one stay None, and so does `long_lived_stale_time` if this
-        BIRD has none. templates/bird uses the same defaults.
+        `connect_retry_time` stays None, and so does `long_lived_stale_time` if this BIRD has none. The default of
+        `port` is BGP_PORT for a router outside of the fleet, else the port of this BIRD. templates/bird uses the same
+        defaults.
         """
         defaults = {
             "port": BGP_PORT if peer.kind == "external" else self.listen_port,

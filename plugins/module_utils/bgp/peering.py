@@ -88,10 +88,10 @@ class Peering:
     def sessions(self, name: str) -> tuple[BirdPeer, ...]:
         """Return the sessions of node `name`: first those without a BGPPeer, then those of BGPPeers.
 
-        BGPPeers for all nodes come before those for some nodes and those that name this node as their peer, each in the
-        order of definition. An address with a session of a BGPPeer has no session without one. The tuple is empty if
-        the node has no session. Raise KeyError if `name` is not a node of the fleet, and ValueError if the node's
-        subnet, with which the address of a router outside of the fleet is compared, is not a CIDR.
+        BGPPeers for all nodes come first, then those for some nodes, then those that name this node as their peer, each
+        in the order of definition. An address with a session of a BGPPeer has no session without one. The tuple is
+        empty if the node has no session. Raise KeyError if `name` is not a node of the fleet, and ValueError if the
+        node's subnet, with which the address of a router outside of the fleet is compared, is not a CIDR.
         """
         own = self._speakers[name]
         defined = self._defined(own)
@@ -203,7 +203,8 @@ class Peering:
     def _ahead(self, own: Speaker, definition: _Definition, prefix: str) -> t.Iterator[_Keyed]:
         """Yield ((address, port), session) for each session that a BGPPeer gives to `own`, a node that it is for.
 
-        Port 0 stands for BGP_PORT. There is none if `own` is the peer itself, or has no address of the peer's family.
+        Port 0 stands for BGP_PORT. There is none with `own` itself, and none in a family in which one end has no
+        address.
         """
         peer, extensions = definition.given.peer, definition.given.extensions
         ahead = {
@@ -344,7 +345,11 @@ def _outside(
 
 
 def _options(given: PeerDefinition) -> dict[str, t.Any]:
-    """Return {field: value} for the fields of a BirdPeer that are the same at both ends of a session."""
+    """Return {field: value} for the fields of a BirdPeer that are the same at both ends of a session.
+
+    They are `password`, `ttl_security`, the times, `bfd`, `allow_local_as` and `filters`. A maxRestartTime is rounded
+    to whole seconds.
+    """
     peer, extensions = given.peer, given.extensions
     restart = parse_duration(peer.maxRestartTime) if peer.maxRestartTime else None
     return {

@@ -144,7 +144,10 @@ def _of_all_sessions(bird: Bird) -> tuple[t.Any, ...]:
 
 
 def _resolved(bird: Bird, peer: BirdPeer) -> dict[str, t.Any]:
-    """Return the fields of RESTARTING by name, with the defaults for all sessions in place of None."""
+    """Return {field: value} for the fields of RESTARTING, after `Bird.with_defaults`.
+
+    A client in the same AS that has no cluster id gets that of the Bird.
+    """
     whole = bird.with_defaults(peer)
     values = {field: getattr(whole, field) for field in RESTARTING}
     # In a stored state of an earlier release only the Bird has the cluster id of a client in the same AS.

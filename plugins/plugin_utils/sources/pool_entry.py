@@ -26,7 +26,10 @@ class CannotEdit(Exception):
 
 
 def lines_to_set(mode: str) -> list[str]:
-    """Return the lines of YAML that set a pool's mode, without indentation. Raise KeyError for an unknown mode."""
+    """Return the lines of YAML (ipipMode, vxlanMode) that set a pool's mode, without indentation.
+
+    Raise KeyError for an unknown mode.
+    """
     ipip, vxlan = FIELDS[mode]
     return [f"ipipMode: {ipip}", f"vxlanMode: {vxlan}"]
 
@@ -85,7 +88,8 @@ def _changed(entry: dict[str, t.Any], pool: str, mode: str) -> dict[str, t.Any]:
 def _entry_lines(lines: t.Sequence[str], pool: str) -> tuple[int, int, str]:
     """Return (index of the first line, index after the last, indentation of the fields) of a list entry.
 
-    It is the first entry of any list that has a line with the pool's name as `name`. Raise CannotEdit if there is none.
+    It begins with the nearest dash at or above the first line of the text that has the pool's name as `name` and such a
+    dash. Blank lines at its end are no part of it. Raise CannotEdit if there is none.
     """
     name = re.compile(r"(\s*)(-\s+)?name:\s*[\"']?" + re.escape(pool) + r"[\"']?\s*(#.*)?$")
     for index, line in enumerate(lines):

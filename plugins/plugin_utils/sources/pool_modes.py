@@ -39,7 +39,7 @@ _ENCAPSULATION_OF = {
 
 
 def live_modes(states: t.Iterable[NodeState]) -> dict[str, str]:
-    """Return the encapsulation of each pool on which all these nodes agree, by pool name.
+    """Return the encapsulation (such as VXLANCrossSubnet) of each pool on which all these nodes agree, by pool name.
 
     A node's is that of BIRD's filter, which is the old one until the phase `flip`. If the filter lacks the pool, or
     without BGP, it is that of the node's state. Nodes that lack a pool do not count for it. A pool on which the nodes
@@ -102,9 +102,9 @@ def to_remember(
 ) -> dict[str, str]:
     """Return the encapsulation of each pool for the lockfile, by name: as the fleet runs it when this run begins.
 
-    During a change, what the lockfile remembered before takes precedence; the end of the change records the new ones. A
-    pool that no node runs yet, as far as is known, or on which nodes disagree though all were read, has the
-    inventory's. A pool whose encapsulation is not known is missing.
+    It is what the nodes in `observed` agree on, else what the lockfile's plan `previous` remembers. During a `change`
+    the plan takes precedence. Without a change it counts only if a node with blocks was not read. If neither tells it,
+    the pool has the inventory's if all nodes with blocks were read or the plan lacks the pool; else it is missing.
     """
     live = live_modes(state for state in observed.values() if state is not None)
     known = previous.encapsulations if previous else {}

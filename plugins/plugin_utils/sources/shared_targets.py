@@ -41,12 +41,12 @@ def of_task(
     pool: t.Optional[str] = None,
     mode: t.Optional[str] = None,
 ) -> Targets:
-    """Return the targets of a task. The first caller compiles and stores them, while the others wait for it.
+    """Return the targets of a task, with `hold`. The first caller compiles them, while the others wait for it.
 
-    They wait without a time limit. If its process ends without a result, the next one compiles. `task` identifies the
-    task in this run; `current` is the host's stored state, None for a new host. `pool` and `mode` are those of
-    compile_targets. Raise FleetError as `fleet_source.compile_targets`, for every host alike, and if a new host would
-    use other modes than the fleet.
+    It stores them in the run's temporary folder. There is no time limit. If its process ends without a result, the next
+    one compiles. `task` identifies the task in this run; `current` is the host's stored state, None for a new host.
+    `pool` and `mode` are those of compile_targets. Raise FleetError as `fleet_source.compile_targets`, for every host
+    alike, and if a new host would use other modes than the fleet.
     """
     folder = os.path.join(constants.DEFAULT_LOCAL_TMP, _FOLDER)
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -103,7 +103,7 @@ def _key(task_vars: t.Mapping[str, t.Any], task: str, pool: t.Optional[str], mod
 
 @contextlib.contextmanager
 def _locked(path: str) -> t.Iterator[None]:
-    """Hold an exclusive lock on the file during the block; wait until it is free.
+    """Hold an exclusive lock on the file, made if it is missing, during the block; wait until it is free.
 
     It is released with the process at the latest, however that ends.
     """

@@ -68,7 +68,8 @@ class Targets:
     def phase(self, node: str, current: t.Optional[NodeState], phase: Phase) -> NodeState:
         """Return the node's state in a phase on the way from `current` to its target.
 
-        `current` is None for a node without a state. Raise KeyError if it has no target.
+        `current` is None for a node without a state. Raise KeyError if it has no target. A `current` with invalid
+        values may raise ValueError, LookupError, TypeError or AttributeError.
         """
         return transition.phase_state(current, self.state(node), phase, self.hold)
 
@@ -98,7 +99,7 @@ def load(folder: str) -> Targets:
 
 
 def load_policy(folder: str, node: str) -> t.Optional[dict[str, t.Any]]:
-    """Return the policy of the node's state as it is sent, as plain data.
+    """Return the policy of the node's state as it is sent: {"shared", "own", "settings"} of PolicyWire.
 
     It is None if no fleet with policy was saved in the folder, or if the fleet does not have the node. Raise OSError if
     the file cannot be read.
