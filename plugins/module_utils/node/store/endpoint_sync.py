@@ -106,9 +106,7 @@ def _difference(
     try:
         news, odd = told_of(told)
     except ValueError as error:
-        raise ToldUnreadable(
-            f"told: {error}. Tell what remote_endpoints_info of this release returned."
-        ) from error
+        raise ToldUnreadable(f"told: {error}. Tell what remote_endpoints_info of this release returned.") from error
     others = {name: entry for name, entry in news.items() if name != here}
     after = present.remote.updated(others, {name for name in nodes if name != here})
     after, refused = after.believed_by(stored.state) if stored else (after, ())

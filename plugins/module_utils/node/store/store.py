@@ -25,10 +25,25 @@ from . import atomic_file, short_wait
 
 FOLDER = short_wait.FOLDER
 KEPT = 10
+_REMEDY = (
+    "Use that release, or move the file away if the lockfile on the controller has this node's blocks; the next run "
+    "then stores the state anew."
+)
 
 
 class StoreError(Exception):
     """The error for a stored file that is missing, although it is needed, or cannot be read."""
+
+
+def unreadable(path: str, why: object, remedy: str) -> StoreError:
+    """Return the error for a stored file that cannot be read.
+
+    `why` is the exception, or the reason in words. `remedy` is a sentence for a damaged file; the text has another one
+    if only the rights are missing.
+    """
+    if isinstance(why, PermissionError):
+        return StoreError(f"{path} may be read by root alone. Become root, then run again.")
+    return StoreError(f"{path} cannot be read: {why}. It was damaged or written by another release. {remedy}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +121,7 @@ class Store:
                 complete=data["complete"],
             )
         except ValueError as error:
-            raise StoreError(_unreadable(self._file, error)) from error
+            raise unreadable(self._file, error, _REMEDY) from error
 
     def save(self, stored: Stored) -> None:
         """Replace state.json by one with `stored`, in which `files` None counts as no files.
@@ -194,7 +209,7 @@ class Store:
         try:
             _check(data, _GENERATION)
         except ValueError as error:
-            raise StoreError(_unreadable(self._path(number), error)) from error
+            raise unreadable(self._path(number), error, _REMEDY) from error
         return data
 
     def _path(self, number: int) -> str:
@@ -214,9 +229,9 @@ class Store:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:
-            raise StoreError(_unreadable(path, error)) from error
+            raise unreadable(path, error, _REMEDY) from error
         if not isinstance(data, dict):
-            raise StoreError(_unreadable(path, "it is not a JSON object"))
+            raise unreadable(path, "it is not a JSON object", _REMEDY)
         return data
 
 
@@ -264,10 +279,3 @@ def _file(data: t.Any) -> File:
         raise ValueError(f"one of its files has no field {unknown[0]!r}")
     _check({"mode": File.mode, "last": File.last, **data}, _FILE)
     return File(**data)
-
-
-def _unreadable(path: str, why: object) -> str:
-    return (
-        f"{path} cannot be read: {why}. It was damaged or written by another release. Use that release, or move the "
-        "file away if the lockfile on the controller has this node's blocks; the next run then stores the state anew."
-    )

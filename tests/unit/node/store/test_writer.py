@@ -80,6 +80,6 @@ def test_an_agent_that_falls_silent_in_a_change_does_not_count_as_one_that_chang
         Through(machine, SilentAtTheEnd()).apply(NodeState("node1", "10.0.0.1/24"), None, lambda: told.append("bird"))
     assert told == ["bird"]
     assert str(caught.value) == (
-        "the agent has not answered within 35 s. Look at it (journalctl -u calico-agent), restart it (systemctl restart "
-        "calico-agent: running workloads do not notice), then run again: what was begun is completed then."
+        "the agent has not answered within 35 s. Look at it (journalctl -u calico-agent), restart it (systemctl "
+        "restart calico-agent: running workloads do not notice), then run again: what was begun is completed then."
     )
