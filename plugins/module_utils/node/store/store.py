@@ -144,8 +144,8 @@ class Store:
 
         Return None, and write nothing, if its phase is a step of a change (not in AT_REST), or if the newest generation
         has the same digest and plan. The same state under another plan is a generation of its own, so that all nodes
-        can return to a plan. Raise StoreError if the newest generation cannot be read, OSError if the folder of
-        generations cannot be listed, or atomic_file.FileError on failure to write.
+        can return to a plan. Raise StoreError if the newest generation cannot be read or their folder cannot be listed,
+        or atomic_file.FileError on failure to write.
         """
         if stored.state.phase not in AT_REST:
             return None
@@ -176,7 +176,7 @@ class Store:
         """Save `stored` as complete and, if `record`, also as a generation; return that generation's number.
 
         Return None if no generation was recorded; see `record`. `keep` is the number of generations to keep. Raise
-        atomic_file.FileError on failure to write, and with `record` also StoreError or OSError as `record` does.
+        atomic_file.FileError on failure to write, and with `record` also StoreError as `record` does.
         """
         done = dataclasses.replace(stored, complete=True)
         number = self.record(done, keep) if record else None
@@ -186,7 +186,7 @@ class Store:
     def generations(self) -> list[Generation]:
         """Return the heads of all generations, oldest first, without those that cannot be read.
 
-        Raise OSError if their folder cannot be listed; a missing one means that there are none.
+        Raise StoreError if their folder cannot be listed; a missing one means that there are none.
         """
         found = []
         for number in self._numbers():
@@ -220,6 +220,8 @@ class Store:
             names = os.listdir(self._generations)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise unreadable(self._generations, error, "Move it away, then run again.") from error
         return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdecimal())
 
     def _read(self, path: str) -> t.Optional[dict[str, t.Any]]:

@@ -197,6 +197,17 @@ class TestGenerations:
         assert [generation.n for generation in store.generations()] == [1]
         assert store.record(stored(plan="p2")) == 2
 
+    def test_a_folder_that_cannot_be_listed_is_said(self, tmp_path):
+        (tmp_path / "generations").write_text("")
+        store = Store(str(tmp_path))
+        for read in (store.generations, lambda: store.record(stored())):
+            with pytest.raises(StoreError) as error:
+                read()
+            assert str(error.value) == (
+                f"{tmp_path}/generations cannot be read: [Errno 20] Not a directory: '{tmp_path}/generations'. It was "
+                "damaged or written by another release. Move it away, then run again."
+            )
+
     def test_a_damaged_one_does_not_hide_the_others(self, tmp_path):
         store = Store(str(tmp_path))
         store.record(stored())
