@@ -121,7 +121,7 @@ def test_a_daemon_that_hangs_is_said_and_nothing_is_changed(busy: Daemon) -> Non
     os.kill(busy.pid, signal.SIGSTOP)
     try:
         for check in (True, False):
-            with pytest.raises(writer.AgentSilent, match=r"Nothing was changed\. Look at it \(journalctl"):
+            with pytest.raises(writer.AgentSilent, match=r"ask again, which does no harm\. .* Look at it \(journalctl"):
                 bring(busy, check=check, greeting=0.2)
         assert EXTRA.isdisjoint(busy.destinations)
         assert busy.store.load().state == BASE

@@ -270,6 +270,13 @@ def test_what_a_killed_process_left_of_a_namespace_is_made_right_or_taken_away(k
         assert not (tmp_path / "netns" / "web-1").exists() and not (tmp_path / "markers" / "web-1").exists()
 
 
+def test_each_namespace_keeps_its_owner_whatever_the_names(kernel):
+    names = ["web.new", "web", "w" * 255]
+    for name in names:
+        kernel.netns_add(name, f"default/{name}")
+    assert kernel.netns_owners() == {name: f"default/{name}" for name in names}
+
+
 def test_namespace_that_exists_is_not_made_again(kernel):
     kernel.netns_add("web-1", "default/web-1")
     with pytest.raises(KernelError, match="make network namespace web-1: File exists"):

@@ -23,7 +23,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_json import to_plain
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import PolicyState, allow_all
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
+    PolicySettings,
+    PolicyState,
+    allow_all,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.remote_endpoints import RemoteEndpoints
 from ansible_collections.baremetal.host_routing.plugins.modules import remote_endpoints, remote_endpoints_info
 
@@ -170,6 +174,22 @@ def test_what_is_not_understood_is_refused_and_changes_nothing(node):
         "returned.",
     )
     assert node.snapshot() == before
+
+
+def test_a_policy_that_cannot_be_compiled_is_named_as_what_it_is(node):
+    unusable = PolicyState(policy_set([], [FROM_APP], [allow_all()]), settings=PolicySettings(mark_mask=0x70))
+    Store(node.machine.store).save(Stored(with_state(policy=unusable), complete=True))
+    app = told(node2=[endpoint("app", "node2", "10.244.2.2")])
+    answer = node.run(remote_endpoints, told=app, nodes=NODES)
+    assert (answer["failed"], answer["msg"]) == (
+        True,
+        "the workloads of other nodes are stored, but this node's policy cannot be compiled with them: The mark mask 0x70 "
+        "has 3 bits, and policy needs 5. Give it at least 5, as 0xffff0000 has. Correct the policy in the inventory, then "
+        "run playbooks/site.yml.",
+    )
+    Store(node.machine.store).save(Stored(with_state(policy=POLICY), complete=True))
+    assert node.run(remote_endpoints, told=app, nodes=NODES)["changed"] is True
+    assert sources(node) == {"10.244.2.2"}
 
 
 def test_the_agent_is_told_at_once_and_after_its_restart_it_knows(node):

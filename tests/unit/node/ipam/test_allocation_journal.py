@@ -95,6 +95,16 @@ def test_lines_that_are_missing_doubled_or_out_of_place_are_noticed(path, order)
         read(path)
 
 
+def test_a_reader_without_rights_is_told_to_become_root(path, monkeypatch):
+    def refused(*dummy, **more):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("builtins.open", refused)
+    with pytest.raises(IpamUnreadable) as error:
+        read(path)
+    assert str(error.value) == f"{path} may be read by root alone. Become root, then run again."
+
+
 def test_a_file_that_cannot_be_opened_is_no_empty_one(path):
     path.mkdir(parents=True)
     with pytest.raises(IpamUnreadable, match=r"allocations cannot be read: Is a directory\. It was damaged"):

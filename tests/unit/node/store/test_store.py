@@ -129,6 +129,19 @@ def test_a_damaged_file_is_an_error_that_says_how_to_go_on(tmp_path, text, why):
     )
 
 
+def refused(*dummy, **more):
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def test_a_reader_without_rights_is_told_to_become_root(tmp_path, monkeypatch):
+    store = Store(str(tmp_path))
+    monkeypatch.setattr("builtins.open", refused)
+    for path, read in (("state.json", store.load), ("generations/1.json", lambda: store.generation(1))):
+        with pytest.raises(StoreError) as error:
+            read()
+        assert str(error.value) == f"{tmp_path}/{path} may be read by root alone. Become root, then run again."
+
+
 def test_a_state_of_another_release_is_not_guessed_at(tmp_path):
     store = Store(str(tmp_path))
     store.save(stored())
@@ -183,6 +196,17 @@ class TestGenerations:
         (tmp_path / "generations" / name).write_text("{}")
         assert [generation.n for generation in store.generations()] == [1]
         assert store.record(stored(plan="p2")) == 2
+
+    def test_a_folder_that_cannot_be_listed_is_said(self, tmp_path):
+        (tmp_path / "generations").write_text("")
+        store = Store(str(tmp_path))
+        for read in (store.generations, lambda: store.record(stored())):
+            with pytest.raises(StoreError) as error:
+                read()
+            assert str(error.value) == (
+                f"{tmp_path}/generations cannot be read: [Errno 20] Not a directory: '{tmp_path}/generations'. It was "
+                "damaged or written by another release. Move it away, then run again."
+            )
 
     def test_a_damaged_one_does_not_hide_the_others(self, tmp_path):
         store = Store(str(tmp_path))

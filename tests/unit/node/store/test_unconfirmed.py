@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import pathlib
@@ -108,6 +109,21 @@ def test_what_is_none_of_them_is_told_and_nothing_else(
     written(tmp_path, name).write_text(text)
     with pytest.raises(StoreError, match="cannot be read: "):
         waiting.load() if name == "unconfirmed" else waiting.last_revert()
+
+
+def test_a_reader_without_rights_is_told_to_become_root(
+    waiting: UnconfirmedStore, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*dummy: t.Any, **more: t.Any) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("builtins.open", refused)
+    for name, read in (("unconfirmed", waiting.load), ("went-back", waiting.news)):
+        with pytest.raises(StoreError) as caught:
+            read()
+        assert str(caught.value) == (
+            f"{written(tmp_path, name)} may be read by root alone. Become root, then run again."
+        )
 
 
 @pytest.mark.parametrize(("field", "value"), [("plan", 7), ("told", "no"), ("reason", None), ("when", {}), ("more", 1)])

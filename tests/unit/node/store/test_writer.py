@@ -8,8 +8,13 @@ from __future__ import annotations
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.writer import NotTakenOver, Through
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.writer import (
+    AgentSilent,
+    NotTakenOver,
+    Through,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.attachment import AttachedWorkload
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 
 from tests.fakes.kernel import FakeKernel
 
@@ -24,6 +29,15 @@ class Agent:
 
     def call(self, _method, **_params):
         return {"problems": list(self._problems)}
+
+
+class SilentAtTheEnd:
+    """An agent that makes additions, and does not answer when it is asked for removals."""
+
+    def call(self, _method, **params):
+        if params["removals"]:
+            raise TimeoutError("the agent has not answered within 35 s.")
+        return {"problems": []}
 
 
 @pytest.fixture
@@ -58,3 +72,14 @@ def test_other_problems_fail_the_run(machine, problem):
     with pytest.raises(NotTakenOver) as caught:
         Through(machine, Agent(problem, "workload default/web: another device is in the way")).resync()
     assert str(caught.value) == problem
+
+
+def test_an_agent_that_falls_silent_in_a_change_does_not_count_as_one_that_changed_nothing(machine):
+    told = []
+    with pytest.raises(AgentSilent) as caught:
+        Through(machine, SilentAtTheEnd()).apply(NodeState("node1", "10.0.0.1/24"), None, lambda: told.append("bird"))
+    assert told == ["bird"]
+    assert str(caught.value) == (
+        "the agent has not answered within 35 s. Look at it (journalctl -u calico-agent), restart it (systemctl "
+        "restart calico-agent: running workloads do not notice), then run again: what was begun is completed then."
+    )
