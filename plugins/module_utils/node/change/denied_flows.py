@@ -35,6 +35,7 @@ if t.TYPE_CHECKING:
     from ..machine import Machine
 
 _MULTICAST = 224  # the least first octet of IPv4 multicast; the broadcast address 255.255.255.255 is above it
+_MULTICAST6 = 0xFF00  # the least first group of IPv6 multicast
 
 
 class NotCut(KernelError):
@@ -196,7 +197,9 @@ def _is_multicast(address: str) -> bool:
 
     Addresses are as inet_ntop(3) writes them.
     """
-    return address.startswith("ff") if family_of(address) == 6 else int(address.partition(".")[0]) >= _MULTICAST
+    if family_of(address) == 6:
+        return int(address.partition(":")[0] or "0", 16) >= _MULTICAST6
+    return int(address.partition(".")[0]) >= _MULTICAST
 
 
 def _asks_for_source_ports(policy_set: PolicySet) -> bool:
