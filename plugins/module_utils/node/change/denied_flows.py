@@ -25,11 +25,9 @@ from ...policy.chains.rules.marks import marks
 from ...policy.explain.evaluator import DENIED, Evaluator
 from ...policy.explain.packet_path import PathHost, Paths
 from ...policy.model import Endpoint, Policy, PolicyProfile, PolicySet
-from ...state.attachment import with_workloads
 from ...state.node_policy_tables import all_endpoints, chain_settings
 from ...state.node_state import NodeState
 from .. import desired
-from ..store.endpoints import Endpoints
 
 if t.TYPE_CHECKING:
     from ..machine import Machine
@@ -139,8 +137,7 @@ def of_machine(machine: Machine, state: NodeState) -> Judged:
     """
     if state.policy is None or not state.policy.settings.cut_denied_flows:
         return Judged()
-    workloads, dummy = Endpoints(machine.workloads).load()
-    return judged(machine.kernel, with_workloads(state, workloads, ()), desired.others(machine, state))
+    return judged(machine.kernel, desired.with_attached(machine, state), desired.others(machine, state))
 
 
 class _Judge:

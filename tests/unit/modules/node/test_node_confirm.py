@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -26,6 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_confirm, node_status_info
 
 from tests.unit.fleet.fleets import build, pool, states
+from tests.unit.modules.agent_in_process import AgentInProcess
 
 SSH = SshSession("10.10.1.1", 51444, "10.10.1.11", 22)
 ANOTHER = SshSession("10.10.1.1", 51446, "10.10.1.11", 22)
@@ -377,6 +379,19 @@ def test_the_plan_names_the_connection_that_would_be_cut(settled):
         assert answer["cut"] == [sentence]
         assert f"node1: {sentence}. Connections that stand go on." in str(answer["warnings"])
         assert answer["changed"]
+
+
+@pytest.mark.parametrize("with_agent", [True, False])
+def test_a_connection_from_an_attached_workload_is_judged_by_the_workloads_policy(settled, with_agent):
+    """An attached workload has its policy in the check, whether an agent or this process plans."""
+    made = settled.attach("db-1")
+    settled.sessions = (SSH._replace(client=made.addresses[0]),)
+    with AgentInProcess(settled) if with_agent else contextlib.nullcontext():
+        answer = settled.run(node, check=True, state=state(policies=NO_SSH).to_dict())
+    assert answer["cut"] == [
+        f"a new connection like ssh from {made.addresses[0]} to 10.10.1.11 port 22 would be cut by default "
+        "(defaultEndpointToHostAction is Drop) (ingress, host node1)"
+    ]
 
 
 def test_failsafes_keep_the_connection(settled):
