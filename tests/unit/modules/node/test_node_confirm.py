@@ -381,6 +381,25 @@ def test_the_plan_names_the_connection_that_would_be_cut(settled):
         assert answer["changed"]
 
 
+def test_the_sixth_and_later_connections_are_one_sentence(settled):
+    """Five connections are named. The others are counted in one line, and in one sentence wherever they are named."""
+    settled.sessions = tuple(SSH._replace(client=f"10.10.1.{number}") for number in range(1, 8))
+    by = "by no-ssh#1 (ingress, HostEndpoint node1-eth0)"
+    answer = change(settled, locked_out())
+    more = f"new connections like 2 more would be cut, the first of them {by}"
+    assert " ".join(answer["plan"][5].split()) == f"! session more sessions {more}"
+    assert answer["cut"] == [
+        *(
+            f"a new connection like ssh from 10.10.1.{number} to 10.10.1.11 port 22 would be cut {by}"
+            for number in range(1, 6)
+        ),
+        more,
+    ]
+    assert f"node1: {more}. Connections that stand go on." in str(answer["warnings"])
+    wait(settled, "1st")
+    assert UnconfirmedStore(settled.machine.store).news().sentence.endswith(f"; {more}.")
+
+
 @pytest.mark.parametrize("with_agent", [True, False])
 def test_a_connection_from_an_attached_workload_is_judged_by_the_workloads_policy(settled, with_agent):
     """An attached workload has its policy in the check, whether an agent or this process plans."""
