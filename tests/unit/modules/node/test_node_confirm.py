@@ -342,6 +342,23 @@ def test_what_can_never_be_put_back_is_told_and_stored(settled, monkeypatch):
     assert (stored.state, stored.complete) == (state(), False)
 
 
+def test_two_processes_that_wait_for_one_change_revert_it_once(settled):
+    """A slow systemd may start the process that waits a second time: the process that is second does nothing."""
+    change(settled, state(2, plan="b"))
+    pass_time(settled, 1000)
+    said = []
+    uptime = settled.machine.uptime
+
+    def other_first():
+        settled.machine.uptime = uptime
+        said.extend(wait(settled, "1st"))
+        return uptime()
+
+    settled.machine.uptime = other_first
+    assert (wait(settled, "1st"), len(said)) == ([], 2)
+    assert Store(settled.machine.store).load().state == state()
+
+
 def test_the_next_plan_and_the_status_say_that_the_node_went_back(settled):
     change(settled, locked_out())
     pending = settled.run(node_status_info)["problems"]
