@@ -103,6 +103,15 @@ def _readable(machine: Machine, state: NodeState, interfaces: Interfaces) -> Nod
     return desired(state, workloads, ipam.opened, interfaces=interfaces, others=others(machine, state))
 
 
+def with_attached(machine: Machine, state: NodeState) -> NodeState:
+    """Return `state` with the workloads that an agent attached, by those of their records that can be read.
+
+    Write nothing. The policy is not compiled for them. The same object is returned if it has all of them already.
+    """
+    workloads, dummy = Endpoints(machine.workloads).load()
+    return with_workloads(state, workloads, ())
+
+
 def others(machine: Machine, state: NodeState) -> tuple[Endpoint, ...]:
     """Return the endpoints of other nodes that the inventory does not have; none if `state` has no policy.
 

@@ -25,16 +25,15 @@ from ...policy.chains.rules.marks import marks
 from ...policy.explain.evaluator import DENIED, Evaluator
 from ...policy.explain.packet_path import PathHost, Paths
 from ...policy.model import Endpoint, Policy, PolicyProfile, PolicySet
-from ...state.attachment import with_workloads
 from ...state.node_policy_tables import all_endpoints, chain_settings
 from ...state.node_state import NodeState
 from .. import desired
-from ..store.endpoints import Endpoints
 
 if t.TYPE_CHECKING:
     from ..machine import Machine
 
 _MULTICAST = 224  # the least first octet of IPv4 multicast; the broadcast address 255.255.255.255 is above it
+_MULTICAST6 = 0xFF00  # the least first group of IPv6 multicast
 
 
 class NotCut(KernelError):
@@ -138,8 +137,7 @@ def of_machine(machine: Machine, state: NodeState) -> Judged:
     """
     if state.policy is None or not state.policy.settings.cut_denied_flows:
         return Judged()
-    workloads, dummy = Endpoints(machine.workloads).load()
-    return judged(machine.kernel, with_workloads(state, workloads, ()), desired.others(machine, state))
+    return judged(machine.kernel, desired.with_attached(machine, state), desired.others(machine, state))
 
 
 class _Judge:
@@ -196,7 +194,9 @@ def _is_multicast(address: str) -> bool:
 
     Addresses are as inet_ntop(3) writes them.
     """
-    return address.startswith("ff") if family_of(address) == 6 else int(address.partition(".")[0]) >= _MULTICAST
+    if family_of(address) == 6:
+        return int(address.partition(":")[0] or "0", 16) >= _MULTICAST6
+    return int(address.partition(".")[0]) >= _MULTICAST
 
 
 def _asks_for_source_ports(policy_set: PolicySet) -> bool:

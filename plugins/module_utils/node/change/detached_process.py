@@ -21,8 +21,9 @@ def start(command: t.Sequence[str], proc: str = "/proc") -> None:
     The process gets a session of its own, and /dev/null as its standard streams. In a session of logind it is a
     transient service instead, because logind may kill all processes of a session at its end. If a service would see
     other files, network or processes, or if systemd-run is missing, fails or takes more than 10 seconds, the process is
-    started as without logind. `proc` is the folder of proc(5), for tests. Raise OSError if the command, or a
-    systemd-run that exists, cannot be started.
+    started as without logind. After the 10 seconds systemd may start the service all the same: `command` must be safe
+    to run twice at a time. `proc` is the folder of proc(5), for tests. Raise OSError if the command, or a systemd-run
+    that exists, cannot be started.
     """
     nowhere = subprocess.DEVNULL
     if _in_a_session_of_init(proc):

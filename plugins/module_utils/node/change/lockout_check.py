@@ -62,12 +62,16 @@ def cut(
     changes = list(found.values())
     if len(changes) <= _MOST:
         return changes
-    more = Change(_KIND, "!", f"and {len(changes) - _MOST} more", None, None, changes[_MOST].note)
-    return [*changes[:_MOST], more]
+    others = f"new connections like {len(changes) - _MOST} more would be cut, the first of them"
+    note = changes[_MOST].note.replace("a new connection would be cut", others, 1)
+    return [*changes[:_MOST], Change(_KIND, "!", "more sessions", None, None, note)]
 
 
 def sentence(change: Change) -> str:
-    """Return a change of `cut` as a sentence: `a new connection like ssh from ... port 22 would be cut by ...`."""
+    """Return a change of `cut` as a sentence: `a new connection like ssh from ... port 22 would be cut by ...`.
+
+    The one with the number of the others is `new connections like 2 more would be cut, the first of them by ...`.
+    """
     return change.note.replace("a new connection", f"a new connection like {change.subject}", 1)
 
 

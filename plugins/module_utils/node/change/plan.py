@@ -226,7 +226,8 @@ def plan_change(
         planned = dataclasses.replace(planned, flows=tuple(_flows(ending)))
     if connections and planned.changed:
         others = desired.others(machine, target.state)
-        cut = lockout_check.cut(machine.kernel, node.state, connections, others)
+        # The state of a plan that the agent made lacks the workloads that it attached.
+        cut = lockout_check.cut(machine.kernel, desired.with_attached(machine, node.state), connections, others)
         planned = dataclasses.replace(planned, cut=tuple(cut))
     return planned
 

@@ -36,6 +36,13 @@ _WITHOUT_POLICY = {
 _WHAT = {"ipset": "sets", "iptables": "chains"}
 
 
+class _Subject(t.NamedTuple):
+    """The name of one object of a policy, as people read it. A policy may be named `settings`, as another object is."""
+
+    name: str
+    is_policy: bool = False
+
+
 class _Text(t.NamedTuple):
     """One object of a policy in words: in short, and line by line."""
 
@@ -58,7 +65,7 @@ def changes(old: t.Optional[PolicyState], new: t.Optional[PolicyState], node: st
         action: Action = "+" if was is None else "-" if will is None else "~"
         short = (was.short if was else None, will.short if will else None)
         note = _count(was.lines, will.lines) if was and will else ""
-        found.append(Change("policy", action, subject, *short, note, detail=_detail(subject, was, will)))
+        found.append(Change("policy", action, subject.name, *short, note, detail=_detail(subject.name, was, will)))
     return found
 
 
@@ -109,7 +116,7 @@ def _detail(subject: str, was: t.Optional[_Text], will: t.Optional[_Text]) -> st
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _texts(state: t.Optional[PolicyState], node: str) -> dict[str, _Text]:
+def _texts(state: t.Optional[PolicyState], node: str) -> dict[_Subject, _Text]:
     """Return a mapping from the name of each object of the policy to its text.
 
     The order is tiers, policies, profiles, network sets, endpoints, settings. The workloads of `node` are one object,
@@ -118,29 +125,29 @@ def _texts(state: t.Optional[PolicyState], node: str) -> dict[str, _Text]:
     """
     if state is None:
         return {}
-    found: dict[str, _Text] = {}
+    found: dict[_Subject, _Text] = {}
     for tier in state.policy_set.tiers:
         if tier.name != DEFAULT_TIER:
             short = f"order {_number(tier.order)}, default action {tier.default_action}"
-            found[f"tier {tier.name}"] = _Text(short, (short,))
+            found[_Subject(f"tier {tier.name}")] = _Text(short, (short,))
     for policy in state.policy_set.policies:
-        found[policy.name] = _Text(rule_count(policy), tuple(_policy(policy)))
+        found[_Subject(policy.name, is_policy=True)] = _Text(rule_count(policy), tuple(_policy(policy)))
     for profile in state.policy_set.profiles:
         if profile.name != ALLOW_ALL:
-            found[f"profile {profile.name}"] = _Text(rule_count(profile), tuple(_profile(profile)))
+            found[_Subject(f"profile {profile.name}")] = _Text(rule_count(profile), tuple(_profile(profile)))
     for network_set in state.policy_set.network_sets:
-        found[f"network set {network_set.name}"] = _network_set(network_set)
+        found[_Subject(f"network set {network_set.name}")] = _network_set(network_set)
     for one in state.endpoints:
         if one.node == node and one.kind == HOST_ENDPOINT:
             interface = (f"interface {one.interface}",) if one.interface else ()
             short = one.interface or ", ".join(one.addresses)
-            found[f"host endpoint {one.name}"] = _Text(short, (*interface, *_endpoint(one)))
+            found[_Subject(f"host endpoint {one.name}")] = _Text(short, (*interface, *_endpoint(one)))
     for here, subject in ((True, "workloads of this node"), (False, "endpoints of other nodes")):
         those = [one for one in state.endpoints if (one.node == node) == here]
         lines = [" ".join([one.name, *_endpoint(one)]) for one in those if not here or one.kind != HOST_ENDPOINT]
         if lines:
-            found[subject] = _Text(str(len(lines)), tuple(sorted(lines)))
-    found["settings"] = _Text("", tuple(_settings(state.settings)))
+            found[_Subject(subject)] = _Text(str(len(lines)), tuple(sorted(lines)))
+    found[_Subject("settings")] = _Text("", tuple(_settings(state.settings)))
     return found
 
 

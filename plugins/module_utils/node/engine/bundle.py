@@ -47,7 +47,7 @@ _MAIN = """# Runs the engine that lies beside this file: the agent, calicoctl, o
 import os
 import sys
 
-# The byte code that lies here is what the installation compiled, and is compared with its manifest.
+# All byte code that lies here is compared with the manifest that the installation wrote, so no more is added.
 sys.dont_write_bytecode = True
 # Not by way of `current`, which may lead to another engine before this process has imported all of its own.
 sys.path[0] = os.path.realpath(sys.path[0])

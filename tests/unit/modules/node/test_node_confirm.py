@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -26,6 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.
 from ansible_collections.baremetal.host_routing.plugins.modules import node, node_confirm, node_status_info
 
 from tests.unit.fleet.fleets import build, pool, states
+from tests.unit.modules.agent_in_process import AgentInProcess
 
 SSH = SshSession("10.10.1.1", 51444, "10.10.1.11", 22)
 ANOTHER = SshSession("10.10.1.1", 51446, "10.10.1.11", 22)
@@ -340,6 +342,23 @@ def test_what_can_never_be_put_back_is_told_and_stored(settled, monkeypatch):
     assert (stored.state, stored.complete) == (state(), False)
 
 
+def test_two_processes_that_wait_for_one_change_revert_it_once(settled):
+    """A slow systemd may start the process that waits a second time: the process that is second does nothing."""
+    change(settled, state(2, plan="b"))
+    pass_time(settled, 1000)
+    said = []
+    uptime = settled.machine.uptime
+
+    def other_first():
+        settled.machine.uptime = uptime
+        said.extend(wait(settled, "1st"))
+        return uptime()
+
+    settled.machine.uptime = other_first
+    assert (wait(settled, "1st"), len(said)) == ([], 2)
+    assert Store(settled.machine.store).load().state == state()
+
+
 def test_the_next_plan_and_the_status_say_that_the_node_went_back(settled):
     change(settled, locked_out())
     pending = settled.run(node_status_info)["problems"]
@@ -377,6 +396,38 @@ def test_the_plan_names_the_connection_that_would_be_cut(settled):
         assert answer["cut"] == [sentence]
         assert f"node1: {sentence}. Connections that stand go on." in str(answer["warnings"])
         assert answer["changed"]
+
+
+def test_the_sixth_and_later_connections_are_one_sentence(settled):
+    """Five connections are named. The others are counted in one line, and in one sentence wherever they are named."""
+    settled.sessions = tuple(SSH._replace(client=f"10.10.1.{number}") for number in range(1, 8))
+    by = "by no-ssh#1 (ingress, HostEndpoint node1-eth0)"
+    answer = change(settled, locked_out())
+    more = f"new connections like 2 more would be cut, the first of them {by}"
+    assert " ".join(answer["plan"][5].split()) == f"! session more sessions {more}"
+    assert answer["cut"] == [
+        *(
+            f"a new connection like ssh from 10.10.1.{number} to 10.10.1.11 port 22 would be cut {by}"
+            for number in range(1, 6)
+        ),
+        more,
+    ]
+    assert f"node1: {more}. Connections that stand go on." in str(answer["warnings"])
+    wait(settled, "1st")
+    assert UnconfirmedStore(settled.machine.store).news().sentence.endswith(f"; {more}.")
+
+
+@pytest.mark.parametrize("with_agent", [True, False])
+def test_a_connection_from_an_attached_workload_is_judged_by_the_workloads_policy(settled, with_agent):
+    """An attached workload has its policy in the check, whether an agent or this process plans."""
+    made = settled.attach("db-1")
+    settled.sessions = (SSH._replace(client=made.addresses[0]),)
+    with AgentInProcess(settled) if with_agent else contextlib.nullcontext():
+        answer = settled.run(node, check=True, state=state(policies=NO_SSH).to_dict())
+    assert answer["cut"] == [
+        f"a new connection like ssh from {made.addresses[0]} to 10.10.1.11 port 22 would be cut by default "
+        "(defaultEndpointToHostAction is Drop) (ingress, host node1)"
+    ]
 
 
 def test_failsafes_keep_the_connection(settled):

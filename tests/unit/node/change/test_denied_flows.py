@@ -139,6 +139,15 @@ def test_multicast_of_both_ip_versions_goes_on() -> None:
     assert ended(*map(tracked, groups), rules=(to_port("Allow", 80),)) == []
 
 
+def test_ipv6_addresses_that_begin_with_ff_and_are_no_multicast_are_judged() -> None:
+    """An address whose first group is 00ff or 0ffa is written with ff in front and is unicast: its flow is cut."""
+    own = OWN["eth0"][1]
+    made = state(policy_set(), [Endpoint("HostEndpoint", "eth0", NODE, "eth0")])
+    connections = [tracked(Flow(17, own, address, 5353, 5353)) for address in ("ff::1", "ffa::1", "::ab:1")]
+    group = tracked(Flow(17, own, "ff00::1", 5353, 5353))
+    assert denied_flows.judged(kernel(*connections, group), made).ending == tuple(connections)
+
+
 def test_what_is_denied_now_and_nothing_else() -> None:
     connections = [tracked(HTTP), tracked(FTP), tracked(Flow(17, "10.65.0.1", "192.0.2.53", 5000, 53))]
     assert ended(*connections, rules=(to_port("Allow", 80),)) == [tracked(FTP)]

@@ -108,6 +108,18 @@ def test_settings_and_endpoints() -> None:
     assert "-audit off\n+audit on" in changes[1].detail
 
 
+def test_a_policy_named_settings_is_shown_beside_the_settings() -> None:
+    """A GlobalNetworkPolicy may have the name under which the settings are shown: both have changes of their own."""
+    allow = Policy("settings", "GlobalNetworkPolicy", ingress=(PolicyRule("Allow"),), types=("Ingress",))
+    deny = dataclasses.replace(allow, ingress=(PolicyRule("Deny"),))
+    assert lines(state(allow), state(deny)) == [
+        "~ policy   settings                1 rule  ->  1 rule    1 added, 1 removed"
+    ]
+    (policy, settings) = policy_diff.changes(state(allow), state(deny, audit=True), "node1")
+    assert (policy.subject, settings.subject) == ("settings", "settings")
+    assert "-ingress  Allow\n+ingress  Deny" in policy.detail and "-audit off\n+audit on" in settings.detail
+
+
 def test_what_a_policy_s_settings_say() -> None:
     """The settings have lines; that connections are cut is said only where they are."""
     given = PolicyState(
