@@ -57,10 +57,10 @@ def open_to_others(config: str) -> t.Optional[str]:
 def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] = None) -> None:
     """Replace the password file atomically by one with the passwords `values`, or remove it if there are none.
 
-    `config` is the path of bird.cfg; its folder is made for a new file if it is missing. `written` is the modification
-    time to set, in nanoseconds since 1970, for a change that the running BIRD need not read (`configuration.unread`
-    compares times). Raises OSError, or NotEncodable for a name or password that cannot be written; the old file stays
-    then.
+    `config` is the path of bird.cfg; its folder is made for a new file if it is missing. `give_to_bird` sets mode and
+    owner. `written` is the modification time to set, in nanoseconds since 1970, for a change that the running BIRD need
+    not read (`configuration.unread` compares times). Raises OSError, or NotEncodable for a name or password that cannot
+    be written; the old file stays then.
     """
     path = beside(config)
     if not values:

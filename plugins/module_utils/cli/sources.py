@@ -134,8 +134,9 @@ class Sources:
         """Return the workloads that the API, the CNI plugin or a module attached, sorted by id.
 
         Workloads of the inventory are not among them: they are in the state. If no agent runs, the records on the disk
-        are read, with a warning about that and one for each that cannot be read. Raise CommandError as `ask_if_running`
-        does, and ValueError if the agent returns a workload that this release cannot read.
+        are read, with a warning about that and one for each, or for their folder, that cannot be read. Raise
+        CommandError as `ask_if_running` does, and ValueError if the agent returns a workload that this release cannot
+        read.
         """
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
@@ -149,8 +150,8 @@ class Sources:
     def remote_endpoints(self) -> RemoteEndpoints:
         """Return the collected workloads of other nodes that this node accepts, besides those of the inventory.
 
-        If their file cannot be read, return an empty RemoteEndpoints and warn. Warn also about those that are not
-        accepted. Raise CommandError if there is no state or it cannot be read.
+        If their file cannot be read, return an empty RemoteEndpoints and warn. Otherwise warn about those that are not
+        accepted, and raise CommandError if there is no state or it cannot be read.
         """
         try:
             known = remote_endpoints.known(self.machine.store).believed_by(self.state())
@@ -162,7 +163,9 @@ class Sources:
         return known.remote
 
     def ipam(self) -> Data:
-        """Return {"usage": Usage of each block, "allocations": Allocation of each address}, both as lists of dicts.
+        """Return {"usage": list, "allocations": list} of dicts with the fields of Usage and of Allocation.
+
+        There is a Usage of each of this node's blocks, and an Allocation of each address that is allocated.
 
         If no agent runs, they are read from the disk, with warnings about that and about allocations that contradict
         the state. Raise CommandError as `ask_if_running` does. If no agent runs, raise it also if allocations or the

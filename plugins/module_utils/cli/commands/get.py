@@ -66,7 +66,7 @@ Writer = t.Callable[[list[Document], View, argparse.Namespace], str]
 
 
 def writer(output: str, kind: Kind) -> Writer:
-    """Return the function that formats documents by `output`, the word after -o.
+    """Return the function (documents, view, arguments) -> text that formats documents by `output`, the word after -o.
 
     Raise UsageError for another word than ps, wide, yaml, yml, json and custom-columns=NAME,..., or for no custom
     column or one that `kind` does not have.

@@ -43,7 +43,8 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 def usage_table(usage: t.Sequence[Data], ranges: t.Mapping[str, str], *, blocks: bool) -> str:
     """Return the table of `usage`, that of Sources.ipam, by pool, and by block if `blocks`. `ranges` is {pool: CIDR}.
 
-    A pool's numbers count this node's blocks only.
+    A row has the numbers of all, used, reserved and free addresses, the last three also in percent. A pool's numbers
+    count this node's blocks only.
     """
     rows: list[tuple[str, ...]] = []
     pools = dict.fromkeys([*ranges, *(block["pool"] for block in usage)])

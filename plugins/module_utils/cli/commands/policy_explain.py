@@ -73,10 +73,10 @@ def _doubts(sources: Sources, node: str) -> list[str]:
 
 
 def _known(sources: Sources) -> KnownNetwork:
-    """Return the network as this node knows it: its own workloads and interfaces, and others' as they were told to it.
+    """Return the network as this node knows it: its own workloads and interfaces, and what it knows of other nodes.
 
     Raise CommandError as `Sources.stored` does, CommandError and ValueError as `Sources.workloads` does, and
-    KernelError if addresses cannot be read.
+    KernelError if addresses cannot be read. `device_to` of the result raises KernelError if the kernel refuses.
     """
     stored = sources.stored()
     state = with_workloads(stored.state, sources.workloads(), ())

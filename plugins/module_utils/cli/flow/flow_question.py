@@ -146,7 +146,8 @@ class FlowQuestion:
     def answer(self) -> Path:
         """Return the verdict with the stages of each host in turn; hosts without policy allow and have none.
 
-        The first host that denies ends the path.
+        The first host that denies ends the path. Beyond the source's node, the flow comes from the address that
+        masquerading gives it, if any. Errors of `packet_path.path` are passed on.
         """
         stages: list[Stage] = []
         nodes = {*self.known.members.values(), *self.known.members6.values()}
