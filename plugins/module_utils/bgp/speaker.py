@@ -66,7 +66,7 @@ class Speaker:
     def symbols(self) -> dict[int, str]:
         """The node's part of BIRD protocol names by family, as in {4: "10_10_1_12", 6: "fd00__12"}.
 
-        A family without an address of the node is missing. It raises ValueError as `ends`.
+        A family without an address of the node is missing. It raises ValueError if an address is no IP address.
         """
         return {family: naming.bird_peer_name("", address)[1:] for family, address, dummy in self.ends}
 

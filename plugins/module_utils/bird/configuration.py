@@ -77,7 +77,7 @@ def apply(
     """Write `text` to bird.cfg and `passwords` to the file beside it, reload the running BIRD, and return the outcome.
 
     `passwords` None leaves the passwords as they are. A bird.cfg that is equal already is not written. If the passwords
-    are equal, too, and their file has the mode `secrets_file.MODE` or is absent, no file is written, and BIRD reloads
+    are equal, too, and their file has the mode 0640 or is absent, no file is written, and BIRD reloads
     only what it has not read yet. No BIRD at the socket is no error: its unit reads the files when it starts.
 
     Raises ConfigurationRefused if BIRD cannot read a file, or refuses a command while files are replaced: the old files
@@ -120,8 +120,9 @@ def apply(
 def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
     """Replace the file at `path` atomically by one with `text` if BIRD can read it, else leave it.
 
-    A missing folder is made. `secrets_file.give_to_bird` sets the file's mode and owner. Raises ConfigurationRefused if
-    BIRD cannot read it, BirdError if `program` cannot be run or takes more than 60 seconds, or OSError.
+    A missing folder is made. The file has mode 0640 and, if root runs this, owner root and BIRD's group. Raises
+    ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run or takes more than 60 seconds, or
+    OSError.
     """
     with _candidate(text, path, program) as candidate:
         os.replace(candidate, path)

@@ -112,10 +112,11 @@ class Sources:
             raise CommandError(error.message) from error
 
     def agent_status(self) -> Data:
-        """Return the agent's status, after waiting up to PATIENCE seconds for it to be in sync or report problems.
+        """Return the agent's status, after waiting for it to be in sync or report problems, PATIENCE (3) seconds at most.
 
         It may be out of sync in the result. The agent is out of sync for a moment whenever a workload comes or goes:
-        only a longer time is worth reporting. Raise CommandError as `ask` does.
+        only a longer time is worth reporting. Raise CommandError if the agent refuses, does not run, does not answer
+        within 30 seconds, or may not be asked.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -135,8 +136,8 @@ class Sources:
 
         Workloads of the inventory are not among them: they are in the state. If no agent runs, the records on the disk
         are read, with a warning about that and one for each, or for their folder, that cannot be read. Raise
-        CommandError as `ask_if_running` does, and ValueError if the agent returns a workload that this release cannot
-        read.
+        CommandError if the agent refuses, does not answer within 30 seconds or may not be asked, and ValueError if it
+        returns a workload that this release cannot read.
         """
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
@@ -165,11 +166,11 @@ class Sources:
     def ipam(self) -> Data:
         """Return {"usage": list, "allocations": list} of dicts with the fields of Usage and of Allocation.
 
-        There is a Usage of each of this node's blocks, and an Allocation of each address that is allocated.
-
-        If no agent runs, they are read from the disk, with warnings about that and about allocations that contradict
-        the state. Raise CommandError as `ask_if_running` does. If no agent runs, raise it also if allocations or the
-        state cannot be read or there is no state, and ValueError if the state has an invalid address or CIDR.
+        There is a Usage of each of this node's blocks, and an Allocation of each address that is allocated. If no agent
+        runs, they are read from the disk, with warnings about that and about allocations that contradict the state.
+        Raise CommandError if the agent refuses, does not answer within 30 seconds or may not be asked. If no agent
+        runs, raise it also if allocations or the state cannot be read or there is no state, and ValueError if the state
+        has an invalid address or CIDR.
         """
         answer = self.ask_if_running("ipam.show")
         if answer is None:
@@ -186,7 +187,10 @@ class Sources:
     def ipam_check(self) -> Data:
         """Return the check of allocations: {"lines": texts to print, "problems": the number of problems, ...}.
 
-        If no agent runs, check what is on the disk, and warn. Raise CommandError and ValueError as `ipam` does.
+        The other keys, with a list each, are leaked, unused, missing, outside, mismatched, duplicate and invalid.
+        If no agent runs, check what is on the disk, and warn. Raise CommandError if the agent refuses, does not answer
+        within 30 seconds or may not be asked. If no agent runs, raise it also if allocations or the state cannot be
+        read or there is no state, and ValueError if the state has an invalid address or CIDR.
         """
         answer = self.ask_if_running("ipam.check")
         if answer is None:

@@ -139,9 +139,9 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 def release(arguments: argparse.Namespace, sources: Sources) -> int:
     """Let the agent release an address that nothing uses, print that, and return exit status 0.
 
-    Raise UsageError for a text that is no address. Raise CommandError if the address is not assigned, or if the agent
-    refuses, does not run, does not answer in time or may not be asked. There is no way without the agent: it is the
-    only writer of allocations.
+    All other addresses of the same owner are released with it. Raise UsageError for a text that is no address. Raise
+    CommandError if the address is not assigned, or if the agent refuses, does not run, does not answer in time or may
+    not be asked. There is no way without the agent: it is the only writer of allocations.
     """
     address = _checked(arguments.ip)
     if not sources.ask("ipam.release", address=address)["released"]:

@@ -83,7 +83,8 @@ def _say(answer: Data, nothing: str) -> None:
 def _follow(arguments: argparse.Namespace, sources: Sources, asked: Data, answer: Data) -> None:
     """Print the drops in `answer`, then every second those with new packets, until interrupted.
 
-    They are rows below a heading or, for the output json, one JSON object a line. Raise CommandError as `Sources.ask`.
+    They are rows below a heading or, for the output json, one JSON object a line. Raise CommandError if the agent
+    refuses, stops, does not answer within 30 seconds, or may not be asked.
     """
     as_json, wide = arguments.output == "json", arguments.output == "wide"
     try:
