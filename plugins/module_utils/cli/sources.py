@@ -112,7 +112,7 @@ class Sources:
             raise CommandError(error.message) from error
 
     def agent_status(self) -> Data:
-        """Return the agent's status, after waiting for it to be in sync or report problems, PATIENCE (3) seconds at most.
+        """Return the agent's status. Wait PATIENCE (3) seconds at most for it to be in sync or report problems.
 
         It may be out of sync in the result. The agent is out of sync for a moment whenever a workload comes or goes:
         only a longer time is worth reporting. Raise CommandError if the agent refuses, does not run, does not answer
