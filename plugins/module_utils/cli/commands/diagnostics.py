@@ -144,7 +144,8 @@ def _agent(sources: Sources, method: str) -> str:
 def _folder(folder: str, title: str) -> t.Iterator[tuple[str, str]]:
     """Yield (`title`/name, text) of each file in `folder`, without subfolders and symbolic links, sorted by name.
 
-    If the folder cannot be read, yield (`title`.txt, error message).
+    The text is a file's first 16 MiB, or an error message if it cannot be read. If the folder cannot be read, yield
+    (`title`.txt, error message).
     """
     try:
         names = sorted(os.listdir(folder))

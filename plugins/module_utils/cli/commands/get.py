@@ -109,7 +109,7 @@ def _table(kind: Kind, headings: t.Sequence[str]) -> Writer:
 
 
 def _whole(found: list[Document], kind: Kind, arguments: argparse.Namespace) -> Document:
-    """Return the one found document if one name was asked for, or else a List resource of all that were found."""
+    """Return the one found document if one name was asked for, else a list resource (IPPoolList...) of all found."""
     if len(arguments.names) == 1 and len(found) == 1:
         return found[0]
     return {"apiVersion": API_VERSION, "kind": f"{kind.name}List", "items": found}

@@ -89,7 +89,7 @@ def _address(arguments: argparse.Namespace, sources: Sources) -> int:
 def _planned(state: NodeState) -> t.Iterator[Data]:
     """Yield {address, handle, attributes} for each address that the inventory's plan gives to this node.
 
-    These are the addresses of its tunnels and of its workloads.
+    These are the addresses of its tunnels and of its workloads. The handle of a workload is "namespace/name".
     """
     for kind, address in state.ipam.tunnels.items():
         handle = tunnel_handle(kind, state.node)
