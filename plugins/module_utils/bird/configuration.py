@@ -77,8 +77,8 @@ def apply(
     """Write `text` to bird.cfg and `passwords` to the file beside it, reload the running BIRD, and return the outcome.
 
     `passwords` None leaves the passwords as they are. A bird.cfg that is equal already is not written. If the passwords
-    are equal, too, and their file has the mode 0640 or is absent, no file is written, and BIRD reloads
-    only what it has not read yet. No BIRD at the socket is no error: its unit reads the files when it starts.
+    are equal, too, and their file has the mode 0640 or is absent, no file is written, and BIRD reloads only what it has
+    not read yet. No BIRD at the socket is no error: its unit reads the files when it starts.
 
     Raises ConfigurationRefused if BIRD cannot read a file, or refuses a command while files are replaced: the old files
     are there again then.
@@ -204,7 +204,7 @@ def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
 
 
 def unread(path: str = PATH, socket: str = SOCKET) -> bool:
-    """Return whether bird.cfg, its passwords, or what `snippets` looks at changed after BIRD's last reconfiguration.
+    """Return whether bird.cfg, its passwords, a snippet or a snippet's folder changed after BIRD last read them.
 
     That is so if a run was stopped between writing and reloading, or if the operator changed a snippet or its folder.
     False if there is no bird.cfg, no BIRD runs, or BIRD states no time. Times are of the node's own clock: setting the
