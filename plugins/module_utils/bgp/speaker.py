@@ -64,15 +64,18 @@ class Speaker:
 
     @functools.cached_property
     def symbols(self) -> dict[int, str]:
-        """The node's part of BIRD protocol names by family, as in {4: "10_10_1_12"}. It raises ValueError as `ends`."""
+        """The node's part of BIRD protocol names by family, as in {4: "10_10_1_12", 6: "fd00__12"}.
+
+        A family without an address of the node is missing. It raises ValueError if an address is no IP address.
+        """
         return {family: naming.bird_peer_name("", address)[1:] for family, address, dummy in self.ends}
 
 
 def lies_in(address: str, subnet: str) -> bool:
     """Return whether the subnet contains the address. False for the subnet "", and for one of the other family.
 
-    The subnet is a CIDR, with or without host bits. Raise ValueError if a text is not an address or CIDR, but not for
-    the subnet "".
+    The subnet is a CIDR, with or without host bits. Raise ValueError if a text is not an address or CIDR; for the
+    subnet "", the address is not checked.
     """
     return bool(subnet) and ipaddress.ip_address(address) in _network(subnet)
 

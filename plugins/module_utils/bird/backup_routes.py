@@ -20,8 +20,8 @@ _ROUTE = re.compile(r"^(\S+/\d+)\s+\w+ \[calico_backup[46] ", re.MULTILINE)
 def in_use(path: str = SOCKET, timeout: float = 10.0) -> frozenset[str]:
     """Return the destinations (CIDR) whose best route in BIRD is a backup route.
 
-    `path` is BIRD's control socket, `timeout` the seconds for each answer. Raises NotAnswering if no BIRD answers in
-    time, or CommandRefused if BIRD refuses the command.
+    `path` is BIRD's control socket, `timeout` the seconds for each answer. Raises NotAnswering if no BIRD answers, or
+    not in time or not in BIRD's protocol, and CommandRefused if BIRD refuses the command.
     """
     with BirdClient(path, timeout) as client:
         return frozenset(_ROUTE.findall(client.ask(_QUESTION).text))

@@ -77,8 +77,8 @@ def apply(
     """Write `text` to bird.cfg and `passwords` to the file beside it, reload the running BIRD, and return the outcome.
 
     `passwords` None leaves the passwords as they are. A bird.cfg that is equal already is not written. If the passwords
-    are equal, too, and their file has the mode `secrets_file.MODE` or is absent, no file is written, and BIRD reloads
-    only what it has not read yet. No BIRD at the socket is no error: its unit reads the files when it starts.
+    are equal, too, and their file has the mode 0640 or is absent, no file is written, and BIRD reloads only what it has
+    not read yet. No BIRD at the socket is no error: its unit reads the files when it starts.
 
     Raises ConfigurationRefused if BIRD cannot read a file, or refuses a command while files are replaced: the old files
     are there again then.
@@ -120,8 +120,9 @@ def apply(
 def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
     """Replace the file at `path` atomically by one with `text` if BIRD can read it, else leave it.
 
-    A missing folder is made. Raises ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run
-    or takes more than 60 seconds, or OSError.
+    A missing folder is made. The file has mode 0640 and, if root runs this, owner root and BIRD's group. Raises
+    ConfigurationRefused if BIRD cannot read it, BirdError if `program` cannot be run or takes more than 60 seconds, or
+    OSError.
     """
     with _candidate(text, path, program) as candidate:
         os.replace(candidate, path)
@@ -203,11 +204,11 @@ def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
 
 
 def unread(path: str = PATH, socket: str = SOCKET) -> bool:
-    """Return whether bird.cfg, its passwords or a snippet are newer than the running BIRD's last reconfiguration.
+    """Return whether bird.cfg, its passwords, a snippet or a snippet's folder changed after BIRD last read them.
 
-    That is so if a run was stopped between writing and reloading, or if the operator changed a snippet. False if there
-    is no bird.cfg, no BIRD runs, or BIRD states no time. Times are of the node's own clock: setting the clock can make
-    the result wrong. Raises NotAnswering, CommandRefused, or the errors of `current`.
+    That is so if a run was stopped between writing and reloading, or if the operator changed a snippet or its folder.
+    False if there is no bird.cfg, no BIRD runs, or BIRD states no time. Times are of the node's own clock: setting the
+    clock can make the result wrong. Raises NotAnswering, CommandRefused, or OSError if a file cannot be read.
     """
     try:
         written = max(os.stat(path).st_mtime, snippets.last_touched(current(path)))
@@ -271,7 +272,10 @@ def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRe
 
 
 def _line(text: str, number: int) -> str:
-    """Return line `number` of `text`, counted from 1, stripped and without passwords; "" if there is no such line."""
+    """Return line `number` of `text`, counted from 1 and stripped; "" if there is no such line.
+
+    A text in double quotes after the word `password` is shown as "...".
+    """
     lines = text.splitlines()
     return _without_secrets(lines[number - 1].strip()) if 0 < number <= len(lines) else ""
 

@@ -41,7 +41,10 @@ Sleep = t.Callable[[float], None]  # a function like time.sleep
 
 
 def other_mtus(before: str, after: str) -> bool:
-    """Return whether the lines of two bird.cfgs that set `krt_mtu` differ in ranges, MTUs or number; not in order."""
+    """Return whether two bird.cfgs set `krt_mtu` for other ranges, to other MTUs, or another number of times.
+
+    The order of their lines does not matter.
+    """
     return sorted(_LIMIT.findall(before)) != sorted(_LIMIT.findall(after))
 
 
@@ -65,7 +68,8 @@ def is_deaf(client: BirdClient) -> bool:
 def wait_for_first_scan(client: BirdClient, seconds: float = FIRST_SCAN, sleep: Sleep = time.sleep) -> None:
     """Wait until this BIRD 3 may get another filter of routes to the kernel, or until about `seconds` are over.
 
-    No error tells that the time was over. Raises NotAnswering or CommandRefused.
+    It may if kernel4 and kernel6 do not have the export state DOWN; one that is not up does not count. No error tells
+    that the time was over. Raises NotAnswering or CommandRefused.
     """
     _poll(seconds, sleep, lambda: not any(_NOT_YET.search(details) for details in _kernel(client).values()))
 
@@ -92,9 +96,10 @@ def scan(client: BirdClient, seconds: float = ANY_SCAN, sleep: Sleep = time.slee
 
 
 def _kernel(client: BirdClient) -> dict[str, str]:
-    """Return {name: details in `show protocols all`, in lines} of the protocols kernel4 and kernel6 that are up.
+    """Return {name: its details in `show protocols all`, as one text} of those of kernel4 and kernel6 that are up.
 
-    A kernel protocol of a snippet is left out: it may never export a route. Raises NotAnswering or CommandRefused.
+    Other kernel protocols are left out: one of a snippet may never export a route. Raises NotAnswering or
+    CommandRefused.
     """
     said = client.ask("show protocols all").text
     return {

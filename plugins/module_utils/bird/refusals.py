@@ -73,7 +73,7 @@ class _Case(t.NamedTuple):
 
 
 def _silent(case: _Case) -> str:
-    """Return the explanation for a session without an error, by its BGP state and the dropped segments."""
+    """Return the explanation for a session without an error, by its BGP state, its settings and dropped segments."""
     state, peer = case.session.bgp_state, case.peer
     if state == "Idle":
         if not peer.multihop:

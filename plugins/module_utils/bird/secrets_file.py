@@ -43,7 +43,7 @@ def current(config: str) -> Passwords:
 
 
 def open_to_others(config: str) -> t.Optional[str]:
-    """Return the password file's permissions as text ("0644") if they are not `MODE`, else None.
+    """Return the password file's permissions as text ("0644") if they are not 0640, else None.
 
     None also means that there is no file. `config` is the path of bird.cfg. Raises OSError.
     """
@@ -57,10 +57,10 @@ def open_to_others(config: str) -> t.Optional[str]:
 def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] = None) -> None:
     """Replace the password file atomically by one with the passwords `values`, or remove it if there are none.
 
-    `config` is the path of bird.cfg; its folder is made for a new file if it is missing. `written` is the modification
-    time to set, in nanoseconds since 1970, for a change that the running BIRD need not read (`configuration.unread`
-    compares times). Raises OSError, or NotEncodable for a name or password that cannot be written; the old file stays
-    then.
+    `config` is the path of bird.cfg; its folder is made for a new file if it is missing. The file has mode 0640 and, if
+    root runs this, owner root and BIRD's group. `written` is the modification time to set, in nanoseconds since 1970,
+    for a change that the running BIRD need not read (`configuration.unread` compares times). Raises OSError, or
+    NotEncodable for a name or password that cannot be written; the old file stays then.
     """
     path = beside(config)
     if not values:
@@ -97,9 +97,9 @@ def prune(config: str, values: t.Mapping[str, str]) -> None:
 
 
 def give_to_bird(path: str) -> None:
-    """Set the mode of the file at `path` to `MODE` and, if run by root, its owner to root and its group to BIRD's.
+    """Set the mode of the file at `path` to 0640 and, if run by root, its owner to root and its group to BIRD's.
 
-    Without such a group, the owner and the group stay. Raises OSError.
+    Without a group `bird`, the owner and the group stay. Raises OSError.
     """
     os.chmod(path, MODE)
     with contextlib.suppress(KeyError):

@@ -71,7 +71,8 @@ class Status:
 def observe(path: str = SOCKET, timeout: float = 10.0) -> Status:
     """Return the status of the BIRD at the control socket `path`. `timeout` is the seconds for each answer.
 
-    Raises NotAnswering if no BIRD answers in time, or CommandRefused if BIRD refuses a command.
+    Raises NotAnswering if no BIRD answers, or not in time or not in BIRD's protocol, and CommandRefused if BIRD refuses
+    a command.
     """
     with BirdClient(path, timeout) as client:
         general = client.ask("show status").text

@@ -112,10 +112,11 @@ class Sources:
             raise CommandError(error.message) from error
 
     def agent_status(self) -> Data:
-        """Return the agent's status, after waiting up to PATIENCE seconds for it to be in sync or report problems.
+        """Return the agent's status. Wait PATIENCE (3) seconds at most for it to be in sync or report problems.
 
         It may be out of sync in the result. The agent is out of sync for a moment whenever a workload comes or goes:
-        only a longer time is worth reporting. Raise CommandError as `ask` does.
+        only a longer time is worth reporting. Raise CommandError if the agent refuses, does not run, does not answer
+        within 30 seconds, or may not be asked.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -134,8 +135,9 @@ class Sources:
         """Return the workloads that the API, the CNI plugin or a module attached, sorted by id.
 
         Workloads of the inventory are not among them: they are in the state. If no agent runs, the records on the disk
-        are read, with a warning about that and one for each that cannot be read. Raise CommandError as `ask_if_running`
-        does, and ValueError if the agent returns a workload that this release cannot read.
+        are read, with a warning about that and one for each, or for their folder, that cannot be read. Raise
+        CommandError if the agent refuses, does not answer within 30 seconds or may not be asked, and ValueError if it
+        returns a workload that this release cannot read.
         """
         answer = self.ask_if_running("workload.list", selector=None)
         if answer is not None:
@@ -149,8 +151,8 @@ class Sources:
     def remote_endpoints(self) -> RemoteEndpoints:
         """Return the collected workloads of other nodes that this node accepts, besides those of the inventory.
 
-        If their file cannot be read, return an empty RemoteEndpoints and warn. Warn also about those that are not
-        accepted. Raise CommandError if there is no state or it cannot be read.
+        If their file cannot be read, return an empty RemoteEndpoints and warn. Otherwise warn about those that are not
+        accepted, and raise CommandError if there is no state or it cannot be read.
         """
         try:
             known = remote_endpoints.known(self.machine.store).believed_by(self.state())
@@ -162,11 +164,13 @@ class Sources:
         return known.remote
 
     def ipam(self) -> Data:
-        """Return {"usage": Usage of each block, "allocations": Allocation of each address}, both as lists of dicts.
+        """Return {"usage": list, "allocations": list} of dicts with the fields of Usage and of Allocation.
 
-        If no agent runs, they are read from the disk, with warnings about that and about allocations that contradict
-        the state. Raise CommandError as `ask_if_running` does. If no agent runs, raise it also if allocations or the
-        state cannot be read or there is no state, and ValueError if the state has an invalid address or CIDR.
+        There is a Usage of each of this node's blocks, and an Allocation of each address that is allocated. If no agent
+        runs, they are read from the disk, with warnings about that and about allocations that contradict the state.
+        Raise CommandError if the agent refuses, does not answer within 30 seconds or may not be asked. If no agent
+        runs, raise it also if allocations or the state cannot be read or there is no state, and ValueError if the state
+        has an invalid address or CIDR.
         """
         answer = self.ask_if_running("ipam.show")
         if answer is None:
@@ -183,7 +187,10 @@ class Sources:
     def ipam_check(self) -> Data:
         """Return the check of allocations: {"lines": texts to print, "problems": the number of problems, ...}.
 
-        If no agent runs, check what is on the disk, and warn. Raise CommandError and ValueError as `ipam` does.
+        The other keys, with a list each, are leaked, unused, missing, outside, mismatched, duplicate and invalid.
+        If no agent runs, check what is on the disk, and warn. Raise CommandError if the agent refuses, does not answer
+        within 30 seconds or may not be asked. If no agent runs, raise it also if allocations or the state cannot be
+        read or there is no state, and ValueError if the state has an invalid address or CIDR.
         """
         answer = self.ask_if_running("ipam.check")
         if answer is None:

@@ -33,12 +33,12 @@ def wishes(
     mac: t.Optional[str] = None,
     mtu: t.Optional[int] = None,
 ) -> Data:
-    """Return the parameters of the API method workload.add. `mtu` is in bytes, and `mac` is put into small letters.
+    """Return the parameters of the API method workload.add, by name: this function's but `pid`, and `netns_owned`.
 
-    The agent owns a network namespace that is given by name, or not given (then `name` is its name), and makes it if it
-    is missing. One that is given by path or by the id of a process belongs to its creator. `pid` takes precedence over
-    `netns`. `address6` and `families` are in the result only if they are given. The agent chooses each address, family,
-    pool, MAC address and MTU that is None or empty.
+    `netns` in the result is the path of the namespace of the process `pid`, else `netns`, else `name`. A name, unlike a
+    path, has `netns_owned` True: the agent owns that namespace, and makes it if it is missing. `mtu` is in bytes, and
+    `mac` is put into small letters. `address6` and `families` are in the result only if they are given. The agent
+    chooses each address, family, pool, MAC address and MTU that is None or empty.
     """
     place = f"/proc/{pid}/ns/net" if pid is not None else netns or name
     wanted = {
@@ -62,8 +62,8 @@ def differences(wanted: t.Mapping[str, t.Any], have: t.Mapping[str, t.Any]) -> l
     """Return (field, value of the workload, wanted value) for each difference, [] if there is none.
 
     Both values are texts. `wanted` is what `wishes` returns, `have` a workload as the agent's API returns it.
-    `netns`, `peer_interface`, `labels`, `mac` and `mtu` have to be equal, None included. Addresses, families and pools
-    that are not wanted are not compared.
+    `netns`, `peer_interface`, `labels`, `mac` and `mtu` have to be equal, None included. It must have a wanted address,
+    be of one of the wanted pools, and have exactly the wanted families; what is not wanted is not compared.
     """
     found = [
         (field, _shown(have[field]), _shown(wanted[field]))

@@ -91,7 +91,7 @@ def redacted(text: str) -> str:
 
 
 def collect(sources: Sources) -> t.Iterator[tuple[str, str]]:
-    """Yield (file in the archive, text); the text is an error message if the source could not be read.
+    """Yield (path below the archive's folder, text); the text is an error message if the source could not be read.
 
     Passwords are still in the text (see `redacted`). A command may take 20 seconds. Of its output, the last 16 MiB are
     in the text; of a file, the first 16 MiB.
@@ -144,7 +144,8 @@ def _agent(sources: Sources, method: str) -> str:
 def _folder(folder: str, title: str) -> t.Iterator[tuple[str, str]]:
     """Yield (`title`/name, text) of each file in `folder`, without subfolders and symbolic links, sorted by name.
 
-    If the folder cannot be read, yield (`title`.txt, error message).
+    The text is a file's first 16 MiB, or an error message if it cannot be read. If the folder cannot be read, yield
+    (`title`.txt, error message).
     """
     try:
         names = sorted(os.listdir(folder))

@@ -66,7 +66,7 @@ Writer = t.Callable[[list[Document], View, argparse.Namespace], str]
 
 
 def writer(output: str, kind: Kind) -> Writer:
-    """Return the function that formats documents by `output`, the word after -o.
+    """Return the function (documents, view, arguments) -> text that formats documents by `output`, the word after -o.
 
     Raise UsageError for another word than ps, wide, yaml, yml, json and custom-columns=NAME,..., or for no custom
     column or one that `kind` does not have.
@@ -109,7 +109,7 @@ def _table(kind: Kind, headings: t.Sequence[str]) -> Writer:
 
 
 def _whole(found: list[Document], kind: Kind, arguments: argparse.Namespace) -> Document:
-    """Return the one found document if one name was asked for, or else a List resource of all that were found."""
+    """Return the one found document if one name was asked for, else a list resource (IPPoolList...) of all found."""
     if len(arguments.names) == 1 and len(found) == 1:
         return found[0]
     return {"apiVersion": API_VERSION, "kind": f"{kind.name}List", "items": found}

@@ -43,7 +43,8 @@ def show(arguments: argparse.Namespace, sources: Sources) -> int:
 def usage_table(usage: t.Sequence[Data], ranges: t.Mapping[str, str], *, blocks: bool) -> str:
     """Return the table of `usage`, that of Sources.ipam, by pool, and by block if `blocks`. `ranges` is {pool: CIDR}.
 
-    A pool's numbers count this node's blocks only.
+    A row has the numbers of all, used, reserved and free addresses, the last three also in percent. A pool's numbers
+    count this node's blocks only.
     """
     rows: list[tuple[str, ...]] = []
     pools = dict.fromkeys([*ranges, *(block["pool"] for block in usage)])
@@ -88,7 +89,7 @@ def _address(arguments: argparse.Namespace, sources: Sources) -> int:
 def _planned(state: NodeState) -> t.Iterator[Data]:
     """Yield {address, handle, attributes} for each address that the inventory's plan gives to this node.
 
-    These are the addresses of its tunnels and of its workloads.
+    These are the addresses of its tunnels and of its workloads. The handle of a workload is "namespace/name".
     """
     for kind, address in state.ipam.tunnels.items():
         handle = tunnel_handle(kind, state.node)
@@ -138,9 +139,9 @@ def check(arguments: argparse.Namespace, sources: Sources) -> int:
 def release(arguments: argparse.Namespace, sources: Sources) -> int:
     """Let the agent release an address that nothing uses, print that, and return exit status 0.
 
-    Raise UsageError for a text that is no address. Raise CommandError if the address is not assigned, or if the agent
-    refuses, does not run, does not answer in time or may not be asked. There is no way without the agent: it is the
-    only writer of allocations.
+    All other addresses of the same owner are released with it. Raise UsageError for a text that is no address. Raise
+    CommandError if the address is not assigned, or if the agent refuses, does not run, does not answer in time or may
+    not be asked. There is no way without the agent: it is the only writer of allocations.
     """
     address = _checked(arguments.ip)
     if not sources.ask("ipam.release", address=address)["released"]:

@@ -81,7 +81,11 @@ def _say(answer: Data, nothing: str) -> None:
 
 
 def _follow(arguments: argparse.Namespace, sources: Sources, asked: Data, answer: Data) -> None:
-    """Print `answer`, and new drops every second, until interrupted. Raise CommandError if the agent fails."""
+    """Print the drops in `answer`, then every second those with new packets, until interrupted.
+
+    They are rows below a heading or, for the output json, one JSON object a line. Raise CommandError if the agent
+    refuses, stops, does not answer within 30 seconds, or may not be asked.
+    """
     as_json, wide = arguments.output == "json", arguments.output == "wide"
     try:
         if not as_json:
@@ -131,14 +135,17 @@ def _time(text: str) -> str:
 
 
 def _port(drop: Data) -> str:
-    """Return `5432/tcp` or `8/icmp`, as `policy explain --port` accepts it; without port and type, the protocol."""
+    """Return port or ICMP type, and protocol, as `5432/tcp` or `8/icmp`; without port and type, the protocol alone."""
     number = drop["icmp_type"] if drop["destination_port"] is None else drop["destination_port"]
     protocol: str = drop["protocol"]
     return protocol if number is None else f"{number}/{protocol}"
 
 
 def decided_by(drop: Data) -> str:
-    """Return what decided: `web#2` (a policy's second rule), `default of tier platform`, a profile or a host rule."""
+    """Return in words what decided, such as `web#2` (a policy's second rule) or `default of tier platform`.
+
+    Other forms are for profiles, and for drops of the host without policy.
+    """
     kind, name, rule = drop["kind"], drop["name"], drop["rule"]
     if kind == log_prefix.POLICY:
         return f"{name}#{rule}"

@@ -73,10 +73,11 @@ def _doubts(sources: Sources, node: str) -> list[str]:
 
 
 def _known(sources: Sources) -> KnownNetwork:
-    """Return the network as this node knows it: its own workloads and interfaces, and others' as they were told to it.
+    """Return the network as this node knows it: its own workloads and interfaces, and what it knows of other nodes.
 
-    Raise CommandError as `Sources.stored` does, CommandError and ValueError as `Sources.workloads` does, and
-    KernelError if addresses cannot be read.
+    Raise CommandError without a state, if the state cannot be read, or if the agent refuses, does not answer within 30
+    seconds or may not be asked. Raise ValueError if the agent returns a workload that this release cannot read, and
+    KernelError if addresses cannot be read. `device_to` of the result raises KernelError if the kernel refuses.
     """
     stored = sources.stored()
     state = with_workloads(stored.state, sources.workloads(), ())

@@ -42,7 +42,8 @@ def _findings(sources: Sources) -> list[str]:
     """Print the preflight's findings about this node; return the errors among them.
 
     Without a state, or with one that cannot be read, nothing is printed and the list is empty. Raise KernelError if the
-    kernel's devices, addresses or routes cannot be read, ValueError if the version of BIRD's package has no numbers.
+    kernel's devices, addresses or routes cannot be read. Raise ValueError if the node needs BIRD and the version of its
+    package, installed or offered by apt, has no two numbers with a dot between.
     """
     machine = sources.machine
     try:

@@ -18,7 +18,10 @@ from .packet_way import DIRECT, HOST, NOWHERE, OUTSIDE, TUNNEL, WORKLOAD, hop_te
 
 
 class FlowAnswer:
-    """The answer to a question. `notices` are notes on the network in general, which the answer repeats."""
+    """The answer to a question. `notices` are notes on the network in general, which the answer repeats.
+
+    Making one raises what `FlowQuestion.answer` raises.
+    """
 
     def __init__(self, asked: FlowQuestion, notices: t.Sequence[str] = ()) -> None:
         self._asked = asked
@@ -42,8 +45,9 @@ class FlowAnswer:
         """Return the answer as data for JSON.
 
         Its keys are policy, from, to, flow, path, known, notes and those of explanation.to_document. `policy` is False
-        if the network has none: then all flows are allowed. `from` and `to` have address, node and workload, the last
-        two None for none. `path` has text, and mtu in bytes or None. `known` is `knowledge()`.
+        if neither this node nor one that the flow passes has policy: the flow is allowed then. `from` and `to` have
+        address, node and workload, the last two None for none. `flow` has the fields of Flow. `path` has text, and mtu
+        in bytes or None. `known` is `knowledge()`, `notes` a list of texts.
         """
         asked = self._asked
         return {

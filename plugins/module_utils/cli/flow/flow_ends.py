@@ -53,9 +53,9 @@ class FlowEnds:
     def find(self, option: str, text: str) -> FlowEnd:
         """Return the end that `text` means: an address, or the name of a workload, node or HostEndpoint.
 
-        `option` is the command line's option, for errors. An IPv4-mapped IPv6 address means the IPv4 address. Raise
-        NoVerdict for an unknown or ambiguous name, an address with a zone, a text that is too long for either, or a
-        HostEndpoint whose address is not known.
+        A workload's name may lack the namespace. `option` is the command line's option, for errors. An IPv4-mapped IPv6
+        address means the IPv4 address. Raise NoVerdict for an unknown or ambiguous name, an address with a zone, a text
+        that is too long for either, or a HostEndpoint whose address is not known.
         """
         if len(text) > _LONGEST:
             raise NoVerdict(

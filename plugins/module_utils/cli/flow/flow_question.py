@@ -146,7 +146,9 @@ class FlowQuestion:
     def answer(self) -> Path:
         """Return the verdict with the stages of each host in turn; hosts without policy allow and have none.
 
-        The first host that denies ends the path.
+        The first host that denies ends the path. Beyond the source's node, the flow comes from the address that
+        masquerading gives it, if any. Raise SelectorError for an invalid selector in policy, or KeyError for an unknown
+        name of a protocol in a rule.
         """
         stages: list[Stage] = []
         nodes = {*self.known.members.values(), *self.known.members6.values()}

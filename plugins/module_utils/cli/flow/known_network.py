@@ -42,7 +42,8 @@ class KnownNetwork:
     `states` are the known states of nodes by name, `endpoints` all endpoints of policy. `interfaces` is {node:
     {interface: its addresses}}, as far as known, without the interfaces of workloads. `place` returns the place of
     an address, `device_to` the interface by which the kernel of `at` sends to an address ("" if unknown; no function
-    for an inventory), and `since` a text that dates the knowledge of an endpoint ("" if it is observed now).
+    for an inventory; KernelError if the kernel refuses to tell), and `since` a text that dates the knowledge of an
+    endpoint ("" if it is observed now).
     """
 
     who: str
@@ -76,9 +77,9 @@ class KnownNetwork:
     def underlay(self, node: str) -> Underlay:
         """Return the node's underlay interface: the one that has its first address. Its name is "" if unknown.
 
-        The node's known interfaces tell it, or else the HostEndpoint that expects the address. On another node than
-        `at`, it is otherwise assumed to be the only interface, no tunnel, that the HostEndpoints name, if that one
-        expects no addresses.
+        The node's known interfaces tell it, or else the HostEndpoint that expects the address, whose interfaceName may
+        also be "*". On another node than `at`, it is otherwise assumed to be that of the only HostEndpoint that names
+        one interface, if that one expects no addresses. Tunnels do not count there if the node's state is known.
         """
         address = next(iter(self.addresses(node)), "")
         for name, held in self.interfaces.get(node, {}).items():

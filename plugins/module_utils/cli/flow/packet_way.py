@@ -110,7 +110,7 @@ def member_at(state: NodeState, address: str) -> t.Optional[FleetMember]:
 
 
 def own_address(state: NodeState, like: str) -> str:
-    """Return the node's own address of the same family as `like`, "" if it has none."""
+    """Return the node's own address of the same family as `like`, without a prefix length; "" if it has none."""
     return (state.address6 if family_of(like) == 6 else state.address).partition("/")[0]
 
 

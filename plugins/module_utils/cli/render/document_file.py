@@ -21,7 +21,7 @@ def read(path: str, limits: DocumentLimits = RESOURCES) -> str:
     """Return the text of a file, or of a pipe that the caller has opened itself (<(command)).
 
     A pipe is read until its writers close it. A byte order mark is left out. Raise OSError if it cannot be read or is a
-    socket, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large, or is a folder, another pipe or
+    folder or socket, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large, or is another pipe or
     a device.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)

@@ -96,7 +96,11 @@ def _yaml(text: str) -> t.Iterator[tuple[t.Any, Lines]]:
 
 
 def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
-    """Return the documents of YAML text, each with its function of lines. Raise yaml.YAMLError and NotReadable."""
+    """Return the documents of YAML text, each with its function of lines. `kind` is a class that `_loader` returned.
+
+    Raise yaml.YAMLError if the text is not YAML, and NotReadable if it has a key twice, a value that does not fit its
+    tag, or is beyond the limits of a document.
+    """
     try:
         check_yaml(text, kind)
         loader, found = kind(text), []
@@ -126,7 +130,8 @@ def _loader(kind: t.Any) -> t.Any:
         def flatten_mapping(self, node: t.Any) -> None:
             """Check the keys for duplicates before merged keys (<<) are added to them.
 
-            Raise BeyondLimits for a duplicate key, and yaml.YAMLError for a wrong merge. Merges are no duplicates.
+            Raise BeyondLimits for a duplicate key, yaml.YAMLError for a wrong merge, and what PyYAML's constructors
+            raise for a key. Merges are no duplicates.
             """
             if id(node) not in self._checked:
                 self._checked[id(node)] = node

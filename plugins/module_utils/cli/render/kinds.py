@@ -116,9 +116,9 @@ def _bgp_configuration(view: View) -> list[Document]:
 
 
 def _bgp_filters(view: View) -> list[Document]:
-    """Return the BGPFilters that sessions of this node use, with the rules that concern them.
+    """Return the BGPFilters that sessions of this node use, with the rules that concern those sessions.
 
-    Raise ResourceError for a stored filter that this release does not accept.
+    Without BIRD there are none. Raise ResourceError for a stored filter that this release does not accept.
     """
     bird = view.state.bird
     if bird is None:
@@ -135,7 +135,7 @@ def _bgp_filters(view: View) -> list[Document]:
 def _bgp_peers(view: View) -> list[Document]:
     """Return this node's sessions as BGPPeers, without the node-to-node mesh, which is no resource in Calico either.
 
-    Raise ResourceError for a stored session that this release does not accept.
+    Without BIRD there are none. Raise ResourceError for a stored session that this release does not accept.
     """
     bird = view.state.bird
     if bird is None:
