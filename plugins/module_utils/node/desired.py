@@ -42,7 +42,7 @@ def desired(
     are those of the host (see `interfaces_of`). `others` are endpoints of other nodes that the inventory does not have
     (see the function `others`). `guard` compiles the policy; a process that compiles often gives its own, which reuses
     earlier results. Raise SelectorError if a selector of the policy is not valid, and ValueError if its mark mask has
-    fewer than five bits.
+    fewer than five bits or the name of a protocol is unknown.
     """
     return (guard or NodePolicyTables()).with_policy(with_workloads(state, endpoints, opened), interfaces, others)
 

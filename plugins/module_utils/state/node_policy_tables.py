@@ -63,7 +63,7 @@ class NodePolicyTables:
         (`needs_interfaces`). `others` are endpoints that the inventory does not contain. Return `state` itself if it
         has no policy. Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, after
         which this object must not be used any more, and ValueError if the mark mask has fewer than five bits. Errors
-        of `Compiler.compile` are passed on.
+        of `Compiler.compile` are passed on, such as ValueError for an unknown name of a protocol.
         """
         if state.policy is None:
             return state

@@ -26,7 +26,7 @@ _MADE = 3  # results that are cached, such as the desired state, the one before,
 
 
 class PolicyNotCompiled(ValueError):
-    """The error for a policy that this release cannot compile: a selector or the mark mask is not valid.
+    """The error for a policy that this release cannot compile: a selector, a protocol or the mark mask is not valid.
 
     A policy that Ansible writes is checked, so this one was stored by another release.
     """
@@ -68,8 +68,8 @@ class PolicyCompilers:
         The rules and sets include the `coming` workloads, which are being added; the result's `workloads` do not.
         `interfaces` maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same
         `state` object with equal other arguments gives the same object, as long as it is one of the last three results.
-        Raise PolicyNotCompiled if the policy cannot be compiled, as with an invalid selector or a mark mask of fewer
-        than five bits, and KeyError for a protocol name that model.PROTOCOL_NUMBERS lacks.
+        Raise PolicyNotCompiled if the policy cannot be compiled, as with an invalid selector, an unknown name of a
+        protocol or a mark mask of fewer than five bits.
         """
         if state.policy is None:
             return state

@@ -68,15 +68,17 @@ def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Chang
     """Return `state` with only those of its workloads and sysctls that the changes `found` concern.
 
     Planning these kinds again then reads much less. Other sysctls of these workloads and those of the underlay's device
-    stay too. Return `state` itself if `kinds` has others than workloads and sysctls, or if IPv4 forwarding changes.
+    stay too. Return `state` itself if `kinds` has others than workloads and sysctls, if IPv4 forwarding changes, or if
+    the source check of all interfaces is a conflict or would be judged in another way: all workloads decide about that.
     """
     if not set(kinds) <= {workload.STEP.name, sysctl.STEP.name}:
         return state
     keys = {change.new[0].key for change in found if change.kind == "sysctl"}
-    if _FORWARDING in keys:  # Writing ip_forward resets other sysctls, which have to be repaired after it.
+    # Writing ip_forward resets other sysctls, which have to be repaired after it.
+    if _FORWARDING in keys or sysctl.OF_ALL in keys:
         return state
     interfaces = {change.new.interface for change in found if change.kind == "workload"}
-    return dataclasses.replace(
+    part = dataclasses.replace(
         state,
         workloads=tuple(endpoint for endpoint in state.workloads if endpoint.interface in interfaces),
         sysctls=tuple(
@@ -85,6 +87,8 @@ def narrowed(state: NodeState, kinds: t.Collection[str], found: t.Sequence[Chang
             if wanted.key in keys or UNDERLAY in wanted.key or not interfaces.isdisjoint(wanted.key.split("/"))
         ),
     )
+    of_part = sysctl.greatest_source_check(part.sysctls)
+    return part if of_part in (None, sysctl.greatest_source_check(state.sysctls)) else state
 
 
 def additions(kernel: Kernel, planned: NodePlan) -> Applied:

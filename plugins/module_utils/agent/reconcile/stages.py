@@ -245,7 +245,7 @@ class Stages:
 
         Return the changes made. `found` is the result of the look before; these kinds are planned again under `turn`.
         Followers in other stages are left out. There may be thousands of workloads and sysctls: if no other kind is
-        planned with them, and IPv4 forwarding is right, only those that `repair.narrowed` leaves are read again. What
+        planned with them, only those that `repair.narrowed` leaves are read again, which may be all. What
         fails, repair.ERRORS too, is noted as problems of the kinds. If additions of a kind that guards one of these
         failed, nothing is made. Nor is it if the desired state is not known; the kinds are dirty again then.
         """

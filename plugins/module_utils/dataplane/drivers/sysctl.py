@@ -30,7 +30,8 @@ _RESETS = {
 }
 _SOURCE_CHECK = re.compile(r"net/ipv4/conf/(.+)/rp_filter")
 _OF_DEVICE = re.compile(r"net/ipv[46]/(?:conf|neigh)/(.+)/[^/]+")
-_OF_ALL = "net/ipv4/conf/all/rp_filter"
+#: The source check of all interfaces: the kernel takes the greater value of this and an interface's own.
+OF_ALL = "net/ipv4/conf/all/rp_filter"
 _LOOSENED = (
     "loose, or packets would be lost whenever a pool changes its mode; rules in table raw drop what comes here with the"
     " source of a workload of this node"
@@ -90,22 +91,30 @@ def _loosens(sysctl: Sysctl, have: t.Optional[str]) -> bool:
     return (have, sysctl.value) == (STRICT, LOOSE) and bool(_SOURCE_CHECK.fullmatch(sysctl.key))
 
 
+def greatest_source_check(desired: t.Iterable[Sysctl]) -> t.Optional[str]:
+    """Return the greatest rp_filter desired of workloads' interfaces, None if none is.
+
+    Interfaces that are to be LOOSE are the host's own, and do not count.
+    """
+    wanted = {sysctl.value for sysctl in desired if _SOURCE_CHECK.fullmatch(sysctl.key)} - {LOOSE}
+    return max(wanted, default=None)
+
+
 def overruled(kernel: Kernel, desired: t.Iterable[Sysctl]) -> list[Change]:
     """Return one conflict if rp_filter of `all` is above the greatest one desired of workloads' interfaces, else [].
 
-    The kernel takes the greater value of `all` and the interface. Interfaces that are to be LOOSE are the host's own,
-    and do not count: without others the result is [], as it is if `all` does not exist. Raise KernelError if the value
-    cannot be read.
+    The kernel takes the greater value of `all` and the interface. The result is [] too if none is desired of workloads,
+    or if `all` does not exist. Raise KernelError if the value cannot be read.
     """
-    wanted = {sysctl.value for sysctl in desired if _SOURCE_CHECK.fullmatch(sysctl.key)} - {LOOSE}
-    if not wanted:
+    value = greatest_source_check(desired)
+    if value is None:
         return []
-    value, have = max(wanted), kernel.sysctl_read(_OF_ALL)
+    have = kernel.sysctl_read(OF_ALL)
     if have is None or have <= value:
         return []
     note = _OVERRULED.format(have=have, effect=_EFFECTS[value], right="0 or 1" if value == STRICT else "0")
     after = f"at most {value}"
-    return [Change("sysctl", "!", _dotted(_OF_ALL), have, after, note, have, (Sysctl(_OF_ALL, value), ()))]
+    return [Change("sysctl", "!", _dotted(OF_ALL), have, after, note, have, (Sysctl(OF_ALL, value), ()))]
 
 
 _OVERRULED = (

@@ -43,7 +43,7 @@ class Compiler:
 
         Of several workloads, or several host endpoints, on one interface, only the first counts. Workloads without an
         address of this IP version are left out. Raise KeyError if the chains need a policy that `node` does not have,
-        or a rule in them a protocol that model.PROTOCOL_NUMBERS lacks.
+        and ValueError if a rule in them has a protocol name that model.PROTOCOL_NUMBERS lacks.
         """
         hosts, workloads = sorted_out(node.endpoints)
         # A workload without an address of this family is in no set, so it needs no group and no chains.

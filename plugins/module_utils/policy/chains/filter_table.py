@@ -52,7 +52,7 @@ _TO_HOST = {settings.ACCEPT: ACCEPT, settings.RETURN: RETURN, settings.DROP: DRO
 
 
 def table(node: NodeChains) -> Table:
-    """Return the table filter of a node. Raise KeyError as `Compiler.compile` does."""
+    """Return the table filter of a node. Raise KeyError and ValueError as `Compiler.compile` does."""
     write = node.writer(FILTER)
     chains: Chains = {
         "cali-INPUT": tuple(_input(node, write)),

@@ -70,7 +70,7 @@ class NodeChains:
     def table(self, write: EndpointChains, hooks: t.Sequence[HookRule], chains: Chains) -> Table:
         """Return the table with the chains to which `hooks` lead: those of `chains`, policies, profiles and marks.
 
-        Raise KeyError if a rule leads to another chain, or for an unknown name of a protocol.
+        Raise KeyError if a rule leads to another chain, and ValueError for an unknown name of a protocol.
         """
 
         def other(name: str) -> tuple[IptablesRule, ...]:

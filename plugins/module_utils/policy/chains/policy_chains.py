@@ -84,14 +84,14 @@ class RuleWriter:
 
         Rules without `conditions` for the IP version are left out. A staged policy decides nothing: a rule that
         matches, unless its action is Log, marks the packet as staged and leaves the chain; Deny also logs it. Raise
-        KeyError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
+        ValueError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
         """
         return self._chain(policy.rules(direction), direction, log_prefix.POLICY, policy.name, policy.staged)
 
     def profile(self, profile: model.PolicyProfile, direction: str) -> PolicyChain:
         """Return the chain of a profile in one direction, without rules that have no `conditions` for the IP version.
 
-        Raise KeyError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
+        Raise ValueError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
         """
         return self._chain(profile.rules(direction), direction, log_prefix.PROFILE, profile.name, False)
 
@@ -101,7 +101,13 @@ class RuleWriter:
         written: list[IptablesRule] = []
         sets: dict[str, PolicyIpSet] = {}
         for number, rule in enumerate(rules, 1):
-            found = conditions(rule, self.family)
+            try:
+                found = conditions(rule, self.family)
+            except KeyError as error:
+                raise ValueError(
+                    f"{direction.lower()} rule {number} of {kind} {name} has the protocol {error}, which this release"
+                    f" does not know. Valid are numbers and {', '.join(model.PROTOCOL_NUMBERS)}."
+                ) from error
             if found is not None:
                 reason = Reason(log_prefix.DENY, direction, kind, number, name)
                 written += self._rule(rule.action, found, reason, staged)

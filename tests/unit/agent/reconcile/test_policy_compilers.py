@@ -12,7 +12,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.recon
     PolicyCompilers,
     PolicyNotCompiled,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import Endpoint, Policy, policy_set
+from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
+    Endpoint,
+    Policy,
+    PolicyProfile,
+    PolicyRule,
+    policy_set,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
@@ -88,3 +94,24 @@ def test_a_policy_that_cannot_be_compiled_is_refused_each_time():
             " quotes, found the end of the text. Another release may have stored it. Sets and rules stay as they are."
             " Run playbooks/site.yml, which writes the policy anew."
         )
+
+
+@pytest.mark.parametrize("field", ["protocol", "not_protocol"])
+@pytest.mark.parametrize("kind", ["policy", "profile"])
+def test_a_protocol_that_only_another_release_knows_is_named_with_its_policy(kind: str, field: str) -> None:
+    rules = (PolicyRule("Deny", protocol="tcp"), PolicyRule("Allow", **{field: "gre"}))
+    wrong = (
+        policy_set(policies=[Policy("p", selector="all()", types=("Egress",), egress=rules)])
+        if kind == "policy"
+        else policy_set(profiles=[PolicyProfile("p", egress=rules)])
+    )
+    web = VethEndpoint("web", "cali1", "10.244.1.2", 1400, "default-pool", netns="web")
+    stored = PolicyState(wrong, settings=PolicySettings(workload_profiles=("p",))).to_dict()
+    asked = with_state(policy=PolicyState.from_dict(stored), workloads=(web,))
+    with pytest.raises(PolicyNotCompiled) as caught:
+        whole(PolicyCompilers(), asked)
+    assert str(caught.value) == (
+        f"The node's policy cannot be compiled: egress rule 2 of {kind} p has the protocol 'gre', which this release does"
+        " not know. Valid are numbers and icmp, tcp, udp, icmpv6, sctp, udplite. Another release may have stored it."
+        " Sets and rules stay as they are. Run playbooks/site.yml, which writes the policy anew."
+    )
