@@ -71,8 +71,8 @@ class Plan:
 def plan(machine: Machine) -> Plan:
     """Return what a teardown removes. Change nothing.
 
-    Without a stored state that can be read, the plan lacks that state's files and BIRD's routes. Raise ObserveError or
-    KernelError, or OSError if a file to be removed cannot be read.
+    Without a stored state, the plan lacks that state's files and BIRD's routes. Raise StoreError if the stored state
+    cannot be read, ObserveError or KernelError, or OSError if a file to be removed cannot be read.
     """
     stored = _stored(machine)
     files = _files(machine, stored)
@@ -92,8 +92,9 @@ def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: 
     """Remove everything that `plan` returns, unless `check`, and return that plan, which was made before.
 
     What the agent adds to the kernel until it has stopped is removed too, but is not in that plan. `who` names this
-    process in the locks, and `lock_timeout` is the seconds to wait for each. Raise ObserveError, KernelError,
-    LockError, MissingLibrary, ApplyError or OSError. An error ends the teardown; the next one completes it.
+    process in the locks, and `lock_timeout` is the seconds to wait for each. Raise StoreError if the stored state
+    cannot be read: nothing is removed then. Raise ObserveError, KernelError, LockError, MissingLibrary, ApplyError or
+    OSError. An error ends the teardown; the next one completes it.
     """
     if check:
         return plan(machine)
@@ -116,14 +117,17 @@ def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: 
 
 
 def _stored(machine: Machine) -> t.Optional[Stored]:
-    """Return the stored state, None if there is none or it cannot be read.
+    """Return the stored state, None if there is none. Raise StoreError if it cannot be read.
 
-    An unreadable one is no reason to keep everything else.
+    Once the store is removed, no later teardown could find the files and routes that only this state names.
     """
     try:
         return Store(machine.store).load()
-    except StoreError:
-        return None
+    except StoreError as error:
+        raise StoreError(
+            f"{error} Nothing was removed: without that state, the node's files and BIRD's routes would be left. To "
+            "tear the node down without it, move the file away, and remove these by hand."
+        ) from error
 
 
 def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
