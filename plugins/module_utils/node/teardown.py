@@ -187,12 +187,18 @@ def _files(machine: Machine, stored: t.Optional[Stored]) -> list[Change]:
 def _folders(machine: Machine) -> t.Iterator[Change]:
     """Yield the removal of each existing folder of ours with its content.
 
-    These are the stored states, allocations, records of workloads and of CNI deletes, and the engine.
+    These are the stored states, allocations, records of workloads and of CNI deletes, and the engine. A symbolic link
+    to a folder is the host's own layout: it stays with the folder, which is emptied.
     """
     for path in (machine.workloads, machine.ipam, machine.cni_deleted, machine.store, machine.engine):
-        if os.path.isdir(path):
-            count = sum(len(names) for dummy, dummy_, names in os.walk(path))
-            yield Change("file", "-", f"{path}/", f"{count} file{'' if count == 1 else 's'}", None, "with all in it")
+        if not os.path.isdir(path):
+            continue
+        linked = os.path.islink(path)
+        if linked and not os.listdir(path):
+            continue
+        count = sum(len(names) for dummy, dummy_, names in os.walk(path))
+        note = "all in it; the symbolic link stays" if linked else "with all in it"
+        yield Change("file", "-", f"{path}/", f"{count} file{'' if count == 1 else 's'}", None, note)
 
 
 def _remove_folders(changes: t.Sequence[Change]) -> None:
@@ -200,10 +206,22 @@ def _remove_folders(changes: t.Sequence[Change]) -> None:
     for change in changes:
         try:
             with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(change.subject)
+                _remove_folder(change.subject.rstrip("/"))
         except OSError as error:
             failures.add(change, f"It could not be removed: {error.strerror}. Correct that, then run again.")
     failures.raise_if_any()
+
+
+def _remove_folder(path: str) -> None:
+    """Remove a folder with its content, or only the content if `path` is a symbolic link. Raise OSError."""
+    if not os.path.islink(path):
+        shutil.rmtree(path)
+        return
+    for entry in list(os.scandir(path)):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
 
 
 def _withdraw(machine: Machine, planned: Plan) -> None:

@@ -127,6 +127,19 @@ def test_with_a_stored_state_that_cannot_be_read_nothing_is_removed_until_it_is_
     assert STATE.workloads[0].interface not in [link.name for link in host.kernel.links()]
 
 
+def test_a_store_behind_a_symbolic_link_is_emptied_and_the_link_stays(host, systemctl):
+    there, store = host.folder / "data", host.folder / "calico"
+    there.mkdir()
+    store.symlink_to(there)
+    host.run(node, **PARAMS)
+    host.attach("db-1")
+    (there / "aside").symlink_to(host.folder / "root")
+    dummy, done = host.four_times(teardown)
+    (line,) = [line for line in done["plan"] if f" {store}/ " in line]
+    assert line.endswith(" files    all in it; the symbolic link stays")
+    assert store.is_symlink() and list(there.iterdir()) == [] and (host.folder / "root").is_dir()
+
+
 def test_a_host_with_ipv6_alone_and_no_state(host, systemctl):
     host.kernel.address_delete(InterfaceAddress("eth0", "10.10.1.11", 24))
     for address in ("fe80::11", "fd00:10:10:1::11"):
