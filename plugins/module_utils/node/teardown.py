@@ -71,8 +71,8 @@ class Plan:
 def plan(machine: Machine) -> Plan:
     """Return what a teardown removes. Change nothing.
 
-    Without a stored state that can be read, the plan lacks that state's files and BIRD's routes. Raise ObserveError or
-    KernelError, or OSError if a file to be removed cannot be read.
+    Without a stored state, the plan lacks that state's files and BIRD's routes. Raise StoreError if the stored state
+    cannot be read, ObserveError or KernelError, or OSError if a file to be removed cannot be read.
     """
     stored = _stored(machine)
     files = _files(machine, stored)
@@ -92,8 +92,9 @@ def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: 
     """Remove everything that `plan` returns, unless `check`, and return that plan, which was made before.
 
     What the agent adds to the kernel until it has stopped is removed too, but is not in that plan. `who` names this
-    process in the locks, and `lock_timeout` is the seconds to wait for each. Raise ObserveError, KernelError,
-    LockError, MissingLibrary, ApplyError or OSError. An error ends the teardown; the next one completes it.
+    process in the locks, and `lock_timeout` is the seconds to wait for each. Raise StoreError if the stored state
+    cannot be read: nothing is removed then. Raise ObserveError, KernelError, LockError, MissingLibrary, ApplyError or
+    OSError. An error ends the teardown; the next one completes it.
     """
     if check:
         return plan(machine)
@@ -116,14 +117,17 @@ def tear_down(machine: Machine, *, who: str, check: bool = False, lock_timeout: 
 
 
 def _stored(machine: Machine) -> t.Optional[Stored]:
-    """Return the stored state, None if there is none or it cannot be read.
+    """Return the stored state, None if there is none. Raise StoreError if it cannot be read.
 
-    An unreadable one is no reason to keep everything else.
+    Once the store is removed, no later teardown could find the files and routes that only this state names.
     """
     try:
         return Store(machine.store).load()
-    except StoreError:
-        return None
+    except StoreError as error:
+        raise StoreError(
+            f"{error} Nothing was removed: without that state, the node's files and BIRD's routes would be left. To "
+            "tear the node down without it, move the file away, and remove these by hand."
+        ) from error
 
 
 def _nothing(kernel: Kernel, stored: t.Optional[Stored]) -> NodeState:
@@ -183,12 +187,18 @@ def _files(machine: Machine, stored: t.Optional[Stored]) -> list[Change]:
 def _folders(machine: Machine) -> t.Iterator[Change]:
     """Yield the removal of each existing folder of ours with its content.
 
-    These are the stored states, allocations, records of workloads and of CNI deletes, and the engine.
+    These are the stored states, allocations, records of workloads and of CNI deletes, and the engine. A symbolic link
+    to a folder is the host's own layout: it stays with the folder, which is emptied.
     """
     for path in (machine.workloads, machine.ipam, machine.cni_deleted, machine.store, machine.engine):
-        if os.path.isdir(path):
-            count = sum(len(names) for dummy, dummy_, names in os.walk(path))
-            yield Change("file", "-", f"{path}/", f"{count} file{'' if count == 1 else 's'}", None, "with all in it")
+        if not os.path.isdir(path):
+            continue
+        linked = os.path.islink(path)
+        if linked and not os.listdir(path):
+            continue
+        count = sum(len(names) for dummy, dummy_, names in os.walk(path))
+        note = "all in it; the symbolic link stays" if linked else "with all in it"
+        yield Change("file", "-", f"{path}/", f"{count} file{'' if count == 1 else 's'}", None, note)
 
 
 def _remove_folders(changes: t.Sequence[Change]) -> None:
@@ -196,10 +206,22 @@ def _remove_folders(changes: t.Sequence[Change]) -> None:
     for change in changes:
         try:
             with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(change.subject)
+                _remove_folder(change.subject.rstrip("/"))
         except OSError as error:
             failures.add(change, f"It could not be removed: {error.strerror}. Correct that, then run again.")
     failures.raise_if_any()
+
+
+def _remove_folder(path: str) -> None:
+    """Remove a folder with its content, or only the content if `path` is a symbolic link. Raise OSError."""
+    if not os.path.islink(path):
+        shutil.rmtree(path)
+        return
+    for entry in list(os.scandir(path)):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
 
 
 def _withdraw(machine: Machine, planned: Plan) -> None:

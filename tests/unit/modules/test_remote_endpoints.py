@@ -183,9 +183,9 @@ def test_a_policy_that_cannot_be_compiled_is_named_as_what_it_is(node):
     answer = node.run(remote_endpoints, told=app, nodes=NODES)
     assert (answer["failed"], answer["msg"]) == (
         True,
-        "the workloads of other nodes are stored, but this node's policy cannot be compiled with them: The mark mask 0x70 "
-        "has 3 bits, and policy needs 5. Give it at least 5, as 0xffff0000 has. Correct the policy in the inventory, then "
-        "run playbooks/site.yml.",
+        "the workloads of other nodes are stored, but this node's policy cannot be compiled with them: The mark mask "
+        "0x70 has 3 bits, and policy needs 5. Give it at least 5, as 0xffff0000 has. Correct the policy in the "
+        "inventory, then run playbooks/site.yml.",
     )
     Store(node.machine.store).save(Stored(with_state(policy=POLICY), complete=True))
     assert node.run(remote_endpoints, told=app, nodes=NODES)["changed"] is True

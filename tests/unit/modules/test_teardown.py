@@ -106,23 +106,46 @@ def test_a_host_that_has_nothing(host, systemctl, foreign):
     assert host.snapshot() == before
 
 
-def test_a_stored_state_that_cannot_be_read_is_no_reason_to_keep_the_rest(host, systemctl):
-    host.run(node, **PARAMS)
-    (host.folder / "calico" / "state.json").write_text("{")
+def test_with_a_stored_state_that_cannot_be_read_nothing_is_removed_until_it_is_moved_away(host, systemctl):
+    host.run(node, **{**PARAMS, "files": FILES})
+    path = host.folder / "calico" / "state.json"
+    path.write_text("{")
+    before = host.snapshot()
+    for check in (True, False):
+        assert host.run(teardown, check=check)["msg"] == (
+            f"{path} cannot be read: Expecting property name enclosed in double quotes: line 1 column 2 (char 1). It "
+            "was damaged or written by another release. Use that release, or move the file away if the lockfile on the "
+            "controller has this node's blocks; the next run then stores the state anew. Nothing was removed: without "
+            "that state, the node's files and BIRD's routes would be left. To tear the node down without it, move the "
+            "file away, and remove these by hand."
+        )
+        assert host.snapshot() == before
+    path.unlink()
     assert host.run(teardown)["changed"] is True
     assert list(host.kernel.routes(protocol=179)) == []
     assert not (host.folder / "calico").exists()
     assert STATE.workloads[0].interface not in [link.name for link in host.kernel.links()]
 
 
-def test_a_host_with_ipv6_alone_and_a_state_that_cannot_be_read(host, systemctl):
+def test_a_store_behind_a_symbolic_link_is_emptied_and_the_link_stays(host, systemctl):
+    there, store = host.folder / "data", host.folder / "calico"
+    there.mkdir()
+    store.symlink_to(there)
+    host.run(node, **PARAMS)
+    host.attach("db-1")
+    (there / "aside").symlink_to(host.folder / "root")
+    dummy, done = host.four_times(teardown)
+    (line,) = [line for line in done["plan"] if f" {store}/ " in line]
+    assert line.endswith(" files    all in it; the symbolic link stays")
+    assert store.is_symlink() and list(there.iterdir()) == [] and (host.folder / "root").is_dir()
+
+
+def test_a_host_with_ipv6_alone_and_no_state(host, systemctl):
     host.kernel.address_delete(InterfaceAddress("eth0", "10.10.1.11", 24))
     for address in ("fe80::11", "fd00:10:10:1::11"):
         host.kernel.address_add(InterfaceAddress("eth0", address, 64))
     blackhole = RouteAttributes("blackhole", protocol=179, metric=1024)
     assert host.kernel.route_batch([RouteOperation("add", "fd00:10:244::/122", blackhole)]) == []
-    (host.folder / "calico").mkdir()
-    (host.folder / "calico" / "state.json").write_text("{")
     assert host.run(teardown)["changed"] is True
     assert list(host.kernel.routes(protocol=179, family=6)) == []
     host.kernel.address_delete(InterfaceAddress("eth0", "fd00:10:10:1::11", 64))

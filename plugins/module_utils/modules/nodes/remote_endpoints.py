@@ -49,8 +49,8 @@ def run(module: ModuleCall) -> t.NoReturn:
         module.fail_json(msg=str(error))
     except ValueError as error:
         module.fail_json(
-            msg=f"the workloads of other nodes are stored, but this node's policy cannot be compiled with them: {error} "
-            "Correct the policy in the inventory, then run playbooks/site.yml."
+            msg="the workloads of other nodes are stored, but this node's policy cannot be compiled with them: "
+            f"{error} Correct the policy in the inventory, then run playbooks/site.yml."
         )
     finally:
         here.kernel.close()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -13,6 +14,7 @@ import typing as t
 from ..engine import bundle
 from ..machine import Machine
 from ..store import unconfirmed
+from ..store.atomic_file import FileError
 from ..store.unconfirmed import Confirm, Unconfirmed, UnconfirmedStore
 from . import lockout_check
 from .plan import ChangePlan
@@ -26,8 +28,8 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
     Changes that were not confirmed before are reverted along with this one; only the latest 20 are named. Return what
     was stored, but with `boot` "" and `deadline` 0; None if there is nothing to revert to, and then nothing is done.
     Raise BundleError if no engine is installed, StoreError if the change that waits cannot be read, FileError if the
-    disk refuses, or OSError if the boot's id cannot be read or the process cannot be started. What was stored by then
-    stays.
+    disk refuses, or OSError if the boot's id cannot be read or the process cannot be started. After an error the change
+    that waited before waits again, or none.
     """
     waiting = UnconfirmedStore(machine.store)
     pending = waiting.load()
@@ -50,10 +52,16 @@ def arm(machine: Machine, planned: ChangePlan, confirm: Confirm) -> t.Optional[U
         session=confirm.session,
         cut=tuple(lockout_check.sentence(change) for change in planned.cut),
     )
-    restart_time(machine, armed)
     interpreter = sys.executable or "/usr/bin/python3"
     engine = os.path.join(machine.engine, "current")
-    machine.start_detached([interpreter, "-I", engine, unconfirmed.WAIT, confirm.change])
+    try:
+        restart_time(machine, armed)
+        machine.start_detached([interpreter, "-I", engine, unconfirmed.WAIT, confirm.change])
+    except BaseException:
+        # The change is not made. If it waited all the same, the next boot would report that it was reverted.
+        with contextlib.suppress(FileError, OSError):
+            waiting.replace(pending)
+        raise
     return armed
 
 

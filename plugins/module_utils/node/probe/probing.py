@@ -29,6 +29,7 @@ _SO_MARK = getattr(socket, "SO_MARK", 36)
 _SOL_RAW, _ICMP_FILTER = 255, 1  # linux/icmp.h; a set bit of the filter drops the ICMP type with its number
 _ICMP6_FILTER = 1  # linux/icmpv6.h; a set bit of the filter drops the type with its number
 _IPV6_MTU_DISCOVER, _IPV6_DONTFRAG = 23, 62
+_MOST_PACKETS = 16384  # packets read at once from a socket: more than its buffer holds
 _PAYLOAD = struct.Struct("!8sIId")  # id of the run, index of the target, sequence number, monotonic seconds
 
 
@@ -194,7 +195,8 @@ class Exchange:
     def receive(self, seconds: float = 0.0) -> bool:
         """Process all packets that have arrived, after waiting up to `seconds` and a millisecond for the first one.
 
-        Return False if none came in that time. With 0 it does not wait, and returns True.
+        Packets that arrive meanwhile may be left for the next call, so that a flood of them does not hold up the
+        caller. Return False if none came in that time. With 0 it does not wait, and returns True.
         """
         if seconds > 0 and not self._ready.poll(int(seconds * 1000) + 1):
             return False
@@ -338,7 +340,7 @@ def _send(sock: socket.socket, icmp: _Icmp, tally: Tally, run: bytes, number: in
 def _receive(
     sock: socket.socket, icmp: _Icmp, tallies: t.Sequence[Tally], by_address: t.Mapping[str, list[Tally]], run: bytes
 ) -> None:
-    while True:
+    for dummy in range(_MOST_PACKETS):
         try:
             packet, sender = sock.recvfrom(65535)
         except BlockingIOError:

@@ -195,6 +195,17 @@ class UnconfirmedStore:
         }
         self._write(_NAME, data)
 
+    def replace(self, waiting: t.Optional[Unconfirmed]) -> None:
+        """Store the change that waits for a confirmation, or with None that none waits; keep the last revert.
+
+        Raise atomic_file.FileError if the disk refuses, or OSError if the file cannot be removed.
+        """
+        if waiting is not None:
+            self.save(waiting)
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(_NAME))
+
     def clear(self) -> None:
         """Remove the change that waits, so that it is not reverted, and the record of an earlier revert.
 
@@ -211,8 +222,7 @@ class UnconfirmedStore:
         the change that waits cannot be removed.
         """
         self._write(_WENT_BACK, news._asdict())
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path(_NAME))
+        self.replace(None)
 
     def mark_shown(self) -> None:
         """Store that a run has shown the last revert, if there is one. Raise StoreError or atomic_file.FileError."""

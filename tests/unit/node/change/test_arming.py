@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change import arming
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.change.plan import plan_change
@@ -12,6 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.unconfirmed import (
     Confirm,
+    Unconfirmed,
     UnconfirmedStore,
     Uptime,
 )
@@ -67,6 +70,28 @@ def test_the_time_runs_from_the_change_and_what_is_returned_has_no_deadline_yet(
     stored = UnconfirmedStore(machine.store).load()
     assert (stored.boot, stored.deadline) == ("boot-1", NOW + 60.0)
     assert stored.previous.state == state("a")
+
+
+@pytest.mark.parametrize("waiting_before", [False, True])
+def test_a_process_that_cannot_be_started_leaves_what_waited_before(machine, waiting_before):
+    """The change is not made, so that neither the deadline nor a boot may revert it."""
+    store = UnconfirmedStore(machine.store)
+    if waiting_before:
+        arm(machine, "1st")
+    else:
+        store.record_revert(
+            Unconfirmed(("0th",), Stored(state("a")), "p", "boot-0", 0.0, 1.0, bgp=False).reverted("late")
+        )
+    before, news = store.load(), store.last_revert()
+
+    def refused(command):
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    machine.start_detached = refused
+    with pytest.raises(OSError, match="Resource temporarily unavailable"):
+        arm(machine, "2nd", within=5.0)
+    assert (store.load(), store.last_revert()) == (before, news)
+    assert store.any() is waiting_before
 
 
 def test_changes_reverted_together_keep_the_names_of_the_latest_twenty(machine):

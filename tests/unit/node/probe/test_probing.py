@@ -103,6 +103,28 @@ def test_errors_about_others_packets_are_passed_over():
     assert lost.answer(0.2).reason == "no answer"
 
 
+class Flooded:
+    """A socket at which an echo reply to another process is always waiting."""
+
+    def __init__(self):
+        self.read = 0
+
+    def recvfrom(self, _size):
+        self.read += 1
+        assert self.read < 1_000_000, "the reader does not come to an end"
+        return b"\x45" + bytes(19) + struct.pack("!BBHHH", 0, 0, 0, 7, self.read & 0xFFFF) + bytes(56), (
+            "10.10.1.12",
+            0,
+        )
+
+
+def test_a_flood_of_packets_does_not_hold_up_the_reader():
+    exchange = probing.Exchange([])
+    flooded = exchange._socks[probing._ICMP] = Flooded()
+    assert exchange.receive() is True
+    assert 10_000 < flooded.read < 100_000, "all that a full socket of 8 MiB holds is read"
+
+
 def test_the_checksum_of_the_rfc():
     assert probing.checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0x220D  # the example of RFC 1071, inverted
     assert probing.checksum(b"\x01") == probing.checksum(b"\x01\x00")
