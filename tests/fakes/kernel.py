@@ -533,13 +533,14 @@ class FakeKernel:
                 raise port.KernelError(errno.EINVAL, words)
             if link is not None and not link.up:
                 raise port.KernelError(errno.ENETDOWN, words, "Device for nexthop is not up")
-            if family6 and link is not None and self._sysctls[f"net/ipv6/conf/{link.name}/disable_ipv6"] != "0":
+            gateway6 = ":" in (wanted.gateway or "")  # RTA_VIA in an IPv4 route: the checks are those of IPv6
+            if (family6 or gateway6) and link is not None and self._sysctls[f"net/ipv6/conf/{link.name}/disable_ipv6"] != "0":
                 raise port.KernelError(errno.EACCES, words, "IPv6 is disabled on nexthop device")
-            if family6 and wanted.gateway and wanted.onlink and self._is_elsewhere(wanted.gateway, wanted.device):
+            if gateway6 and wanted.gateway and wanted.onlink and self._is_elsewhere(wanted.gateway, wanted.device):
                 raise port.KernelError(errno.EINVAL, words, "Nexthop has invalid gateway or device mismatch")
             if wanted.gateway and not wanted.onlink and not self._on_link(wanted.gateway, wanted.device):
-                number = errno.EHOSTUNREACH if family6 else errno.ENETUNREACH
-                raise port.KernelError(number, words, "" if family6 else "Nexthop has invalid gateway")
+                number = errno.EHOSTUNREACH if gateway6 else errno.ENETUNREACH
+                raise port.KernelError(number, words, "" if gateway6 else "Nexthop has invalid gateway")
         if action == "add" and have is not None:
             raise port.KernelError(errno.EEXIST, words)
         self._routes[key] = wanted

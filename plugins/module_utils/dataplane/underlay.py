@@ -13,7 +13,7 @@ import time
 import typing as t
 
 from ..base.addresses import family_of
-from ..state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, NodeState, Route
+from ..state.node_state import ROUTE_PROTOCOL, TABLE_MAIN, UNDERLAY_GATEWAY, NodeState, Route
 from .change import ObserveError
 from .kernel.lookup import Lookup
 from .kernel.port import PROTOCOL_BIRD, Kernel, RouteAttributes
@@ -100,13 +100,22 @@ def resolve(kernel: Kernel, state: NodeState, device: str) -> NodeState:
     `device` is the result of `device_of`. In routes and sysctls, the underlay's devices and gateways replace their
     placeholders (`NodeState.resolve_underlay`). A route with a placeholder for the gateway to an address that the
     underlay does not reach is left out. A route with a gateway and no device gets the underlay's device to that
-    gateway; it stays None if the underlay does not reach it. Raise ObserveError if no interface has the node's IPv6
-    address, and KernelError if the kernel cannot be read.
+    gateway, or to the placeholder's address; it stays None if the underlay does not reach it. Raise ObserveError if no
+    interface has the node's IPv6 address, and KernelError if the kernel cannot be read.
     """
     hops = NextHops(kernel)
     found = {address: hops.route(address) for address in state.underlay_gateways}
     # An address that is reached directly is its own gateway.
     gateways = {address: route.gateway or address for address, route in found.items() if route is not None}
+    # A link-local gateway does not say through which device it is reached; the route to the address does.
+    devices = {UNDERLAY_GATEWAY.format(address): route.device for address, route in found.items() if route is not None}
+    through = (
+        dataclasses.replace(route, device=devices[route.gateway])
+        if not route.device and route.gateway in devices
+        else route
+        for route in state.routes
+    )
+    state = dataclasses.replace(state, routes=tuple(through))
     state = state.resolve_underlay(device, gateways, device6_of(kernel, state))
     return dataclasses.replace(state, routes=tuple(_with_device(route, hops) for route in state.routes))
 

@@ -39,7 +39,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     VethEndpoint,
 )
 
-from tests.unit.dataplane.suites.drivers import OWN, converge, underlay
+from tests.unit.dataplane.suites.drivers import OWN, converge, route_to, underlay
 from tests.unit.dataplane.suites.suite_node import STATE, settle
 from tests.unit.dataplane.suites.suite_route import ROUTES
 
@@ -89,6 +89,17 @@ def test_we_read_what_iproute2_writes(kernel):
     }
     assert kernel.routes(table=4711) == []
     assert [destination for destination, _rest in kernel.routes(protocol=12)] == ["10.2.0.0/16"]
+
+
+def test_iproute2_and_we_agree_on_ipv6_gateways_of_ipv4_routes(kernel):
+    """Other programs write and read such routes (RTA_VIA) as we do."""
+    underlay(kernel)
+    converge(route, kernel, [Route("10.244.2.0/26", device="eth0", gateway="fe80::12")])
+    (shown,) = ip(kernel, "route", "show", "proto", "179")
+    assert (shown["dst"], shown["via"]) == ("10.244.2.0/26", {"family": "inet6", "host": "fe80::12"})
+    assert kernel.run("ip route add 10.20.1.13/32 via inet6 fe80::13 dev eth0 proto static".split()).errors == ""
+    assert route_to(kernel, "10.20.1.13/32") == RouteAttributes(device="eth0", gateway="fe80::13", protocol=4)
+    assert kernel.route_to("10.20.1.13") == RouteAttributes(device="eth0", gateway="fe80::13")
 
 
 def test_the_way_of_ipv6(kernel):

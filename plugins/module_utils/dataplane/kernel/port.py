@@ -134,9 +134,9 @@ class RouteAttributes(t.NamedTuple):
     """All of a route but its destination.
 
     Many routes share one object, which makes bulk work cheap. `device` and `gateway` are those of the first next hop;
-    `hops` is the number of next hops, or 1 if there is none. `mtu` is in bytes, None if the route sets none. An IPv6
-    route has no scope, and always a metric. A route of a type such as blackhole has no device, though the kernel shows
-    lo for IPv6.
+    the gateway of an IPv4 route may be an IPv6 address. `hops` is the number of next hops, or 1 if there is none. `mtu`
+    is in bytes, None if the route sets none. An IPv6 route has no scope, and always a metric. A route of a type such as
+    blackhole has no device, though the kernel shows lo for IPv6.
     """
 
     type: str = "unicast"
@@ -310,8 +310,8 @@ class Kernel(t.Protocol):
     def route_to(self, address: str) -> t.Optional[RouteAttributes]:
         """Return the route that a packet of this host to `address` takes, or None if it cannot be sent.
 
-        Only type, device and gateway of the result are set, and an IPv6 gateway of an IPv4 address is not. Raise
-        KernelError if the kernel refuses for another reason, and OSError if `address` is not an address.
+        Only type, device and gateway of the result are set. Raise KernelError if the kernel refuses for another reason,
+        and OSError if `address` is not an address.
         """
 
     def neighbors(self, device: str) -> list[NeighborEntry]:

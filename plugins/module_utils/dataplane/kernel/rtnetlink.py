@@ -60,6 +60,7 @@ _I32 = struct.Struct("=i")
 IFINFO = struct.Struct("=BxHiII")
 _IFADDR = struct.Struct("=BBBBI")
 RTMSG = struct.Struct("=BBBBBBBBI")
+_RTVIA = struct.Struct("=H")  # address family; the address follows
 _NDMSG = struct.Struct("=BxxxiHBB")
 _RULE = struct.Struct("=BBBBBxxBI")
 
@@ -533,17 +534,11 @@ def _decode_route(
             offset += (length + 3) & ~3
     if family == socket.AF_INET6 and kind in _NOWHERE:
         index = 0  # no device: the kernel names lo for such IPv6 routes
-    gateway = None
-    if 5 in hop:
-        gateway = address_text(hop[5])
-    elif 18 in hop:  # RTA_VIA: family and address, IPv6 here
-        data = hop[18]
-        gateway = socket.inet_ntop(socket.AF_INET6, data[2:18]) if len(data) >= 18 else None
     metrics = attributes(found[8], 0) if 8 in found else {}
     return f"/{bits}", port.RouteAttributes(
         type=ROUTE_TYPES.get(kind, str(kind)),
         device=names.get(index, str(index)) if index else None,
-        gateway=gateway,
+        gateway=_gateway_text(hop),
         onlink=bool(hop_flags & _RTNH_F_ONLINK),
         mtu=_U32.unpack(metrics[2])[0] if 2 in metrics else None,
         table=table_,
@@ -562,8 +557,7 @@ _NOWHERE = frozenset({6, 7, 8, 9})
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
     """Return the type, device and gateway that the kernel chooses for a packet to `address`.
 
-    The result is None if the address is unreachable. The gateway is None for an IPv4 address that is reached by way of
-    an IPv6 gateway. `names` is a mapping from index to device name; an index that it lacks stands for the name. Raise
+    The result is None if the address is unreachable. `names` is a mapping from index to device name; an index that it lacks stands for the name. Raise
     OSError if `address` is not an address, and KernelError if the kernel refuses for another reason.
     """
     family = af_of(address)
@@ -581,8 +575,27 @@ def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.R
     return port.RouteAttributes(
         type=ROUTE_TYPES.get(kind, str(kind)),
         device=names.get(index, str(index)) if index else None,
-        gateway=address_text(found[5]) if 5 in found else None,
+        gateway=_gateway_text(found),
     )
+
+
+def _gateway_text(hop: t.Mapping[int, bytes]) -> t.Optional[str]:
+    """Return the gateway in the attributes of a route or next hop, None without one.
+
+    A gateway of another IP version than the destination's is in RTA_VIA, behind two bytes of address family.
+    """
+    data = hop[5] if 5 in hop else hop.get(18, b"")[2:]
+    return address_text(data) or None
+
+
+def _gateway_attribute(gateway: str, family: int) -> bytes:
+    """Return the attribute for the gateway of a route whose destination is of address family `family`.
+
+    It is RTA_GATEWAY, or RTA_VIA if the gateway is of another address family: the kernel accepts IPv6 gateways of IPv4
+    routes (RFC 8950). Raise OSError if the gateway is no address.
+    """
+    data, own = packed_address(gateway), af_of(gateway)
+    return attribute(5, data) if own == family else attribute(18, _RTVIA.pack(own) + data)
 
 
 _ROUTE_ACTIONS = {
@@ -668,7 +681,7 @@ def _encode_route(
             return None
         rest += attribute(4, _U32.pack(index))
     if wanted.gateway is not None:
-        rest += attribute(5, packed_address(wanted.gateway))
+        rest += _gateway_attribute(wanted.gateway, family)
     if wanted.metric:
         rest += attribute(6, _U32.pack(wanted.metric))
     if wanted.source is not None:

@@ -242,7 +242,7 @@ def _place(engine: UnpackedEngine, digest: str, root: str) -> None:
 
     Sources without byte code are compiled, and the manifest is written. Do nothing if the folder is there and
     unchanged; a changed one is renamed. Byte code is not synced to the disk before the renaming: if it is lost in a
-    power failure, engine_start.choose starts another engine or this one without it. Raise OSError on failure.
+    power failure, engine_start.choose starts this engine without it. Raise OSError on failure.
     """
     target = os.path.join(root, digest)
     if os.path.exists(os.path.join(target, engine_start.MAIN)) and not engine_start.problems(root, digest):

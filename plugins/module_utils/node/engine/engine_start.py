@@ -7,8 +7,8 @@ Ansible's actions run `start module <digest> <name>`; see `run_module`.
 
 The installation copies this file out of the engine's folder. It compares every file of the engine, byte code included,
 with the manifest that the installation wrote, looks at who may write the folders on the way to them, and then becomes
-the engine. If something differs, it raises an alarm and starts another engine, one without its byte code, or none; see
-`choose`. It imports nothing but the standard library, and of the engine only what runs a module, after it was checked.
+the engine. If something differs, it raises an alarm and starts the engine without its byte code, another one, or none;
+see `choose`. It imports nothing but the standard library, and of the engine only what runs a module, after it was checked.
 """
 
 from __future__ import annotations
@@ -164,11 +164,12 @@ class EngineChoice(t.NamedTuple):
 
 
 def choose(root: str) -> EngineChoice:
-    """Return which engine to start: the one in use, or the newest other one that is unchanged.
+    """Return which engine to start: the one in use, or the newest other one with unchanged sources.
 
-    The one in use is also refused if others than root could have put it there; see `surroundings`. If no engine is
-    unchanged, one with unchanged sources is started without its byte code: the one in use, or the newest. Raise
-    LookupError with the text of the alarm if none can be started, or OSError if `root` cannot be read.
+    The one in use is also refused if others than root could have put it there; see `surroundings`. If only the byte
+    code of an engine differs, it is started without it: its name stands for its sources, and an older engine may refuse
+    the state that it stored. Raise LookupError with the text of the alarm if none can be started, or OSError if `root`
+    cannot be read.
     """
     current = in_use(root)
     others = sorted(
@@ -186,11 +187,10 @@ def choose(root: str) -> EngineChoice:
         else (f"{os.path.join(root, CURRENT)} leads to no engine.")
     )
     remedy = "Run site.yml, which installs it again, and find out who changed it."
-    for with_byte_code in (True, False):
-        for name in found:
-            if all(one.byte_code and not with_byte_code for one in found[name]):
-                running = "from its sources alone" if name == current else f"as the engine {name}"
-                return EngineChoice(name, with_byte_code, f"{trouble} It was started {running}. {remedy}")
+    for name, differences in found.items():
+        if all(one.byte_code for one in differences):
+            running = "from its sources alone" if name == current else f"as the engine {name}"
+            return EngineChoice(name, not differences, f"{trouble} It was started {running}. {remedy}")
     raise LookupError(f"{trouble} No other engine there is whole, and nothing was started. {remedy}")
 
 

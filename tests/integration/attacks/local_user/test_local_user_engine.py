@@ -162,8 +162,8 @@ def give_current_away(root: pathlib.Path) -> str:
 
 
 @pytest.mark.parametrize("damage", [
-    open_root, give_root_away, open_above, give_above_away, open_start, open_manifests, give_manifest_away,
-    link_manifests, give_current_away,
+    open_root, give_root_away, open_above, give_above_away, open_start, open_manifests, link_manifests,
+    give_current_away,
 ])  # fmt: skip
 def test_engine_that_others_could_replace_is_not_run(
     root: pathlib.Path, damage: t.Callable[[pathlib.Path], str]
@@ -191,10 +191,10 @@ def test_engine_that_others_could_replace_is_not_run(
 
 @pytest.mark.parametrize(
     "damage",
-    [change_source, change_byte_code, add_extension_module, remove_source, link_elsewhere, open_to_all, give_away],
+    [change_source, add_extension_module, remove_source, link_elsewhere, open_to_all, give_away],
 )
 def test_changed_engine_is_not_run(root: pathlib.Path, damage: t.Callable[[pathlib.Path], str]) -> None:
-    """Change a file of the engine that the boot unit and the agent run, or its byte code.
+    """Change a file of the engine that the boot unit and the agent run.
 
     `damage` changes it, and returns the reason that is to be reported.
 
@@ -234,19 +234,36 @@ def test_umask_of_root_opens_nothing(tmp_path: pathlib.Path, umask: int) -> None
     assert not [path for path in found if not path.stat().st_mode & 0o004]
 
 
-def test_byte_code_alone_is_passed_over_where_no_other_engine_is(root: pathlib.Path) -> None:
-    """Change byte code on a node that has one engine only.
-
-    Gain: code that runs as root, or a node that does not come up after a reboot.
-    Precedent: CWE-494.
-    Result: The engine is compiled from its sources, which are intact, and the alarm says so.
-    """
+def alone(root: pathlib.Path) -> None:
+    """Remove the engine that is not in use."""
     for name in os.listdir(root):
         if len(name) == 16 and name != current(root).name:
             shutil.rmtree(root / name)
-    change_byte_code(root)
-    assert start(root).stdout == "engine 2 apply\n"
-    assert "It was started from its sources alone." in alarm(root)
+
+
+@pytest.mark.parametrize("others", [lambda root: None, alone], ids=["with the previous engine", "alone"])
+@pytest.mark.parametrize("damage", [change_byte_code, give_manifest_away])
+def test_byte_code_alone_is_passed_over(
+    root: pathlib.Path, damage: t.Callable[[pathlib.Path], str], others: t.Callable[[pathlib.Path], None]
+) -> None:
+    """Change the byte code of the engine, or take over the manifest that vouches for it.
+
+    `damage` does so, and returns the reason that is to be reported.
+
+    Gain: Code that runs as root, an older engine at each boot, or a node that does not come up after a reboot.
+    Precedent: CWE-494.
+    Result: The engine is compiled from its sources, which are intact, and the alarm says so.
+    """
+    others(root)
+    found = damage(root)
+    done = start(root)
+    assert done.stdout == "engine 2 apply\n"
+    assert alarm(root) == (
+        f"the engine {current(root).name} in {root} is not as it was installed: {found}. It was started from its "
+        "sources alone. Run site.yml, which installs it again, and find out who changed it."
+    )
+    assert done.stderr == f"<1>{alarm(root)}\n"
+    assert bundle.damage(str(root)) == (found,)
 
 
 def test_nothing_whole_is_nothing_run(root: pathlib.Path) -> None:

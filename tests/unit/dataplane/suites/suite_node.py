@@ -341,3 +341,17 @@ def test_gateways_and_devices_that_the_underlay_decides(kernel):
         ("10.244.14.0/26", "10.10.1.1", "eth0"),
     ]
     settle(kernel, dataclasses.replace(EMPTY, routes=open_))
+
+
+def test_an_underlay_without_addresses_on_its_links(kernel):
+    """A fabric may reach IPv4 addresses by way of link-local gateways: their routes have the device of the address."""
+    underlay(kernel)
+    kernel.link_add(NewLink("eth1", "veth", peer_name="wire1"))
+    for name in ("wire1", "eth1"):
+        kernel.link_set(name, up=True)
+    write_route(kernel, "10.20.1.13/32", RouteAttributes(device="eth1", gateway="fe80::13", protocol=4))
+    open_ = (Route("10.244.10.0/26", gateway=UNDERLAY_GATEWAY.format("10.20.1.13"), table=179),)
+    plan = settle(kernel, dataclasses.replace(EMPTY, routes=open_))
+    assert [change.line() for change in plan.changes] == [
+        "+ route    10.244.10.0/26  via fe80::13 dev eth1 table 179"
+    ]

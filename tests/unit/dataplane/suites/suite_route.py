@@ -67,6 +67,44 @@ def test_routes_change_in_place_and_go(kernel):
     assert route_to(kernel, "0.0.0.0/0") == RouteAttributes(device="eth0", gateway="10.10.1.1")
 
 
+def test_ipv4_routes_by_way_of_ipv6_gateways(kernel):
+    """An IPv4 route may have an IPv6 gateway (RFC 8950): it is written, read back, changed in place and removed."""
+    underlay(kernel)
+    routes = [
+        Route("10.244.2.0/26", device="eth0", gateway="fe80::12", mtu=1450),
+        Route("10.244.3.0/26", device="eth0", gateway="fe80::13", table=179),
+        Route("10.244.4.0/26", device="eth0", gateway="10.10.1.14"),
+    ]
+    assert converge(route, kernel, routes) == [
+        "+ route    10.244.2.0/26  via fe80::12 dev eth0 mtu 1450",
+        "+ route    10.244.3.0/26  via fe80::13 dev eth0 table 179",
+        "+ route    10.244.4.0/26  via 10.10.1.14 dev eth0",
+    ]
+    assert route_to(kernel, "10.244.2.0/26") == RouteAttributes(
+        device="eth0", gateway="fe80::12", mtu=1450, protocol=179
+    )
+    assert kernel.route_to("10.244.2.1") == RouteAttributes(device="eth0", gateway="fe80::12")
+    swapped = [
+        Route("10.244.2.0/26", device="eth0", gateway="10.10.1.12"),
+        Route("10.244.4.0/26", device="eth0", gateway="fe80::14"),
+    ]
+    assert converge(route, kernel, swapped) == [
+        "~ route    10.244.2.0/26  via fe80::12 dev eth0 mtu 1450  ->  via 10.10.1.12 dev eth0",
+        "~ route    10.244.4.0/26  via 10.10.1.14 dev eth0  ->  via fe80::14 dev eth0",
+        "- route    10.244.3.0/26  via fe80::13 dev eth0 table 179",
+    ]
+    converge(route, kernel, [])
+    assert kernel.routes(protocol=179) == []
+
+
+def test_an_ipv6_gateway_of_an_ipv4_route_that_is_not_on_the_link(kernel):
+    underlay(kernel)
+    assert fail(route, kernel, [Route("10.244.2.0/26", device="eth0", gateway="2001:db8::12")]) == (
+        "route 10.244.2.0/26: The route 10.244.2.0/26 via 2001:db8::12 dev eth0 was refused."
+        " The kernel said: No route to host."
+    )
+
+
 def test_foreign_route_is_reported_and_left_and_the_others_are_written(kernel):
     underlay(kernel)
     theirs = RouteAttributes(device="eth0", gateway="10.10.1.66", protocol=4)

@@ -155,6 +155,27 @@ def test_all_may_read_and_root_alone_may_write_whatever_the_umask(source, tmp_pa
     assert {stat.S_IMODE(path.stat().st_mode) for path in root.rglob("*") if path.is_file()} == {0o644}
 
 
+def test_an_engine_that_lost_its_byte_code_runs_from_its_sources_and_not_the_one_before(source, tmp_path):
+    """A power failure may empty byte code, which is not synced: the engine in use starts without it all the same."""
+    root = tmp_path / "lib"
+    install(source, root)
+    (source / "node" / "command.py").write_text("def main(argv, agent):\n    print('engine 2')\n")
+    install(source, root)
+    digest = bundle.bundle_digest(str(source))
+    path = "host_routing/node/__pycache__/command.*.pyc"
+    (lost,) = (root / digest).glob(path)
+    lost.write_bytes(b"")
+    assert engine_start.choose(str(root)) == engine_start.EngineChoice(
+        digest,
+        False,
+        f"the engine {digest} in {root} is not as it was installed: {lost.relative_to(root / digest)} was changed or "
+        "added. It was started from its sources alone. Run site.yml, which installs it again, and find out who changed "
+        "it.",
+    )
+    (root / "current" / "host_routing" / "node" / "command.py").write_bytes(b"")
+    assert (engine_start.choose(str(root)).digest != digest, engine_start.choose(str(root)).byte_code) == (True, True)
+
+
 def test_a_damaged_engine_is_told_and_installed_again(source, tmp_path):
     root = tmp_path / "lib"
     install(source, root)
