@@ -138,8 +138,8 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
     """Run the agent's parts until SIGTERM or SIGINT, or the end of a part. Return the exit status.
 
     It is 0 after a signal, and 1 after the end of a part. At the end, answers under way have 5 seconds, then the parts
-    5 more. Raise SocketInUse if another agent answers at the agent's socket, or a socket cannot be made there. What
-    `_metrics` raises comes out.
+    5 more. Raise SocketInUse if another agent answers at the agent's socket, or a socket cannot be made there, and
+    OSError if /proc cannot be read.
     """
     notifier = Notifier()
     instruments = Instruments(Registry())
@@ -208,7 +208,6 @@ async def _metrics(
 
     The metrics of the process and the agent are registered in any case; OSError comes out if /proc cannot be read. An
     address or port that cannot be used raises nothing: it is logged and becomes a problem in `agent.persisted.broken`.
-    But UnicodeError comes out for a host with an empty label, or one of more than 63 characters.
     """
     watch_process(instruments)
     watch_agent(instruments, agent)
@@ -227,8 +226,8 @@ async def _metrics(
     except OSError as error:
         where = f"{settings.metrics_address} port {settings.metrics_port}"
         agent.persisted.broken["metrics"] = (
-            f"metrics cannot be served on {where}: {error.strerror}. Choose another metrics_port in agent.json, then"
-            " restart calico-agent."
+            f"metrics cannot be served on {where}: {error.strerror}. Choose another metrics_address or metrics_port in"
+            " agent.json, then restart calico-agent."
         )
         _log.error("%s", agent.persisted.broken["metrics"])
         return None
