@@ -76,6 +76,8 @@ def main(arguments: t.Sequence[str]) -> int:
         help="mount namespace of the host, where a sandboxed agent mounts network namespaces",
     )
     options = parser.parse_args(arguments)
+    for number in (signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, _nothing_to_do)
     try:
         settings, digest = settings_.load(options.settings)
         machine, kernels = _here(options.paths, options.mounts)
@@ -138,8 +140,8 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
     """Run the agent's parts until SIGTERM or SIGINT, or the end of a part. Return the exit status.
 
     It is 0 after a signal, and 1 after the end of a part. At the end, answers under way have 5 seconds, then the parts
-    5 more. Raise SocketInUse if another agent answers at the agent's socket, or a socket cannot be made there. What
-    `_metrics` raises comes out.
+    5 more. Raise SocketInUse if another agent answers at the agent's socket, or a socket cannot be made there, and
+    OSError if /proc cannot be read.
     """
     notifier = Notifier()
     instruments = Instruments(Registry())
@@ -151,6 +153,8 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
 
     agent = Agent(machine, settings, kernel, on_tick=notifier.alive, instruments=instruments)
     dispatcher = Dispatcher(agent, machine.cni_deleted, observed=instruments.answered_cni)
+    # The loop calls the handlers only when it waits, and by then `start` has read the disk.
+    _on_requests(agent, machine)
     await agent.start()
     await dispatcher.complete_deletions()
     server = Server(
@@ -161,10 +165,10 @@ async def _serve(machine: Machine, settings: AgentSettings, digest: str, kernels
         observed=instruments.answered,
     )
     await server.start()
+    stopped = asyncio.Event()
+    _on_stop(stopped)
     notifier.ready()
     _settle()
-    stopped = asyncio.Event()
-    _on_signals(agent, machine, stopped)
     parts = {
         **agent.run(),
         "monitor": Monitor(
@@ -208,7 +212,6 @@ async def _metrics(
 
     The metrics of the process and the agent are registered in any case; OSError comes out if /proc cannot be read. An
     address or port that cannot be used raises nothing: it is logged and becomes a problem in `agent.persisted.broken`.
-    But UnicodeError comes out for a host with an empty label, or one of more than 63 characters.
     """
     watch_process(instruments)
     watch_agent(instruments, agent)
@@ -227,8 +230,8 @@ async def _metrics(
     except OSError as error:
         where = f"{settings.metrics_address} port {settings.metrics_port}"
         agent.persisted.broken["metrics"] = (
-            f"metrics cannot be served on {where}: {error.strerror}. Choose another metrics_port in agent.json, then"
-            " restart calico-agent."
+            f"metrics cannot be served on {where}: {error.strerror}. Choose another metrics_address or metrics_port in"
+            " agent.json, then restart calico-agent."
         )
         _log.error("%s", agent.persisted.broken["metrics"])
         return None
@@ -244,13 +247,23 @@ def _told(parts: t.Mapping[str, asyncio.Future[t.Any]]) -> int:
     return 1
 
 
-def _on_signals(agent: Agent, machine: Machine, stopped: asyncio.Event) -> None:
+def _nothing_to_do(number: int, frame: object) -> None:
+    """Let SIGHUP or SIGUSR1 pass: nothing was read yet to read again or to dump. Their default ends the process."""
+
+
+def _on_requests(agent: Agent, machine: Machine) -> None:
+    """Let SIGHUP make the agent read its files again, and SIGUSR1 make it write its dump beside its socket."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
     loop.add_signal_handler(signal.SIGHUP, agent.reload)
     path = os.path.join(os.path.dirname(machine.agent_socket), "agent-dump.json")
     loop.add_signal_handler(signal.SIGUSR1, lambda: dump(agent, path))
+
+
+def _on_stop(stopped: asyncio.Event) -> None:
+    """Let SIGTERM and SIGINT set `stopped`. Before, they end the process at once, which loses nothing."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
 
 
 def _settle() -> None:

@@ -78,13 +78,18 @@ class MetricsServer:
     async def start(self) -> None:
         """Listen on all addresses of the configured host, "" being all addresses of this machine.
 
-        Raise OSError if the host is not known, or if it cannot listen on one of them, or UnicodeError if the host has
-        an empty label or one of more than 63 characters. It listens on none then.
+        Raise OSError if the host is not known or no valid name, or if it cannot listen on one of them. It listens on
+        none then.
         """
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(
-            self._address or None, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
+        try:
+            found = await loop.getaddrinfo(
+                self._address or None, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+        except UnicodeError as error:  # of the codec "idna", with which Python encodes the name
+            raise socket.gaierror(
+                socket.EAI_NONAME, "a label of this host name is empty, longer than 63 characters or invalid"
+            ) from error
         try:
             for family, kind, protocol, dummy, address in dict.fromkeys(found):
                 listener = socket.socket(family, kind, protocol)
