@@ -312,7 +312,7 @@ class ActionModule(GuardedAction):
         changed. `variable` has each host's node_info result with its `generation`. Blocks of a generation's pools that
         were granted later, and from which addresses are in use, stay. Raise FleetError if a node that was read does not
         have the generation, or has there a state that cannot be read or is another node's. Also raise it if a variable
-        of a host cannot be evaluated or is too large. Raise OSError if the targets cannot be stored.
+        of a host cannot be read. Raise OSError if the targets cannot be stored.
         """
         observed = answers.states
         states: dict[str, NodeState] = {}
@@ -376,7 +376,7 @@ class ActionModule(GuardedAction):
         """Return the targets for these states.
 
         They include the lockfile's path and the modes to record in it, unless a host of calico_nodes is left out or the
-        path cannot be told. Raise FleetError if a variable of a host cannot be evaluated or is too large.
+        path cannot be told. Raise FleetError if a variable of a host cannot be read.
         """
         restored = targets.Targets(states=states)
         groups = task_vars.get("groups", {})

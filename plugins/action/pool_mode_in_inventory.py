@@ -17,8 +17,7 @@ class ActionModule(GuardedAction):
 
     With `write`, the file is replaced, except in check mode, and the result has `changed` and `diff`. An entry stays,
     without these keys, if its file is not known, cannot be read or written, or cannot be edited line by line, or if a
-    variable of a host cannot be evaluated or is too large; the printed `lines` say how to write it. Without `write`
-    nothing changes.
+    variable of a host cannot be read; the printed `lines` say how to write it. Without `write` nothing changes.
     """
 
     _requires_connection = False

@@ -21,8 +21,8 @@ def packed(task_vars: t.Mapping[str, t.Any], names: t.Optional[t.Collection[str]
     """Return the packed passwords of this task's host, or None if there are none. See bgp/passwords.py.
 
     `names` limits them to these secrets; None means all. A name that calico_bgp_secrets lacks is ignored. Raise
-    FleetError if calico_bgp_secrets is invalid or too large, or a template in it cannot be evaluated. For no names it
-    is not read.
+    FleetError if calico_bgp_secrets is invalid or too large, a template in it cannot be evaluated, or a key in it is
+    neither text nor a number. For no names it is not read.
     """
     if names is not None and not names:
         return None
@@ -33,7 +33,7 @@ def packed(task_vars: t.Mapping[str, t.Any], names: t.Optional[t.Collection[str]
     value = inventory_source.evaluated(own, host, bgp_secrets.VARIABLE)
     if not value:
         return None
-    have = bgp_secrets.read(inventory_source.plain(value))
+    have = bgp_secrets.read(inventory_source.plain_variable(value, host, bgp_secrets.VARIABLE))
     found = {name: have[name] for name in have if names is None or name in names}
     return passwords.pack(found) if found else None
 

@@ -22,7 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.base.docume
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, shown
 
 from ..actions import controller_variables
 from ..lines import shown_lines
@@ -51,7 +51,8 @@ def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
     """Return all hosts of calico_nodes and calico_rr, sorted by name, whatever --limit says.
 
     Blocks are planned for all hosts or for none. Raise FleetError if a variable is a template that cannot be evaluated,
-    or is too large. Warn on the screen about facts with the name, but not the value, of a fleet variable.
+    is too large, or has a key that is neither text nor a number. Warn on the screen about facts with the name, but not
+    the value, of a fleet variable.
     """
     groups = _groups(task_vars)
     nodes, reflectors = groups.get(NODES_GROUP, set()), groups.get(REFLECTORS_GROUP, set())
@@ -62,8 +63,8 @@ def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
 def outside(task_vars: t.Mapping[str, t.Any]) -> t.Iterator[Host]:
     """Yield the hosts of the inventory that are in neither group, but have variables of a node.
 
-    Raise FleetError if a variable is a template that cannot be evaluated, or is too large. Warn on the screen about
-    facts with the name, but not the value, of a fleet variable.
+    Raise FleetError as `hosts` does. Warn on the screen about facts with the name, but not the value, of a fleet
+    variable.
     """
     groups = _groups(task_vars)
     members = groups.get(NODES_GROUP, set()) | groups.get(REFLECTORS_GROUP, set())
@@ -97,8 +98,8 @@ class _Values:
     def of(self, host: t.Any) -> dict[str, _Value]:
         """Return a host's variables that `is_of_fleet` accepts, and those of _PORTS, by name.
 
-        Raise FleetError if one is a template that cannot be evaluated, or is too large. Warn on the screen about facts
-        with the name, but not the value, of a fleet variable.
+        Raise FleetError if one is a template that cannot be evaluated, is too large, or has a key that is neither text
+        nor a number. Warn on the screen about facts with the name, but not the value, of a fleet variable.
         """
         raw = self._raw(host)
         ignored = controller_variables.facts_of_fleet(raw)
@@ -116,8 +117,8 @@ class _Values:
         if key not in self._known:
             self._held.append(raw)
             _check_bounds(name, raw)
-            self._known[key] = _value(name, raw) if _is_constant(raw) else None
-        return self._known[key] or _value(name, evaluated(self._hostvars[host], host, name))
+            self._known[key] = _value(host, name, raw) if _is_constant(raw) else None
+        return self._known[key] or _value(host, name, evaluated(self._hostvars[host], host, name))
 
 
 def evaluated(own: t.Mapping[str, t.Any], host: t.Any, name: str) -> t.Any:
@@ -148,10 +149,10 @@ def _reason(name: str, error: AnsibleTemplateError) -> str:
     return "" if variable is not None and variable.secret else f": {error.message.rstrip('.')}"
 
 
-def _value(name: str, value: t.Any) -> _Value:
+def _value(host: t.Any, name: str, value: t.Any) -> _Value:
     origins: dict[str, str] = {}
     _origins(name, value, origins)
-    return _Value(plain(value), origins)
+    return _Value(plain_variable(value, host, name), origins)
 
 
 def _check_bounds(name: str, value: t.Any) -> None:
@@ -211,6 +212,36 @@ def plain(value: t.Any) -> t.Any:
     return json.loads(json.dumps(value, default=str))
 
 
+def plain_variable(value: t.Any, host: t.Any, name: str) -> t.Any:
+    """Return `plain` of the value of a variable of `host`. Raise FleetError for a key that `plain` refuses."""
+    try:
+        return plain(value)
+    except TypeError as error:
+        found = _refused_key(name, value)
+        if found is None:
+            raise
+        path, key = found
+        raise FleetError(
+            f"{path} of {host}",
+            None,
+            f"has the key {shown(str(key))}, which is neither text nor a number.",
+            "Write the key in quotes.",
+        ) from error
+
+
+def _refused_key(path: str, value: t.Any) -> t.Optional[tuple[str, t.Any]]:
+    """Return (path of its mapping, key) for a key in `value` that JSON does not know; None if there is none."""
+    below: t.Iterable[tuple[str, t.Any]] = ()
+    if isinstance(value, t.Mapping):
+        for key in value:
+            if not (key is None or isinstance(key, (str, int, float))):
+                return path, key
+        below = ((f"{path}.{key}", item) for key, item in value.items())
+    elif isinstance(value, (list, tuple)):
+        below = ((f"{path}[{index}]", item) for index, item in enumerate(value))
+    return next(filter(None, (_refused_key(*entry) for entry in below)), None)
+
+
 def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
     """Add the known origins (file:line) of `value` and values in it to `found`, by path (`calico_ip_pools[0].cidr`)."""
     origin = Origin.get_tag(value) if Origin is not None else None
@@ -227,8 +258,7 @@ def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
 def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
     """Return the origin (file:line) of a pool's entry in calico_ip_pools, "" if it is not known.
 
-    Raise FleetError if a variable of a host is a template that cannot be evaluated, or is too large. Warnings are those
-    of `hosts`.
+    Errors and warnings are those of `hosts`.
     """
     for host in hosts(task_vars):
         pools = host.variables.get("calico_ip_pools")

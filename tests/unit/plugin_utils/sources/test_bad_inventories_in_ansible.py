@@ -93,3 +93,30 @@ def test_a_template_of_a_secret_fails_without_its_value(tmp_path: pathlib.Path) 
     expected = f"calico_bgp_secrets of node1 is a template that cannot be evaluated. {TEMPLATE}"
     assert [result.get("msg") for result in results] == [expected, expected]
     assert "hunter2" not in printed
+
+
+def test_a_key_that_is_a_date_is_named_with_its_place(tmp_path: pathlib.Path) -> None:
+    """Each action that reads a variable refuses a key that JSON does not know, and names its mapping and host."""
+    labels = "calico_node_labels: {2020-01-01: x, 2: y, true: z}\n"
+    cases = {
+        labels: ("fleet", "calico_node_labels of node1 has the key 2020-01-01"),
+        "calico_workloads: [{name: web}, {labels: {2020-01-01 10:00:00: x}}]\n": (
+            "fleet",
+            "calico_workloads[1].labels of node1 has the key 2020-01-01 10:00:00",
+        ),
+        "calico_bgp_secrets: {2020-01-01: {password: x}}\n": (
+            "node_info",
+            "calico_bgp_secrets of node1 has the key 2020-01-01",
+        ),
+        labels.replace("2020-01-01", "'2020-01-01'"): ("fleet", None),
+    }
+    runs = []
+    for index, (text, (action, dummy)) in enumerate(cases.items()):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        run = run_of(GOOD, dataclasses.replace(GOOD, all=ALL + text).write(folder))
+        runs.append(run if action == "fleet" else dataclasses.replace(run, action=action, args={}))
+    assert [result.get("msg") for result in controller.run(runs)] == [
+        begin and f"{begin}, which is neither text nor a number. Write the key in quotes."
+        for dummy, begin in cases.values()
+    ]
