@@ -237,8 +237,8 @@ class Polling:
 class _Seen(t.NamedTuple):
     """The result of one read.
 
-    `marks` has a token for each kind that was polled, `wrong` the keys and present values of the wrong sysctls, and `troubled` the host
-    ends of workloads in disorder. A token, or all of `wrong`, is None if it could not be read.
+    `marks` has a token for each kind that was polled, `wrong` the keys and present values of the wrong sysctls, and
+    `troubled` the host ends of workloads in disorder. A token, or all of `wrong`, is None if it could not be read.
     """
 
     marks: dict[str, t.Any]

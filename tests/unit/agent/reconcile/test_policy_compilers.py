@@ -120,7 +120,7 @@ def test_a_protocol_that_only_another_release_knows_is_named_with_its_policy(kin
     with pytest.raises(PolicyNotCompiled) as caught:
         whole(PolicyCompilers(), asked)
     assert str(caught.value) == (
-        f"The node's policy cannot be compiled: egress rule 2 of {kind} p has the protocol 'gre', which this release does"
-        " not know. Valid are numbers and icmp, tcp, udp, icmpv6, sctp, udplite. Another release may have stored it."
-        " Sets and rules stay as they are. Run playbooks/site.yml, which writes the policy anew."
+        f"The node's policy cannot be compiled: egress rule 2 of {kind} p has the protocol 'gre', which this release"
+        " does not know. Valid are numbers and icmp, tcp, udp, icmpv6, sctp, udplite. Another release may have stored"
+        " it. Sets and rules stay as they are. Run playbooks/site.yml, which writes the policy anew."
     )
