@@ -39,11 +39,14 @@ class PolicyNotCompiled(ValueError):
 
 
 class _Made(t.NamedTuple):
-    """A cached result: `whole` is `state` with policy; `given` are the other values that it was compiled from."""
+    """A cached result: `whole` is `state` with policy, or the reason why there is none.
+
+    `given` are the other values that it was compiled from.
+    """
 
     state: NodeState
     given: tuple[t.Any, ...]
-    whole: NodeState
+    whole: t.Union[NodeState, ValueError]
 
 
 class PolicyCompilers:
@@ -67,7 +70,8 @@ class PolicyCompilers:
 
         The rules and sets include the `coming` workloads, which are being added; the result's `workloads` do not.
         `interfaces` maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same
-        `state` object with equal other arguments gives the same object, as long as it is one of the last three results.
+        `state` object with equal other arguments gives the same object, or the same error without compiling, as long as
+        it is one of the last three results.
         Raise PolicyNotCompiled if the policy cannot be compiled, as with an invalid selector, an unknown name of a
         protocol or a mark mask of fewer than five bits.
         """
@@ -77,6 +81,8 @@ class PolicyCompilers:
             given = coming, interfaces, others
             for made in self._made:
                 if made.state is state and made.given == given:
+                    if isinstance(made.whole, ValueError):
+                        raise PolicyNotCompiled(made.whole)
                     return made.whole
             known = {workload.interface for workload in state.workloads}
             more = tuple(workload for workload in coming if workload.interface not in known)
@@ -93,13 +99,18 @@ class PolicyCompilers:
                 # A compiler that stopped halfway must not be used again.
                 self._kept = [kept for kept in self._kept if kept[1] is not guard]
                 if isinstance(error, ValueError):
+                    # The traceback of `error` itself would keep the compiler in memory.
+                    self._remember(_Made(state, given, ValueError(str(error))))
                     raise PolicyNotCompiled(error) from error
                 raise
             if new:
                 gc.freeze()  # A compiler may hold 100,000s of objects: collections would visit them in vain.
             whole = dataclasses.replace(guarded, workloads=state.workloads) if more else guarded
-            self._made = [*self._made[1 - _MADE :], _Made(state, given, whole)]
+            self._remember(_Made(state, given, whole))
             return whole
+
+    def _remember(self, made: _Made) -> None:
+        self._made = [*self._made[1 - _MADE :], made]
 
     def _of(self, policy: PolicyState) -> t.Optional[NodePolicyTables]:
         """Return the compiler that has this policy, or an equal one, loaded; None if none has."""

@@ -28,8 +28,10 @@ import typing as t
 
 from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import Kernel
+from ...dataplane.registry import REGISTRY
 from ...state.node_state import ROUTE_PROTOCOL, UNDERLAY, NodeState, Sysctl, VethEndpoint
 from . import timer_alignment
+from .policy_compilers import PolicyNotCompiled
 
 INTERIORS = 25  # the most network namespaces of workloads that are looked into per period
 
@@ -104,8 +106,7 @@ class Polling:
     async def run(self) -> None:
         """Poll the desired state, while it is known, once per period or less often, until cancelled.
 
-        Polls after the first begin at moments that other parts of the agent share. Raise PolicyNotCompiled if the
-        state's policy cannot be compiled; polling ends then.
+        Polls after the first begin at moments that other parts of the agent share.
         """
         loop = asyncio.get_running_loop()
         while True:
@@ -121,12 +122,14 @@ class Polling:
         A fault that it found is marked again if the reconciler has changed objects of its kind since. Everything that
         is polled is read, but of the workloads' namespaces only the next `interiors` ones. What cannot be read is left
         to the next poll and to the reconciler's own looks; a namespace that cannot be read counts as wrong, and so do
-        those of the same call. Errors of the kernel are not raised. Raise PolicyNotCompiled if the policy cannot be
-        compiled. With more than 200 sysctls, it pauses for up to half a period in all.
+        those of the same call. Sets and rules are not polled while policy cannot be compiled. Errors of the kernel and
+        of compiling are not raised. With more than 200 sysctls, it pauses for up to half a period in all.
         """
         self._take(state)
         make, sysctls, turn = self._reconciler.whole(state), self._sysctls, self._turn()
-        first = await self._reconciler.ask(lambda kernel: self._look(kernel, make, sysctls[:_SLICE], turn[:_VISITS]))
+        first = await self._reconciler.ask(
+            lambda kernel: self._look(kernel, state, make, sysctls[:_SLICE], turn[:_VISITS])
+        )
         for kind, mark in first.marks.items():
             self._compare(kind, mark)
         self._judge_interiors(turn[:_VISITS], first.troubled)
@@ -147,6 +150,7 @@ class Polling:
     def _look(
         self,
         kernel: Kernel,
+        state: NodeState,
         make: t.Callable[[], NodeState],
         sysctls: t.Sequence[Sysctl],
         endpoints: t.Sequence[VethEndpoint],
@@ -155,11 +159,15 @@ class Polling:
 
         All are read in one call, since the hop to the thread costs as much as the reads. It blocks: drivers' thread
         only. A token is None if it cannot be read; `wrong` is None if a sysctl cannot be read. If a namespace cannot be
-        read, all of these workloads count as wrong. Raise what `make` raises: PolicyNotCompiled if policy cannot be
-        compiled.
+        read, all of these workloads count as wrong. `make` compiles the policy of `state`. If it cannot be compiled,
+        there is no token of what it is compiled to.
         """
-        whole = make()
-        marks = {kind: _readable(read, kernel, whole) for kind, read in self._readers.items()}
+        readers = self._readers
+        try:
+            state = make()
+        except PolicyNotCompiled:  # The reconciler's own looks report it.
+            readers = {kind: read for kind, read in readers.items() if kind not in REGISTRY.guards}
+        marks = {kind: _readable(read, kernel, state) for kind, read in readers.items()}
         return _Seen(marks, _readable(_wrong, kernel, sysctls), _troubled(kernel, endpoints))
 
     async def _poll_sysctls(self, sysctls: t.Sequence[Sysctl], wrong: t.Optional[dict[str, str]]) -> None:
@@ -229,8 +237,8 @@ class Polling:
 class _Seen(t.NamedTuple):
     """The result of one read.
 
-    `marks` has a token for each kind, `wrong` the keys and present values of the wrong sysctls, and `troubled` the host
-    ends of workloads in disorder. A token, or all of `wrong`, is None if it could not be read.
+    `marks` has a token for each kind that was polled, `wrong` the keys and present values of the wrong sysctls, and
+    `troubled` the host ends of workloads in disorder. A token, or all of `wrong`, is None if it could not be read.
     """
 
     marks: dict[str, t.Any]

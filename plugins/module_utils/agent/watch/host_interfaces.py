@@ -48,8 +48,8 @@ class HostInterfaces:
     async def look(self, state: t.Optional[NodeState]) -> None:
         """Read the interfaces now if the policy of `state` depends on them; if they changed, store them.
 
-        Storing them makes the desired state be derived anew. A read error is logged, not raised; the interfaces stay as
-        they were.
+        Storing them makes the desired state be derived anew and schedules an update of policy in the kernel. A read
+        error is logged, not raised; the interfaces stay as they were.
         """
         if state is None or not needs_interfaces(state):
             return
@@ -60,19 +60,15 @@ class HostInterfaces:
             return
         if seen != self._desired.interfaces:
             self._desired.interfaces = seen
-            self._desired.changed()
+            self._policy.workloads_changed()
 
     async def run(self) -> None:
         """Read the interfaces as `look` does, after reported changes of addresses, or an interval after the last read.
 
-        It never returns. Changes of link-local IPv6 addresses are not reported: the interval is for those. If the
-        interfaces changed, an update of policy is scheduled.
+        It never returns. Changes of link-local IPv6 addresses are not reported: the interval is for those.
         """
         while True:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), self._interval)
             self._changed.clear()
-            before = self._desired.interfaces
             await self.look(self._persisted.state)
-            if self._desired.interfaces is not before:
-                self._policy.workloads_changed()

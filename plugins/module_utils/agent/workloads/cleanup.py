@@ -193,13 +193,16 @@ class Cleanup:
             return
         linked = [leaving.endpoint for leaving in batch if leaving.linked]
         others = [leaving.endpoint for leaving in batch if not leaving.linked]
-        linking, tracking = await self._thread(lambda: _unlink(self._kernel, linked, others))
+        linking, refusal = await self._thread(lambda: _unlink(self._kernel, linked, others))
         failpoints.point("delete.unlinked")
         for leaving in batch:
-            interface = leaving.endpoint.interface
-            leaving.linked = interface in linking
-            leaving.tracked = leaving.linked or interface in tracking
-            leaving.problem = linking.get(interface) or tracking.get(interface, "")
+            endpoint = leaving.endpoint
+            # A superseded workload, whose link is gone, may share the host end with one whose link is still there.
+            leaving.problem = linking.get(endpoint.interface, "") if leaving.linked else ""
+            leaving.linked = bool(leaving.problem)
+            leaving.tracked = leaving.linked or refusal is not None
+            if refusal is not None and not leaving.linked:
+                leaving.problem = _still_tracked(endpoint, refusal)
             if leaving.problem:
                 _log.warning("%s", leaving.problem)
 
@@ -239,22 +242,22 @@ class Cleanup:
 
 def _unlink(
     kernel: Kernel, linked: t.Sequence[VethEndpoint], others: t.Sequence[VethEndpoint]
-) -> tuple[dict[str, str], dict[str, str]]:
+) -> tuple[dict[str, str], t.Optional[KernelError]]:
     """Remove the links of the endpoints `linked`, then the connections that the kernel tracks for them and `others`.
 
     The endpoints `others` have lost their links before.
-    It blocks. Return two mappings from host end to a text: why the link, or the namespace made for it, is still there,
-    and why connections may still be tracked. They are {} if all are gone. Connections of a workload in the first one
-    are not removed.
+    It blocks. Return a mapping from the host ends of `linked` to a text that says why the link, or the namespace made
+    for it, is still there; {} if all are gone. Connections of a workload in it are not removed. Return also the error
+    with which the kernel refused to remove the connections of all others, None if it did not.
     """
     failed = attach.detach_links(kernel, linked)
-    unlinked = [endpoint for endpoint in (*linked, *others) if endpoint.interface not in failed]
-    tracking: dict[str, str] = {}
+    unlinked = [*(endpoint for endpoint in linked if endpoint.interface not in failed), *others]
+    refusal: t.Optional[KernelError] = None
     if unlinked:
         try:
             kernel.conntrack_flush([address for endpoint in unlinked for address in endpoint.addresses])
         except KernelError as error:
-            tracking = {endpoint.interface: _still_tracked(endpoint, error) for endpoint in unlinked}
+            refusal = error
     linking = {
         endpoint.interface: f"{endpoint.namespace}/{endpoint.name} with the host end {endpoint.interface}, which was"
         f" deleted, is not removed completely: {failed[endpoint.interface]}. It is not reachable, and it is tried again"
@@ -262,7 +265,7 @@ def _unlink(
         for endpoint in linked
         if endpoint.interface in failed
     }
-    return linking, tracking
+    return linking, refusal
 
 
 def _still_tracked(endpoint: VethEndpoint, error: KernelError) -> str:

@@ -28,7 +28,7 @@ class RWLock:
 
     @property
     def quiet(self) -> t.Optional[int]:
-        """A number that changes when the lock is acquired exclusively, or wanted shared; None while it is held."""
+        """A number that changes whenever the lock is acquired; None while it is held."""
         return None if self._sharing or self._alone else self._taken
 
     @property
@@ -60,13 +60,16 @@ class RWLock:
         return _Shared(self)
 
     async def _share(self) -> None:
-        self._taken += 1
         if self._alone or self._waiting_alone:
             async with self._condition:
                 await self._condition.wait_for(lambda: not self._alone and not self._waiting_alone)
-                self._sharing += 1
+                self._begin_sharing()
         else:
-            self._sharing += 1
+            self._begin_sharing()
+
+    def _begin_sharing(self) -> None:
+        self._sharing += 1
+        self._taken += 1
 
     async def _unshare(self) -> None:
         self._sharing -= 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile import policy_compilers
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.policy_compilers import (
     PolicyCompilers,
     PolicyNotCompiled,
@@ -19,7 +20,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     PolicyRule,
     policy_set,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import with_policy
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_policy_tables import (
+    NodePolicyTables,
+    with_policy,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import VethEndpoint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.policy_state import (
     PolicySettings,
@@ -81,19 +85,24 @@ def test_the_one_in_force_stays_while_another_is_planned():
     assert not same_rules(whole(guards, state(2)), planned)
 
 
-def test_a_policy_that_cannot_be_compiled_is_refused_each_time():
-    """The compiler that stopped halfway is not used again."""
+def test_a_policy_that_cannot_be_compiled_is_refused_each_time(monkeypatch):
+    """The compiler that stopped halfway is not used again, and the same question is not compiled again."""
     wrong = policy_set(policies=[Policy("p", selector="a ==")])
     web = Endpoint("WorkloadEndpoint", "web", "node1", "cali1", ("10.244.1.2",))
     guards, asked = PolicyCompilers(), with_state(policy=PolicyState(wrong, (web,)))
-    for _attempt in range(3):
+    compilers: list[NodePolicyTables] = []
+    monkeypatch.setattr(
+        policy_compilers, "NodePolicyTables", lambda: compilers.append(NodePolicyTables()) or compilers[-1]
+    )
+    for question in (asked, asked, dataclasses.replace(asked)):
         with pytest.raises(PolicyNotCompiled) as caught:
-            whole(guards, asked)
+            whole(guards, question)
         assert str(caught.value) == (
             "The node's policy cannot be compiled: selector 'a ==' cannot be read at column 5: expected a string in"
             " quotes, found the end of the text. Another release may have stored it. Sets and rules stay as they are."
             " Run playbooks/site.yml, which writes the policy anew."
         )
+    assert len(compilers) == 2
 
 
 @pytest.mark.parametrize("field", ["protocol", "not_protocol"])
@@ -111,7 +120,7 @@ def test_a_protocol_that_only_another_release_knows_is_named_with_its_policy(kin
     with pytest.raises(PolicyNotCompiled) as caught:
         whole(PolicyCompilers(), asked)
     assert str(caught.value) == (
-        f"The node's policy cannot be compiled: egress rule 2 of {kind} p has the protocol 'gre', which this release does"
-        " not know. Valid are numbers and icmp, tcp, udp, icmpv6, sctp, udplite. Another release may have stored it."
-        " Sets and rules stay as they are. Run playbooks/site.yml, which writes the policy anew."
+        f"The node's policy cannot be compiled: egress rule 2 of {kind} p has the protocol 'gre', which this release"
+        " does not know. Valid are numbers and icmp, tcp, udp, icmpv6, sctp, udplite. Another release may have stored"
+        " it. Sets and rules stay as they are. Run playbooks/site.yml, which writes the policy anew."
     )

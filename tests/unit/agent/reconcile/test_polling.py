@@ -10,6 +10,9 @@ import dataclasses
 import errno
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.policy_compilers import (
+    PolicyNotCompiled,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.reconcile.polling import Polling
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import (
     InterfaceAddress,
@@ -31,11 +34,11 @@ class Marked:
 
     def __init__(self, reconciler):
         self.reconciler = reconciler
+        self.whole = reconciler.whole
         self.marks = []
         self.asked = 0
 
     changed = property(lambda self: self.reconciler.changed)
-    whole = property(lambda self: self.reconciler.whole)
     rules_mark = property(lambda self: self.reconciler.rules_mark)
 
     def desired(self):
@@ -294,6 +297,30 @@ def test_a_node_that_cannot_be_read_for_a_while_is_polled_again():
         await asyncio.sleep(2)
         assert "ipset" in marked.marks
         assert len(node.told) == 1
+
+    run(scenario())
+
+
+def test_what_needs_no_policy_is_polled_while_policy_cannot_be_compiled():
+    """Routes and sysctls are repaired, and sets and rules are again as soon as policy can be compiled."""
+
+    async def scenario():
+        node = Node()
+        marked = await polled(node)
+
+        def fail():
+            raise PolicyNotCompiled(ValueError("no."))
+
+        whole, marked.whole = marked.whole, lambda state: fail
+        node.kernel.sysctl_write("net/ipv4/neigh/cali111/proxy_delay", "80")
+        replace_by_bird(node.kernel)
+        node.kernel.run(["ipset", "del", "cali40all-hosts-net", "10.10.1.12"])
+        await asyncio.sleep(3)
+        assert set(marked.marks) == {"route", "sysctl"}
+        marked.whole = whole
+        await asyncio.sleep(2)
+        assert marked.marks[-1] == "ipset"
+        assert node.reconciler.in_sync
 
     run(scenario())
 

@@ -175,6 +175,22 @@ def test_a_host_endpoint_by_address_goes_where_its_address_goes(tmp_path):
     run(scenario())
 
 
+def test_a_host_endpoint_goes_where_its_address_goes_although_a_plan_saw_that_first(tmp_path):
+    async def scenario():
+        node = Node(tmp_path, with_state(policy=PolicyState(POLICY.policy_set, (HOST,))))
+        agent = await node.start()
+        await node.settle()
+        node.kernel.link_add(NewLink("eth1", "bridge", 1500))
+        node.kernel.address_add(InterfaceAddress("eth1", "10.10.1.11", 24))
+        assert "cali-fh-eth1" in {change.subject.split()[-1] for change in (await agent.plan()).additions}
+        agent.addresses_changed()
+        await node.settle()
+        assert agent.in_sync and node.differences() == [] and agent.drift.to_dict()["total"] == 0
+        assert "cali-fh-eth1" in chains_of(node)
+
+    run(scenario())
+
+
 def test_a_host_endpoint_by_its_ipv6_address(tmp_path):
     """A HostEndpoint's IPv6 address that is added later is found at the next periodic resync without a notification."""
 

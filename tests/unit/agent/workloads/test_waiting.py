@@ -58,6 +58,29 @@ def test_who_gives_up_waiting_for_the_turn_is_in_nobodys_way():
     run(scenario())
 
 
+def test_the_lock_was_not_quiet_if_a_reader_that_waited_had_it_meanwhile():
+    """Two readings of `quiet` differ if a reader got the lock between them, also one that asked before the first."""
+
+    async def scenario():
+        turn, seen = RWLock(), []
+
+        async def shares():
+            async with turn.shared():
+                seen.append(turn.quiet)
+                await asyncio.sleep(1)
+
+        async with turn:
+            waiting = asyncio.ensure_future(shares())
+            await asyncio.sleep(1)
+            assert turn.quiet is None
+        before = turn.quiet  # the reader was not woken yet
+        assert before is not None and seen == []
+        await waiting
+        assert seen == [None] and turn.quiet not in (None, before)
+
+    run(scenario())
+
+
 class Disk:
     def __init__(self):
         self.queued, self.written, self.broken = [], [], False
