@@ -12,7 +12,7 @@ description:
     configuration of the CNI network, the units (BIRD first closes its sessions), workloads, routes, tunnel devices,
     rules, neighbours, chains and sets of the kernel, files, stored states and addresses, the engine.
   - Objects that are not marked as the collection's own stay, and so do kernel settings such as C(ip_forward).
-  - A folder that is reached by a symbolic link, as in another layout of the host's disks, is emptied, and the link stays.
+  - A folder that is reached by a symbolic link, as in another layout of the host's disks, is emptied. The link stays.
   - If the node's stored state cannot be read, the module fails and removes nothing, because the files and the routes of
     BIRD that only this state names would be left.
   - The node keeps its blocks in the lockfile on the controller. To release them, remove the host from the inventory.

@@ -112,10 +112,8 @@ class Flooded:
     def recvfrom(self, _size):
         self.read += 1
         assert self.read < 1_000_000, "the reader does not come to an end"
-        return b"\x45" + bytes(19) + struct.pack("!BBHHH", 0, 0, 0, 7, self.read & 0xFFFF) + bytes(56), (
-            "10.10.1.12",
-            0,
-        )
+        reply = struct.pack("!BBHHH", 0, 0, 0, 7, self.read & 0xFFFF) + bytes(56)
+        return b"\x45" + bytes(19) + reply, ("10.10.1.12", 0)
 
 
 def test_a_flood_of_packets_does_not_hold_up_the_reader():
