@@ -533,8 +533,9 @@ class FakeKernel:
                 raise port.KernelError(errno.EINVAL, words)
             if link is not None and not link.up:
                 raise port.KernelError(errno.ENETDOWN, words, "Device for nexthop is not up")
-            gateway6 = ":" in (wanted.gateway or "")  # RTA_VIA in an IPv4 route: the checks are those of IPv6
-            if (family6 or gateway6) and link is not None and self._sysctls[f"net/ipv6/conf/{link.name}/disable_ipv6"] != "0":
+            gateway6 = ":" in (wanted.gateway or "")  # An IPv4 route may have one: the checks are those of IPv6.
+            needs6 = link if family6 or gateway6 else None
+            if needs6 is not None and self._sysctls[f"net/ipv6/conf/{needs6.name}/disable_ipv6"] != "0":
                 raise port.KernelError(errno.EACCES, words, "IPv6 is disabled on nexthop device")
             if gateway6 and wanted.gateway and wanted.onlink and self._is_elsewhere(wanted.gateway, wanted.device):
                 raise port.KernelError(errno.EINVAL, words, "Nexthop has invalid gateway or device mismatch")

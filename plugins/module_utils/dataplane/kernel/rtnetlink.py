@@ -557,8 +557,9 @@ _NOWHERE = frozenset({6, 7, 8, 9})
 def get_route(channel: Channel, names: Names, address: str) -> t.Optional[port.RouteAttributes]:
     """Return the type, device and gateway that the kernel chooses for a packet to `address`.
 
-    The result is None if the address is unreachable. `names` is a mapping from index to device name; an index that it lacks stands for the name. Raise
-    OSError if `address` is not an address, and KernelError if the kernel refuses for another reason.
+    The result is None if the address is unreachable. `names` is a mapping from index to device name; an index that it
+    lacks stands for the name. Raise OSError if `address` is not an address, and KernelError if the kernel refuses for
+    another reason.
     """
     family = af_of(address)
     body = RTMSG.pack(family, 8 * _SIZES[family], 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed_address(address))

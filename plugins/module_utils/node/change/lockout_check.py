@@ -62,8 +62,8 @@ def cut(
     changes = list(found.values())
     if len(changes) <= _MOST:
         return changes
-    others = f"new connections like {len(changes) - _MOST} more would be cut, the first of them"
-    note = changes[_MOST].note.replace("a new connection would be cut", others, 1)
+    words = f"new connections like {len(changes) - _MOST} more would be cut, the first of them"
+    note = changes[_MOST].note.replace("a new connection would be cut", words, 1)
     return [*changes[:_MOST], Change(_KIND, "!", "more sessions", None, None, note)]
 
 

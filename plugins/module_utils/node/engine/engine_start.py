@@ -8,7 +8,8 @@ Ansible's actions run `start module <digest> <name>`; see `run_module`.
 The installation copies this file out of the engine's folder. It compares every file of the engine, byte code included,
 with the manifest that the installation wrote, looks at who may write the folders on the way to them, and then becomes
 the engine. If something differs, it raises an alarm and starts the engine without its byte code, another one, or none;
-see `choose`. It imports nothing but the standard library, and of the engine only what runs a module, after it was checked.
+see `choose`. It imports nothing but the standard library, and of the engine only what runs a module, after it was
+checked.
 """
 
 from __future__ import annotations

@@ -105,13 +105,16 @@ def test_routes_are_packed_as_rtnetlink_says():
 def test_an_ipv6_gateway_of_an_ipv4_route_is_packed_with_its_family():
     wanted = RouteAttributes(gateway="fe80::12", device="eth0", protocol=179)
     _kind, _flags, body = rtnetlink.route_message(RouteOperation("add", "10.244.2.0/26", wanted), {"eth0": 7})
-    assert body == bytes.fromhex(
-        "021a0000" + "feb30001"  # inet, /26, table main, protocol 179, universe, unicast
-        "00000000"
-        "08000100" + "0af40200"  # RTA_DST
-        "08000400" + "07000000"  # RTA_OIF
-        "16001200" + "0a00" + "fe800000000000000000000000000012" + "0000"  # RTA_VIA: AF_INET6, address; padding
-        "08000f00" + "fe000000"  # RTA_TABLE
+    assert (
+        body
+        == bytes.fromhex(
+            "021a0000" + "feb30001"  # inet, /26, table main, protocol 179, universe, unicast
+            "00000000"
+            "08000100" + "0af40200"  # RTA_DST
+            "08000400" + "07000000"  # RTA_OIF
+            "16001200" + "0a00" + "fe800000000000000000000000000012" + "0000"  # RTA_VIA: AF_INET6, address; padding
+            "08000f00" + "fe000000"  # RTA_TABLE
+        )
     )
 
 

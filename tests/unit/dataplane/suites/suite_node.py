@@ -352,6 +352,4 @@ def test_an_underlay_without_addresses_on_its_links(kernel):
     write_route(kernel, "10.20.1.13/32", RouteAttributes(device="eth1", gateway="fe80::13", protocol=4))
     open_ = (Route("10.244.10.0/26", gateway=UNDERLAY_GATEWAY.format("10.20.1.13"), table=179),)
     plan = settle(kernel, dataclasses.replace(EMPTY, routes=open_))
-    assert [change.line() for change in plan.changes] == [
-        "+ route    10.244.10.0/26  via fe80::13 dev eth1 table 179"
-    ]
+    assert [change.line() for change in plan.changes] == ["+ route    10.244.10.0/26  via fe80::13 dev eth1 table 179"]
