@@ -126,8 +126,8 @@ class PersistedState:
         """Use `state` as Ansible's state; `complete` becomes the attribute.
 
         `remote` becomes what a node with this state accepts of other nodes' workloads. If the journal of allocations
-        could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`. Raise
-        ValueError if a CIDR or address of `state.ipam` is malformed; Ansible writes no such state.
+        could be read, give the state's blocks to the IPAM, and note conflicts with allocations in `broken`. The CIDRs
+        and addresses of the state are assumed to be valid, as `NodeState.from_dict` has checked.
         """
         self.state, self.complete = state, complete
         self.remote = self._believed()

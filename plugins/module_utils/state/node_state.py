@@ -20,7 +20,7 @@ import re
 import typing as t
 
 from ..base import packed_json
-from ..base.addresses import family_of
+from ..base.addresses import canonical_cidr, family_of, host
 from ..bgp.bird_state import Bird, BirdRoute
 from .errors import shown
 from .phase import Phase
@@ -326,8 +326,8 @@ class NodeState:
 
         Its policy may also be in two parts (see PolicyWire). A missing field gets its default, but a pool's missing
         `workload_mtu` is computed (see `_fill_workload_mtu`). Raise ValueError for another version, an unknown field, a
-        missing one without a default, or a value of another type, and for a policy that cannot be unpacked or that
-        `PolicyState.from_dict` refuses.
+        missing one without a default, a value of another type, or an invalid CIDR or address in `pools`, `ipam` or
+        `bird_routes`. Raise it also for a policy that cannot be unpacked or that `PolicyState.from_dict` refuses.
         """
         fields = dict(_mapping(data))
         version = fields.pop("version", None)
@@ -336,6 +336,7 @@ class NodeState:
         _fill_workload_mtu(fields)
         policy = fields.pop("policy", None)
         state = t.cast(NodeState, _build(cls, fields))
+        _check_networks(state)
         if policy is None:
             return state
         if isinstance(policy, str):
@@ -415,6 +416,47 @@ def _shared_and_own(policy: t.Mapping[str, t.Any], node: str) -> dict[str, t.Any
         return {**shared, "endpoints": [*policy["own"], *elsewhere], "settings": policy["settings"]}
     except (KeyError, TypeError) as error:
         raise ValueError(f"what is shared of the policy cannot be read: {error}") from error
+
+
+_LONGEST_CIDR = 49  # characters: of an IPv6 address whose last 32 bits are written as IPv4, with /128
+
+
+def _check_networks(state: NodeState) -> None:
+    """Raise ValueError if `pools`, `ipam` or `bird_routes` has a CIDR that is none or has host bits, or a bad address.
+
+    A node computes with these before it applies the state: it assigns addresses, and judges what other nodes report.
+    """
+    ipam = state.ipam
+    cidrs = {
+        "pools": [pool.cidr for pool in state.pools],
+        "ipam.blocks": [block.cidr for block in ipam.blocks],
+        "ipam.spare_blocks": [block.cidr for block in ipam.spare_blocks],
+        "ipam.reservations": ipam.reservations,
+        "bird_routes": [route.destination for route in state.bird_routes],
+    }
+    addresses = {"tunnels": ipam.tunnels, "workloads": ipam.workloads, "workloads6": ipam.workloads6}
+    for place, texts in cidrs.items():
+        for text in texts:
+            if not _is_network(text):
+                raise ValueError(f"{place} has {shown(text)}, which is not a CIDR without host bits")
+    for name, planned in addresses.items():
+        for text in planned.values():
+            if not _is_network(host(text)):
+                raise ValueError(f"ipam.{name} has {shown(text)}, which is not an IP address")
+
+
+def _is_network(text: str) -> bool:
+    return len(text) <= _LONGEST_CIDR and _parses(text)
+
+
+# The nodes of a fleet have the same CIDRs in their states, so the controller parses each text once.
+@functools.lru_cache(maxsize=65536)
+def _parses(text: str) -> bool:
+    try:
+        canonical_cidr(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _fill_workload_mtu(fields: dict[str, t.Any]) -> None:

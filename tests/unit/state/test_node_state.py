@@ -18,6 +18,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_
     Block,
     NodeIpam,
     NodeState,
+    Pool,
     Route,
     Sysctl,
     overhead,
@@ -113,6 +114,34 @@ def test_bytes_that_an_encapsulation_adds(encapsulation: str, four: int, six: t.
 )
 def test_errors_show_values_short(value: t.Any, shown: str) -> None:
     assert errors.shown(value) == shown
+
+
+NETWORKS = {
+    "pools": lambda text: {"pools": (Pool("p", text, 26, "None"),)},
+    "ipam.blocks": lambda text: {"ipam": NodeIpam(blocks=(Block(text, "p"),))},
+    "ipam.spare_blocks": lambda text: {"ipam": NodeIpam(spare_blocks=(Block(text, "p"),))},
+    "ipam.reservations": lambda text: {"ipam": NodeIpam(reservations=(text,))},
+    "bird_routes": lambda text: {"bird_routes": (BirdRoute(text, "10.10.1.12"),)},
+}
+ADDRESSES = {
+    "ipam.tunnels": lambda text: {"ipam": NodeIpam(tunnels={"ipip": text})},
+    "ipam.workloads": lambda text: {"ipam": NodeIpam(workloads={"w": text})},
+    "ipam.workloads6": lambda text: {"ipam": NodeIpam(workloads6={"w": text})},
+}
+
+
+@pytest.mark.parametrize("place", [*NETWORKS, *ADDRESSES])
+def test_a_state_with_a_cidr_or_an_address_that_is_none_is_refused(place: str) -> None:
+    network = place in NETWORKS
+    change = (NETWORKS if network else ADDRESSES)[place]
+    for good in ("10.244.0.0/26", "fd00::/122") if network else ("10.244.0.1", "fd00::1"):
+        state = dataclasses.replace(STATE, **change(good))
+        assert NodeState.from_dict(state.to_dict()) == state
+    for bad in ("x", "10.0.0.0/33", "10.0.0.1/26", "" if network else "10.0.0.0/32", "10.0.0.1" if network else ""):
+        with pytest.raises(ValueError) as error:
+            NodeState.from_dict(dataclasses.replace(STATE, **change(bad)).to_dict())
+        kind = "a CIDR without host bits" if network else "an IP address"
+        assert str(error.value) == f"{place} has {errors.shown(bad)}, which is not {kind}"
 
 
 def test_placeholders_of_the_underlay_are_replaced_route_by_route() -> None:

@@ -77,7 +77,7 @@ def test_a_state_up_to_its_limits_is_read(change: dict[str, t.Any]) -> None:
             "pools is more than 1024, or two of one name",
         ),
         (pools({"name": "p" * 254}), "pools is 10.0.0.0/8, no pool"),
-        (pools({"cidr": "10.0.0.1/8"}), "pools is 10.0.0.1/8, no pool"),
+        (pools({"cidr": "10.0.0.1/8"}), "it is pools has 10.0.0.1/8, which is not a CIDR without host bits"),
         *(
             (pools({"cidr": "fd00::/48", "encapsulation": one}), f"pools p encapsulation is {one}, none that there is")
             for one in ("IPIP", "IPIPCrossSubnet", "GRE")
