@@ -88,7 +88,7 @@ def _shortened(finding: LintFinding) -> LintFinding:
 
 
 def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: Fleet) -> LintedFleet:
-    """Return what the rules examine. Raise FleetError if an ansible_host, or a variable of `outside`, cannot be read."""
+    """Return what the rules examine. Raise FleetError if an ansible_host or a variable of `outside` cannot be read."""
     ways: dict[str, str] = {}
     links: dict[str, t.Optional[UnderlayLink]] = {}
     links6: dict[str, t.Optional[UnderlayLink]] = {}
