@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 
@@ -47,9 +48,7 @@ class ActionModule(GuardedAction):
                     before = stream.read()
                 after = pool_entry.with_mode(before, pool, mode)
                 if not self._task.check_mode:
-                    with open(path + ".new", "w", encoding="utf-8") as stream:
-                        stream.write(after)
-                    os.replace(path + ".new", path)
+                    _write(path, after)
             except pool_entry.CannotEdit as error:
                 lines.insert(0, f"{path} is left as it is: {error}.")
             except UnicodeDecodeError as error:
@@ -63,3 +62,14 @@ class ActionModule(GuardedAction):
         shown_lines.show(lines)
         result["lines"] = lines
         return result
+
+
+def _write(path: str, text: str) -> None:
+    """Replace the file's content as a whole. Raise OSError, and leave the old file and no other one, if that fails."""
+    new = f"{path}.new"
+    with contextlib.ExitStack() as undo:
+        with open(new, "w", encoding="utf-8") as stream:
+            undo.callback(os.unlink, new)
+            stream.write(text)
+        os.replace(new, path)
+        undo.pop_all()

@@ -8,6 +8,7 @@ Ansible itself would poll after the action has ended, and accept the answer as t
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 
@@ -40,8 +41,8 @@ def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) ->
     It sleeps the task's ``poll`` seconds before each poll, for about its ``async`` seconds in all. Return a failure,
     which says the reason, if `started` has no job id, or if the job has not ended when that time is over or a poll is
     skipped or fails on the node. The job's files on the node are removed once it has finished, if the node can be
-    reached then. Raise AnsibleError if the last poll raises it, as it does if the node cannot be reached, or if an
-    earlier one does and the connection cannot be reset. Raise KeyError if `is_waited_for` was not True for the task.
+    reached then. Raise AnsibleError if the last poll raises it, as it does if the node cannot be reached. Raise
+    KeyError if `is_waited_for` was not True for the task.
     """
     job, task = started.get("ansible_job_id"), action._task
     if job is None:
@@ -56,7 +57,9 @@ def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) ->
         except AnsibleError as error:
             # The connection may work again at the next poll.
             Display().vvvv(f"async poll failed: {terminal_text.text(error)}")
-            action._connection.reset()
+            # Some connections, such as paramiko, connect in reset(): while the node is away, this fails like a poll.
+            with contextlib.suppress(AnsibleError):
+                action._connection.reset()
             if left <= 0:
                 raise
             continue

@@ -71,8 +71,8 @@ def _change_of(answer: t.Mapping[str, t.Any]) -> str:
     return ", ".join([*words, *sorted(_WORDS.get(kind, kind) for kind in kinds)]) or "files"
 
 
-#: Kinds of changes as people call them.
-_WORDS = {"fdb": "FDB", "neighbor": "neighbours", "ipset": "sets", "iptables": "rules", "bird": "bird.cfg"}
+#: Kinds of changes as people call them. The kind bird is that of bird.cfg and of the file with its passwords.
+_WORDS = {"fdb": "FDB", "neighbor": "neighbours", "ipset": "sets", "iptables": "rules", "bird": "BIRD's configuration"}
 
 
 def phases(plans: Results) -> list[str]:

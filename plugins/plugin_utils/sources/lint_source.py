@@ -62,7 +62,7 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
 
     Of an invalid inventory there are at most 20 errors, none after one about a file or the plan, and none that may
     follow from an earlier one. A FleetError becomes a finding; none is raised. Warnings on the screen are those of
-    `inventory_source.hosts`. Raise AnsibleTemplateError if a node's ansible_host cannot be evaluated.
+    `inventory_source.hosts`.
     """
     hosts: t.Sequence[Host] = ()
     try:
@@ -88,13 +88,15 @@ def _shortened(finding: LintFinding) -> LintFinding:
 
 
 def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: Fleet) -> LintedFleet:
+    """Return what the rules examine. Raise FleetError if an ansible_host or a variable of `outside` cannot be read."""
     ways: dict[str, str] = {}
     links: dict[str, t.Optional[UnderlayLink]] = {}
     links6: dict[str, t.Optional[UnderlayLink]] = {}
     for name, node in fleet.nodes.items():
         known = task_vars["hostvars"][name]
-        if known.get("ansible_host"):
-            ways[name] = str(known["ansible_host"])
+        way = inventory_source.evaluated(known, name, "ansible_host") if "ansible_host" in known else None
+        if way:
+            ways[name] = str(way)
         facts = known.get("ansible_facts") or {}
         # Facts come from the node. If they do not have the form that the module setup returns, they are ignored.
         with contextlib.suppress(AttributeError, LookupError, OverflowError, TypeError, ValueError):

@@ -90,10 +90,11 @@ def remember(path: str, encapsulations: t.Mapping[str, str]) -> bool:
 def write(path: str, plan: AllocationPlan) -> None:
     """Replace the file as a whole, synced to disk, with mode 0644, or leave the old one.
 
-    Raise FleetError if it cannot be written. If only the folder cannot be synced, the new file is in place; the
-    FleetError says so.
+    A symbolic link stays, and the file that it leads to is replaced. Raise FleetError if it cannot be written. If only
+    the folder cannot be synced, the new file is in place; the FleetError says so.
     """
-    folder = os.path.dirname(path)
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
     temporary, replaced = "", False
     try:
         handle, temporary = tempfile.mkstemp(prefix=f"{NAME}.", dir=folder)
@@ -102,7 +103,7 @@ def write(path: str, plan: AllocationPlan) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        os.replace(temporary, target)
         replaced = True
         directory = os.open(folder, os.O_RDONLY)
         try:
@@ -123,5 +124,5 @@ def write(path: str, plan: AllocationPlan) -> None:
             "lockfile",
             path,
             f"cannot be written: {error.strerror}.",
-            "No host was touched. Make the folder writable, or set calico_lockfile to another path.",
+            f"No host was touched. Make the folder {folder} writable, or set calico_lockfile to another path.",
         ) from error

@@ -24,6 +24,14 @@ class Node:
         self.polls = list(polls)
         self.cleanup = cleanup
         self.cleaned = 0
+        self.resets = 0
+        self.reset_error: t.Optional[Exception] = None
+
+    def reset(self) -> None:
+        """Count a reset of the connection, then raise `reset_error` unless it is None."""
+        self.resets += 1
+        if self.reset_error:
+            raise self.reset_error
 
     def status(self, dummy: t.Any, task_vars: t.Any, **args: t.Any) -> dict[str, t.Any]:
         """Return the answer of the next poll, or that of the removal of files, which is counted.
@@ -45,7 +53,7 @@ def waited(monkeypatch: pytest.MonkeyPatch, node: Node) -> dict[str, t.Any]:
     monkeypatch.setattr(async_job, "_status", node.status)
     monkeypatch.setattr(async_job, "time", types.SimpleNamespace(sleep=lambda seconds: None))
     task = types.SimpleNamespace(poll=2, async_val=4, _uuid="of-this-test")
-    action = types.SimpleNamespace(_task=task, _connection=types.SimpleNamespace(reset=lambda: None))
+    action = types.SimpleNamespace(_task=task, _connection=types.SimpleNamespace(reset=node.reset))
     assert async_job.is_waited_for(task)
     return async_job.wait(t.cast(t.Any, action), {"ansible_job_id": "1.2"}, {})
 
@@ -83,10 +91,22 @@ def test_a_job_that_has_ended_is_answered_for(monkeypatch: pytest.MonkeyPatch, c
     """The answer of a finished job counts, also if its files cannot be removed, and if an earlier poll failed."""
     node = Node([UNREACHABLE, DONE], cleanup)
     assert waited(monkeypatch, node) == DONE
-    assert node.cleaned == 1
+    assert (node.cleaned, node.resets) == (1, 1)
+
+
+def test_an_outage_in_which_a_reset_fails_is_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that cannot connect again at once, as paramiko's reset does, is used again at the next poll."""
+    node = Node([UNREACHABLE, DONE], {})
+    node.reset_error = AnsibleConnectionFailure("still no route to host")
+    assert waited(monkeypatch, node) == DONE
+    assert (node.cleaned, node.resets) == (1, 1)
 
 
 def test_a_node_that_is_unreachable_at_the_last_poll_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unreachable node is no time-out: the error of the connection is raised."""
     with pytest.raises(AnsibleConnectionFailure, match="no route to host"):
         waited(monkeypatch, Node([{"finished": 0}, UNREACHABLE], {}))
+    node = Node([{"finished": 0}, UNREACHABLE], {})
+    node.reset_error = AnsibleConnectionFailure("still away")
+    with pytest.raises(AnsibleConnectionFailure, match="no route to host"):
+        waited(monkeypatch, node)

@@ -82,6 +82,7 @@ calico_nodes:
     node1: {calico_node_address_ipv6: "fd00::11/64"}
     node2: {calico_node_address_ipv6: "fd00::12/64"}
 """
+UNREADABLE_WAY = ALONE.replace("12/64\"}", "12/64\", ansible_host: '{{ ansible_default_ipv4.address }}'}")
 #: Values that a hostile node may report in place of the facts of the module setup.
 HOSTILE_FACTS = [
     "x",
@@ -108,7 +109,7 @@ def _run(hosts: pathlib.Path, args: t.Mapping[str, t.Any] = {}, **facts: t.Any) 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     made = tmp_path_factory.mktemp("odd")
-    for name, text in {**ODD, "alone/hosts.yml": ALONE}.items():
+    for name, text in {**ODD, "alone/hosts.yml": ALONE, "way/hosts.yml": UNREADABLE_WAY}.items():
         (made / name).parent.mkdir(exist_ok=True)
         (made / name).write_text(text)
     return made
@@ -128,6 +129,7 @@ def answers(folder: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> d
         "printed": _run(folder / "hosts.yml", {"output": "json"}, **facts),
         "warnings": _run(folder / "good.yml"),
         "alone": _run(folder / "alone" / "hosts.yml", node1={}, node2={"ansible_facts": FACTS}),
+        "way": _run(folder / "way" / "hosts.yml", {"answer_file": str(folder / "way" / ".answer.json")}),
         "strict": _run(folder / "good.yml", {"strict": True}),
         **{
             f"hostile facts {index}": _run(folder / "alone" / "hosts.yml", node1={}, node2={"ansible_facts": hostile})
@@ -195,3 +197,19 @@ def test_warnings_are_good_unless_strict(answers: dict[str, dict[str, t.Any]]) -
 def test_facts_of_any_form_end_no_lint(answers: dict[str, dict[str, t.Any]]) -> None:
     for index in range(len(HOSTILE_FACTS)):
         assert "exception" not in answers[f"hostile facts {index}"]
+
+
+def test_an_ansible_host_that_cannot_be_evaluated_is_found(
+    folder: pathlib.Path, answers: dict[str, dict[str, t.Any]]
+) -> None:
+    """It is an error like any other template's: the finding names the host, and calicoctl gets its answer file."""
+    what = "ansible_host of node2 is a template that cannot be evaluated: 'ansible_default_ipv4' is undefined."
+    remedy = (
+        "Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for "
+        "ansible_default_ipv4."
+    )
+    assert answers["way"]["msg"] == (
+        f"1 error: rules are asked when these are mended. error: {what} {remedy} [refused]"
+    )
+    (finding,) = json.loads((folder / "way" / ".answer.json").read_text("utf-8"))["answer"]["findings"]
+    assert (finding["what"], finding["remedy"]) == (what, remedy)

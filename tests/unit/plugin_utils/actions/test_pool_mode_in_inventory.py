@@ -37,3 +37,22 @@ def test_a_variable_that_fails_after_the_switch_fails_no_run(tmp_path: pathlib.P
     assert check["lines"] == [f"pool default would be vxlan, and {variables} would say so."]
     assert good["lines"] == [f"pool default is vxlan now, and {variables} says so."]
     assert variables.read_text() == written.replace("/16\n", "/16\n" + "\n".join(SET) + "\n")
+
+
+def test_a_write_that_fails_leaves_no_other_file(tmp_path: pathlib.Path) -> None:
+    """On a full disk, for which /dev/full stands, the file stays as it is, and nothing of the new one is left."""
+    (tmp_path / "group_vars").mkdir()
+    hosts, variables = tmp_path / "hosts.yml", tmp_path / "group_vars" / "all.yml"
+    hosts.write_text(HOSTS)
+    variables.write_text(POOLS)
+    (tmp_path / "group_vars" / "all.yml.new").symlink_to("/dev/full")
+    args = {"pool": "default", "mode": "vxlan", "write": True}
+    (result,) = controller.run([controller.Run("pool_mode_in_inventory", args, str(hosts), {"node1": {}})])
+    assert result["lines"] == [
+        f"{variables} is left as it is: No space left on device.",
+        f"pool default is vxlan now. To keep it, set in {variables}:2 (pool default):",
+        *SET,
+    ]
+    assert "changed" not in result
+    assert variables.read_text() == POOLS
+    assert [path.name for path in variables.parent.iterdir()] == ["all.yml"]

@@ -264,6 +264,10 @@ def test_whom_a_new_node_touches() -> None:
         "touched  node9: new · rr1: 1 more session, 2 interrupted · node1: FDB, neighbours, sets"
     ]
     assert report_lines.touched({"node1": tunnels, "node2": {"changed": False}}) == []
+    password = {"changed": True, "changes": [{**change("bird", "~"), "subject": "password of 10.10.1.1"}]}
+    assert report_lines.touched({"node9": plans["node9"], "node1": password}) == [
+        "touched  node9: new · node1: BIRD's configuration"
+    ]
 
 
 def test_a_change_of_sessions_is_told_in_its_own_words() -> None:

@@ -43,7 +43,7 @@ def test_a_write_that_fails_leaves_the_old_one(tmp_path: pathlib.Path, monkeypat
         lockfile_store.write(str(path), AllocationPlan())
     assert str(caught.value) == (
         f"lockfile {path} cannot be written: No space left on device. "
-        "No host was touched. Make the folder writable, or set calico_lockfile to another path."
+        f"No host was touched. Make the folder {tmp_path} writable, or set calico_lockfile to another path."
     )
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == [".calico.lock.yml"]
@@ -68,6 +68,30 @@ def test_a_folder_that_cannot_be_synced_has_the_file(tmp_path: pathlib.Path, mon
         "error. No host was touched. Correct the file system, then run again."
     )
     assert lockfile_store.read(path) == PLAN
+
+
+def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path: pathlib.Path) -> None:
+    """The file that the link leads to has the new plan, whether it existed or not, and no folder has another file."""
+    (tmp_path / "inventory").mkdir()
+    (tmp_path / "plans").mkdir()
+    link, file = tmp_path / "inventory" / ".calico.lock.yml", tmp_path / "plans" / "prod.yml"
+    link.symlink_to("../plans/prod.yml")
+    for plan in (PLAN, AllocationPlan()):
+        lockfile_store.write(str(link), plan)
+        assert file.read_text() == lockfile_store.text(plan)
+        assert os.readlink(link) == "../plans/prod.yml"
+    assert [os.listdir(tmp_path / name) for name in ("inventory", "plans")] == [[".calico.lock.yml"], ["prod.yml"]]
+
+
+def test_a_folder_behind_a_link_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
+    link = tmp_path / ".calico.lock.yml"
+    link.symlink_to("plans/prod.yml")
+    with pytest.raises(FleetError) as caught:
+        lockfile_store.write(str(link), PLAN)
+    assert str(caught.value) == (
+        f"lockfile {link} cannot be written: No such file or directory. No host was touched. Make the folder "
+        f"{tmp_path}/plans writable, or set calico_lockfile to another path."
+    )
 
 
 def test_a_folder_that_is_not_there(tmp_path: pathlib.Path) -> None:
