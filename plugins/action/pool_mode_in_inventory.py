@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import tempfile
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
@@ -44,9 +46,10 @@ class ActionModule(GuardedAction):
         lines += [f"    {line}" for line in pool_entry.lines_to_set(mode)]
         if args["write"] and os.path.isfile(path):
             try:
-                with open(path, encoding="utf-8") as stream:
+                with open(path, encoding="utf-8", newline="") as stream:
                     before = stream.read()
-                after = pool_entry.with_mode(before, pool, mode)
+                line_end = "\r\n" if "\r\n" in before else "\n"
+                after = pool_entry.with_mode(before.replace(line_end, "\n"), pool, mode).replace("\n", line_end)
                 if not self._task.check_mode:
                     _write(path, after)
             except pool_entry.CannotEdit as error:
@@ -65,11 +68,16 @@ class ActionModule(GuardedAction):
 
 
 def _write(path: str, text: str) -> None:
-    """Replace the file's content as a whole. Raise OSError, and leave the old file and no other one, if that fails."""
-    new = f"{path}.new"
+    """Replace the file's content as a whole; its mode and symbolic links that lead to it stay.
+
+    Raise OSError, and leave the old file and no other one, if that fails.
+    """
+    target = os.path.realpath(path)
     with contextlib.ExitStack() as undo:
-        with open(new, "w", encoding="utf-8") as stream:
-            undo.callback(os.unlink, new)
+        handle, new = tempfile.mkstemp(prefix=f"{os.path.basename(target)}.", dir=os.path.dirname(target))
+        undo.callback(os.unlink, new)
+        with open(handle, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)
-        os.replace(new, path)
+        shutil.copymode(target, new)
+        os.replace(new, target)
         undo.pop_all()

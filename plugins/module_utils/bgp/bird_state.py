@@ -16,6 +16,9 @@ import typing as t
 from ..base.ports import BGP_PORT
 from .filter_rules import FilterFunction
 
+#: The connect retry time of sessions without their own, in seconds, as in templates/bird/peer_templates.j2.
+DEFAULT_CONNECT_RETRY_TIME = 5
+
 
 @dataclasses.dataclass(frozen=True)
 class BirdRoute:
@@ -54,7 +57,7 @@ class BirdPeer:
     reflector of this node), node (any other session with a node of the fleet) or external (a session with a router
     outside of the fleet). Between two ASes, or with a router outside, only `cluster_id` says whether this node
     reflects. Times are in seconds. A None of a field that `Bird.with_defaults` fills means the default for all
-    sessions. Any other None, but that of `connect_retry_time`, means that the feature is off.
+    sessions. Any other None means that the feature is off.
     """
 
     name: str  # the session's name in BIRD, such as Mesh_10_10_1_12
@@ -74,7 +77,7 @@ class BirdPeer:
     ttl_security: t.Optional[int] = None  # the most hops to the peer (RFC 5082); None: off
     hold_time: t.Optional[int] = None
     keepalive_time: t.Optional[int] = None
-    connect_retry_time: t.Optional[int] = None  # None: 5 seconds, by the template
+    connect_retry_time: t.Optional[int] = None
     graceful_restart_time: t.Optional[int] = None
     long_lived_stale_time: t.Optional[int] = None  # seconds (RFC 9494)
     bfd: t.Optional[Bfd] = None
@@ -177,9 +180,8 @@ class Bird:
     def with_defaults(self, peer: BirdPeer) -> BirdPeer:
         """Return `peer` with the defaults of this BIRD in place of None in its ports, own AS, own address and times.
 
-        `connect_retry_time` stays None, and so does `long_lived_stale_time` if this BIRD has none. The default of
-        `port` is BGP_PORT for a router outside of the fleet, else the port of this BIRD. templates/bird uses the same
-        defaults.
+        `long_lived_stale_time` stays None if this BIRD has none. The default of `port` is BGP_PORT for a router outside
+        of the fleet, else the port of this BIRD. templates/bird uses the same defaults.
         """
         defaults = {
             "port": BGP_PORT if peer.kind == "external" else self.listen_port,
@@ -188,6 +190,7 @@ class Bird:
             "source_address": self.address6 if peer.family == 6 else self.address,
             "hold_time": self.hold_time,
             "keepalive_time": self.keepalive_time,
+            "connect_retry_time": DEFAULT_CONNECT_RETRY_TIME,
             "graceful_restart_time": self.graceful_restart_time,
             "long_lived_stale_time": self.long_lived_stale_time,
         }

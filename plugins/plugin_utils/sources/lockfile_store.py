@@ -90,9 +90,19 @@ def remember(path: str, encapsulations: t.Mapping[str, str]) -> bool:
 def write(path: str, plan: AllocationPlan) -> None:
     """Replace the file as a whole, synced to disk, with mode 0644, or leave the old one.
 
-    A symbolic link stays, and the file that it leads to is replaced. Raise FleetError if it cannot be written. If only
-    the folder cannot be synced, the new file is in place; the FleetError says so.
+    A symbolic link stays, and the file that it leads to is replaced. Raise FleetError if `read` would refuse the plan,
+    or if the file cannot be written. If only the folder cannot be synced, the new file is in place; the FleetError says
+    so.
     """
+    try:
+        lockfile.from_document(lockfile.to_document(plan), path)
+    except lockfile.LockfileError as error:
+        raise FleetError(
+            "lockfile",
+            path,
+            f"is not written: it could not be read back, because it {error.rule} The old one is unchanged.",
+            "Report this as a bug, with the answers of the nodes.",
+        ) from error
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     temporary, replaced = "", False

@@ -64,7 +64,9 @@ def _files(label: str, name: str, folder: str) -> list[str]:
             raise FleetError(label, name, "has no file *.yml, *.yaml or *.json.", "Put policy there, or remove it.")
         return entries
     if glob.has_magic(name):
-        return sorted(entry for entry in glob.glob(path) if os.path.isfile(entry))
+        # The pattern is what the variable says: a [ in the path of the inventory's folder is no part of it.
+        pattern = os.path.normpath(os.path.join(glob.escape(folder), os.path.expanduser(name)))
+        return sorted(entry for entry in glob.glob(pattern) if os.path.isfile(entry))
     raise FleetError(label, name, "is no file and no folder.", f"Write where it is, seen from {folder}.")
 
 

@@ -126,7 +126,9 @@ def test_what_a_session_says_itself_hides_what_holds_for_all() -> None:
 
 def test_the_same_said_in_another_way_is_no_change() -> None:
     explicit = dataclasses.replace(CLIENT, cluster_id="1.1.1.1", local_as=64512, source_address="10.0.0.9", port=179)
+    explicit = dataclasses.replace(explicit, connect_retry_time=5)
     assert texts(with_peers(CLIENT), with_peers(explicit)) == {}
+    assert texts(with_peers(explicit), with_peers(CLIENT)) == {}
 
 
 def test_sessions_come_and_go() -> None:

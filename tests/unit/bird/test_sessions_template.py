@@ -9,7 +9,13 @@ import dataclasses
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bfd, Bird, BirdPeer, BirdPool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import (
+    DEFAULT_CONNECT_RETRY_TIME,
+    Bfd,
+    Bird,
+    BirdPeer,
+    BirdPool,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils import bird_config
 
@@ -142,6 +148,7 @@ def test_what_is_said_of_all() -> None:
     assert {"hold time 9;", "keepalive time 3;", "long lived graceful restart on;", "long lived stale time 600;"} <= {
         *found
     }
+    assert f"connect retry time {DEFAULT_CONNECT_RETRY_TIME};" in found
     assert not any("long lived" in line for line in bird_facts.blocks(text())["calico_peer"].statements)
 
 

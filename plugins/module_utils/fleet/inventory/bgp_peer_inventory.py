@@ -10,6 +10,7 @@ import ipaddress
 import typing as t
 
 from ... import resources
+from ...base.addresses import family_of
 from ...base.ports import BGP_PORT
 from ...bgp import peer_extensions
 from ...bgp.peer_definition import PeerDefinition
@@ -123,6 +124,7 @@ class Peers:
             )
         _check_ranges(given)
         _check_reach(given)
+        _check_family(given)
         own = given.extensions
         if own.holdTime is not None or own.keepaliveTime is not None:
             field, value = ("keepaliveTime", own.keepaliveTime) if own.holdTime is None else ("holdTime", own.holdTime)
@@ -204,6 +206,23 @@ def _check_reach(given: PeerDefinition) -> None:
                 "is a link-local address, which means nothing without an interface, and a BGPPeer names none.",
                 "Write a global or unique local address, for example fd00:10:10:1::1.",
             )
+
+
+def _check_family(given: PeerDefinition) -> None:
+    """Raise FleetError if the sourceAddress and the peerIP are of different IP versions.
+
+    A peerSelector accepts both: a source address counts for the sessions of its family.
+    """
+    own = given.extensions
+    if given.address is None or not own.source or family_of(own.source) == given.address.family:
+        return
+    raise FleetError(
+        within(given.where, "sourceAddress"),
+        own.sourceAddress,
+        f"is IPv{family_of(own.source)}, and the peerIP {given.peer.peerIP} is IPv{given.address.family}.",
+        f"A session runs between two addresses of one family: write an IPv{given.address.family} address of the node, "
+        "or leave it out.",
+    )
 
 
 def _check_ranges(given: PeerDefinition) -> None:

@@ -13,7 +13,7 @@ import functools
 import typing as t
 
 from ...base import addresses
-from ...bgp.bird_state import Bird
+from ...bgp.bird_state import Bird, BirdPool
 from ...ipam.allocation_plan import ENCAPSULATIONS, TUNNEL_KINDS
 from ...state.answers import limits
 from ...state.answers.endpoints import single_address
@@ -23,8 +23,8 @@ from ...state.phase import Phase
 from . import shapes
 from .shapes import Unreadable
 
-#: Devices that a pool may have in a stored state: those in fleet.fleet.TUNNEL_DEVICE, or none.
-_DEVICES = ("", "tunl0", "vxlan.calico", "vxlan-v6.calico")
+#: Devices that a pool may have in a stored state, by IP version: those in fleet.fleet.TUNNEL_DEVICE, or none.
+_DEVICES = {4: ("", "tunl0", "vxlan.calico"), 6: ("", "vxlan-v6.calico")}
 #: The kinds of sessions in bgp.bird_state.BirdPeer.
 _KINDS = ("mesh", "client", "reflector", "node", "external")
 _LONGEST_CIDR, _LONGEST_NAME = 43, 253  # characters: of an IPv6 address with /128, and of a name in DNS
@@ -87,8 +87,9 @@ def _check(found: NodeState) -> None:
     """Raise Unreadable if the state has values that the compiler cannot compute with.
 
     These are an underlay MTU outside of 68 to 65535, a generation outside of 0 to 2**53, an unknown kind of tunnel or
-    tunnel device, two pools of one name, and invalid pools, blocks of BIRD, destinations of routes to other nodes, BGP
-    peers or names of nodes in BIRD's routes and peers. They are also too many pools, blocks, peers or routes.
+    tunnel device, two pools of one name, and invalid pools, pools of BIRD, blocks of BIRD, destinations of routes to
+    other nodes, BGP peers or names of nodes in BIRD's routes and peers. They are also too many pools, blocks, peers or
+    routes.
     """
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")
@@ -121,8 +122,7 @@ def _check_pool(pool: Pool) -> None:
 
 def _check_bird(bird: Bird) -> None:
     for pool in bird.pools:
-        if pool.device not in _DEVICES:
-            raise Unreadable("bird.pools device", f"{shown(pool.device)}, no tunnel of a node's")
+        _check_bird_pool(pool)
     _check_blocks("bird.blocks", bird.blocks)
     if len(bird.peers) > limits.PEERS:
         raise Unreadable("bird.peers", f"more than {limits.PEERS}")
@@ -132,6 +132,17 @@ def _check_bird(bird: Bird) -> None:
         if not _is_address(peer.address):
             raise Unreadable("bird.peers address", f"{shown(peer.address)}, no single address")
     _check_names("bird.peers node", {peer.node for peer in bird.peers})
+
+
+def _check_bird_pool(pool: BirdPool) -> None:
+    """Raise Unreadable if the pool's CIDR is invalid, or its device and cross_subnet are no encapsulation of it."""
+    cidr = addresses.parse_cidr(pool.cidr)
+    if cidr is None or not cidr.strict:
+        raise Unreadable("bird.pools", f"{shown(pool.cidr)}, no pool")
+    if pool.device not in _DEVICES[cidr.version]:
+        raise Unreadable("bird.pools device", f"{shown(pool.device)}, no tunnel of an IPv{cidr.version} pool's")
+    if pool.cross_subnet and not pool.device:
+        raise Unreadable("bird.pools cross_subnet", "true, and the pool has no tunnel")
 
 
 def _check_blocks(place: str, cidrs: t.Sequence[str]) -> None:

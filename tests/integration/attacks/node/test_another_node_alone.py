@@ -125,6 +125,43 @@ def test_a_node_that_says_that_its_sessions_end_stops_no_run_while_another_is_do
     assert SESSIONS in result["warnings"]
 
 
+NO_MODES: dict[str, tuple[str, bool]] = {
+    "no tunnel across subnets": ("", True),
+    "tunnel of the other family": ("vxlan-v6.calico", False),
+}
+
+
+@pytest.mark.parametrize(("device", "cross_subnet"), NO_MODES.values(), ids=NO_MODES)
+def test_a_mode_that_there_is_not_gets_into_no_lockfile(
+    tmp_path: pathlib.Path, fleet: dict[str, NodeState], device: str, cross_subnet: bool
+) -> None:
+    """Report that BIRD runs a pool in a mode that does not exist, to a run of this node alone or of all.
+
+    Gain: A lockfile that no run can read, or an error that ends the run for all nodes.
+    Precedent: CWE-20, CWE-400.
+    Result: The node is left out and named, and the lockfile stays as before.
+    """
+    honest = {name: answers.node_info(state) for name, state in fleet.items()}
+    way = {"device": device, "cross_subnet": cross_subnet}
+    lying = lie(honest, lambda state: [pool.update(way) for pool in state["bird"]["pools"]])
+    everyone = {**{name: {"seen": answer} for name, answer in honest.items()}, LIAR: {"seen": lying}}
+    limited, whole, observed = (inventory(tmp_path / name) for name in ("limited", "whole", "observed"))
+    before = (tmp_path / "whole" / ".calico.lock.yml").read_text()
+    results = controller.run(
+        [
+            controller.Run("fleet", {"observed": "seen"}, limited, {LIAR: {"seen": lying}}),
+            controller.Run("fleet", {"observed": "seen"}, whole, everyone),
+            controller.Run("fleet", {"observed": "seen", "as_observed": True}, observed, everyone),
+        ]
+    )
+    for result, folder in zip(results, ("limited", "whole", "observed")):
+        assert "exception" not in result, result["exception"]
+        assert not result.get("failed"), result
+        assert (tmp_path / folder / ".calico.lock.yml").read_text() == before
+        assert len(result["warnings"]) == 1, result["warnings"]
+        assert result["warnings"][0].startswith("stored state of node3 cannot be read: bird.pools "), result["warnings"]
+
+
 def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:
     """Be refused as a liar although the change is wanted: one node withdraws more routes than the limit.
 

@@ -57,7 +57,10 @@ def read(change: t.Mapping[str, t.Any]) -> str:
         bird(blocks=["10.244.1.0/26"] * 131_072),
         bird(peers=[PEER] * 16_384),
         bird(peers=[{**PEER, "node": "n" * 253}]),
-        bird(pools=[{"cidr": "10.0.0.0/8", "device": one} for one in ("", "tunl0", "vxlan.calico", "vxlan-v6.calico")]),
+        bird(pools=[{"cidr": "10.0.0.0/8", "device": one} for one in ("", "tunl0", "vxlan.calico")]),
+        bird(pools=[{"cidr": "fd00::/48", "device": one} for one in ("", "vxlan-v6.calico")]),
+        bird(pools=[{"cidr": "10.0.0.0/8", "device": one, "cross_subnet": True} for one in ("tunl0", "vxlan.calico")]),
+        bird(pools=[{"cidr": "fd00::/48", "device": "vxlan-v6.calico", "cross_subnet": True}]),
         {"routes": [{"destination": "10.0.0.1/8", "device": "eth0"}]},  # it has no gateway, and is none of a block
     ],
     ids=lambda change: next(iter(change)),
@@ -91,8 +94,24 @@ def test_a_state_up_to_its_limits_is_read(change: dict[str, t.Any]) -> None:
         (bird(peers=[{**PEER, "node": "n" * 254}]), f"bird.peers node is {'n' * 77}..., no name of a host"),
         (
             bird(pools=[{"cidr": "10.0.0.0/8", "device": "eth0"}]),
-            "bird.pools device is eth0, no tunnel of a node's",
+            "bird.pools device is eth0, no tunnel of an IPv4 pool's",
         ),
+        (
+            bird(pools=[{"cidr": "10.0.0.0/8", "device": "vxlan-v6.calico"}]),
+            "bird.pools device is vxlan-v6.calico, no tunnel of an IPv4 pool's",
+        ),
+        *(
+            (
+                bird(pools=[{"cidr": "fd00::/48", "device": one}]),
+                f"bird.pools device is {one}, no tunnel of an IPv6 pool's",
+            )
+            for one in ("tunl0", "vxlan.calico")
+        ),
+        (
+            bird(pools=[{"cidr": "10.0.0.0/8", "cross_subnet": True}]),
+            "bird.pools cross_subnet is true, and the pool has no tunnel",
+        ),
+        (bird(pools=[{"cidr": "10.0.0.1/8"}]), "bird.pools is 10.0.0.1/8, no pool"),
     ],
 )
 def test_a_state_beyond_a_limit_is_refused(change: dict[str, t.Any], words: str) -> None:

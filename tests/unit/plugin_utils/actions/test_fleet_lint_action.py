@@ -82,7 +82,7 @@ calico_nodes:
     node1: {calico_node_address_ipv6: "fd00::11/64"}
     node2: {calico_node_address_ipv6: "fd00::12/64"}
 """
-UNREADABLE_WAY = ALONE.replace("12/64\"}", "12/64\", ansible_host: '{{ ansible_default_ipv4.address }}'}")
+UNREADABLE_WAY = ALONE.replace('12/64"}', "12/64\", ansible_host: '{{ ansible_default_ipv4.address }}'}")
 #: Values that a hostile node may report in place of the facts of the module setup.
 HOSTILE_FACTS = [
     "x",

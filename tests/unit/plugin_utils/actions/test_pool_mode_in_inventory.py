@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import resource
 
 from tests.unit.plugin_utils import controller
 
@@ -40,19 +41,39 @@ def test_a_variable_that_fails_after_the_switch_fails_no_run(tmp_path: pathlib.P
 
 
 def test_a_write_that_fails_leaves_no_other_file(tmp_path: pathlib.Path) -> None:
-    """On a full disk, for which /dev/full stands, the file stays as it is, and nothing of the new one is left."""
+    """If the disk does not take the new file, the old one stays as it is, and nothing of the new one is left."""
     (tmp_path / "group_vars").mkdir()
     hosts, variables = tmp_path / "hosts.yml", tmp_path / "group_vars" / "all.yml"
     hosts.write_text(HOSTS)
-    variables.write_text(POOLS)
-    (tmp_path / "group_vars" / "all.yml.new").symlink_to("/dev/full")
+    written = POOLS + f"# {'x' * 300_000}\n"
+    variables.write_text(written)
     args = {"pool": "default", "mode": "vxlan", "write": True}
-    (result,) = controller.run([controller.Run("pool_mode_in_inventory", args, str(hosts), {"node1": {}})])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+    try:
+        (result,) = controller.run([controller.Run("pool_mode_in_inventory", args, str(hosts), {"node1": {}})])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert result["lines"] == [
-        f"{variables} is left as it is: No space left on device.",
+        f"{variables} is left as it is: File too large.",
         f"pool default is vxlan now. To keep it, set in {variables}:2 (pool default):",
         *SET,
     ]
     assert "changed" not in result
-    assert variables.read_text() == POOLS
+    assert variables.read_text() == written
     assert [path.name for path in variables.parent.iterdir()] == ["all.yml"]
+
+
+def test_the_file_keeps_its_mode_its_link_and_its_line_ends(tmp_path: pathlib.Path) -> None:
+    """A group_vars file may be a link to one that only its owner reads, with line ends of Windows."""
+    (tmp_path / "group_vars").mkdir()
+    hosts, variables, real = tmp_path / "hosts.yml", tmp_path / "group_vars" / "all.yml", tmp_path / "real.yml"
+    hosts.write_text(HOSTS)
+    real.write_bytes(POOLS.replace("\n", "\r\n").encode())
+    real.chmod(0o600)
+    variables.symlink_to(real)
+    args = {"pool": "default", "mode": "vxlan", "write": True}
+    (result,) = controller.run([controller.Run("pool_mode_in_inventory", args, str(hosts), {"node1": {}})])
+    assert result["changed"] and variables.is_symlink()
+    assert real.read_bytes() == "\r\n".join([*POOLS.splitlines(), *SET, ""]).encode()
+    assert real.stat().st_mode & 0o777 == 0o600

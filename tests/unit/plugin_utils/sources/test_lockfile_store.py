@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import pathlib
@@ -44,6 +45,22 @@ def test_a_write_that_fails_leaves_the_old_one(tmp_path: pathlib.Path, monkeypat
     assert str(caught.value) == (
         f"lockfile {path} cannot be written: No space left on device. "
         f"No host was touched. Make the folder {tmp_path} writable, or set calico_lockfile to another path."
+    )
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == [".calico.lock.yml"]
+
+
+def test_a_plan_that_cannot_be_read_back_is_not_written(tmp_path: pathlib.Path) -> None:
+    """A plan that `read` would refuse is refused before anything is written, and the old file stays."""
+    path = tmp_path / ".calico.lock.yml"
+    lockfile_store.write(str(path), PLAN)
+    before = path.read_bytes()
+    (pool,) = PLAN.pools
+    with pytest.raises(FleetError) as caught:
+        lockfile_store.write(str(path), dataclasses.replace(PLAN, encapsulations={pool: "NoneCrossSubnet"}))
+    assert str(caught.value) == (
+        f"lockfile {path} is not written: it could not be read back, because it has an unknown encapsulation at "
+        f"pools.{pool}: NoneCrossSubnet. The old one is unchanged. Report this as a bug, with the answers of the nodes."
     )
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == [".calico.lock.yml"]

@@ -67,6 +67,19 @@ def test_files_folders_and_patterns(folder: pathlib.Path) -> None:
     assert policy_files.documents(None, task_vars(folder)) == []
 
 
+@pytest.mark.parametrize("name", ["[prod]", "prod*", "prod?", "[", "a[b]*c"])
+def test_an_inventory_in_a_folder_whose_name_looks_like_a_pattern(tmp_path: pathlib.Path, name: str) -> None:
+    """Characters of a pattern in the inventory's own path stand for themselves; those in the variable are a pattern."""
+    (tmp_path / name / "prod").mkdir(parents=True)
+    for policy in ("policy", "prod/.policy"):
+        (tmp_path / name / policy).mkdir()
+        (tmp_path / name / policy / "b.yml").write_text(TWO)
+    kinds = ["Tier", "GlobalNetworkPolicy"]
+    assert read(tmp_path / name, "../policy/*.yml") == [(kind, "policy/b.yml") for kind in kinds]
+    assert read(tmp_path / name, "../polic[xy]/b.yml") == [(kind, "policy/b.yml") for kind in kinds]
+    assert read(tmp_path / name, ".policy/*.yml") == [(kind, "prod/.policy/b.yml") for kind in kinds]
+
+
 def test_hidden_folders_of_the_inventory_are_no_inventory(folder: pathlib.Path) -> None:
     (folder / "prod" / ".policy").mkdir()
     (folder / "prod" / ".policy" / "web.yml").write_text(TWO)
