@@ -536,8 +536,8 @@ def test_a_stored_state_with_a_block_that_is_none_is_a_problem_and_the_last_one_
     node.store.save(Stored(with_state(ipam=NodeIpam(1, (Block("x", "default-pool"),))), complete=True))
     persisted.reload()
     assert persisted.state == STATE and persisted.broken == {
-        "state": f"{tmp_path}/lib/state.json cannot be read: ipam.blocks has x, which is not a CIDR without host bits. It"
-        " was damaged or written by another release. Use that release, or move the file away if the lockfile on the"
+        "state": f"{tmp_path}/lib/state.json cannot be read: ipam.blocks has x, which is not a CIDR without host bits."
+        " It was damaged or written by another release. Use that release, or move the file away if the lockfile on the"
         " controller has this node's blocks; the next run then stores the state anew."
     }
 
