@@ -14,9 +14,11 @@ import time
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.persisted_state import PersistedState
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.workloads import add
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import RouteOperation
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, NodeIpam
 
@@ -527,22 +529,17 @@ def test_without_a_desired_state_nothing_can_be_added(tmp_path):
 
 
 def test_a_stored_state_with_a_block_that_is_none_is_a_problem_and_the_last_one_stays(tmp_path):
-    async def scenario():
-        node = Node(tmp_path)
-        node.store.save(Stored(with_state(ipam=NodeIpam(1, (Block("x", "default-pool"),))), complete=True))
-        problem = (
-            f"{tmp_path}/lib/state.json cannot be read: ipam.blocks has x, which is not a CIDR without host bits. It was"
-            " damaged or written by another release. Use that release, or move the file away if the lockfile on the"
-            " controller has this node's blocks; the next run then stores the state anew."
-        )
-        agent = await node.start()
-        assert agent.state is None and agent.problems == [problem]
-        await agent.node_apply(STATE, removals=True)
-        assert agent.problems == []
-        agent.reload()
-        assert agent.state == STATE and agent.problems == [problem]
-
-    run(scenario())
+    node = Node(tmp_path)
+    persisted = PersistedState(node.machine, LocalIpam(node.machine.ipam, lambda: 0.0, lambda: "boot"))
+    persisted.load()
+    assert persisted.state == STATE and persisted.broken == {}
+    node.store.save(Stored(with_state(ipam=NodeIpam(1, (Block("x", "default-pool"),))), complete=True))
+    persisted.reload()
+    assert persisted.state == STATE and persisted.broken == {
+        "state": f"{tmp_path}/lib/state.json cannot be read: ipam.blocks has x, which is not a CIDR without host bits."
+        " It was damaged or written by another release. Use that release, or move the file away if the lockfile on the"
+        " controller has this node's blocks; the next run then stores the state anew."
+    }
 
 
 def test_the_wall_clock_may_jump(tmp_path, monkeypatch):

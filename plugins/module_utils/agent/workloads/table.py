@@ -170,8 +170,8 @@ class WorkloadTable:
     def added_for_policy(self, state: NodeState) -> NodeState:
         """Return a copy of `state` with the workloads that `added_to` adds, but nothing else of it.
 
-        A workload without an address is left out, and so is one whose host end or address another workload has. Those of
-        the inventory take precedence, then the smaller id.
+        A workload without an address is left out, and so is one whose host end or address another workload has. Those
+        of the inventory take precedence, then the smaller id.
         """
         own = beside_inventory(state, self, self._endpoints)
         return dataclasses.replace(state, workloads=(*state.workloads, *own))
