@@ -245,7 +245,9 @@ routes_withdrawn:
   returned: always
   type: int
 kept:
-  description: Objects that stay although nothing needs them any more, and the reasons.
+  description:
+    - Objects that stay although nothing needs them any more, workloads that ended or that their owners broke, and the
+      reasons.
   returned: always
   type: list
   elements: str

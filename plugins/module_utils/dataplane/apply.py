@@ -5,7 +5,7 @@
 
 Additions come first, stage by stage: sets filled, iptables, sets drained; devices; workloads, sysctls, workloads set
 up; neighbours and forwarding entries; rules, routes. BIRD follows, and then removals in the reverse order. No removal
-is made unless all additions succeeded.
+is made unless all additions succeeded, but for those that `apply_node` may pass over.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from .kernel.port import Kernel
 from .plan import NodePlan, Part, plan_node
 from .registry import REGISTRY
 
+#: Returns whether a failed change, with the reason, holds up nothing else.
+Harmless = t.Callable[[Change, str], bool]
+
 #: The most times that one driver's devices are made while a plan is applied, if devices disappear meanwhile.
 _ATTEMPTS = 3
 
@@ -30,8 +33,17 @@ def ready_to_write(kernel: Kernel, changes: t.Iterable[Change]) -> None:
         kernel.ready_to_write()
 
 
-def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], None]] = None) -> None:
+def apply_node(
+    kernel: Kernel,
+    plan: NodePlan,
+    bird: t.Optional[t.Callable[[], None]] = None,
+    harmless: t.Optional[Harmless] = None,
+) -> list[tuple[Change, str]]:
     """Apply the plan: additions, then `bird`, then removals.
+
+    Return the failed additions, as (change, reason), that were passed over: those that are `harmless`, and those whose
+    device is a workload's missing host end, because root in its network namespace can delete it. Without `harmless`
+    none is passed over. If other additions fail as well, all of them count as failed.
 
     Exceptions of `bird` are passed on; None means that there is nothing to call. Raise ApplyError with the changes that
     failed. After a failed addition (a conflict or a refused chain is one) the others are still tried, but `bird` is not
@@ -41,7 +53,7 @@ def apply_node(kernel: Kernel, plan: NodePlan, bird: t.Optional[t.Callable[[], N
     is made if pyroute2 is needed and missing. Raise ObserveError or KernelError if the kernel cannot be read or does
     not answer.
     """
-    _apply(kernel, plan.parts, plan, bird)
+    return _apply(kernel, plan.parts, plan, bird, harmless)
 
 
 def apply_parts(kernel: Kernel, parts: t.Sequence[Part]) -> None:
@@ -59,7 +71,8 @@ def _apply(
     parts: t.Sequence[Part],
     plan: t.Optional[NodePlan] = None,
     bird: t.Optional[t.Callable[[], None]] = None,
-) -> None:
+    harmless: t.Optional[Harmless] = None,
+) -> list[tuple[Change, str]]:
     ready_to_write(kernel, [change for part in parts for change in part.changes])
     failures, aside = Failures(), Failures()
     again: dict[str, Part] = {}
@@ -68,14 +81,32 @@ def _apply(
     if not failures.failures:
         aside.raise_if_any(SetAside)
     failures.failures += aside.failures
-    failures.raise_if_any()
+    passed_over = [] if plan is None or harmless is None else _harmless(kernel, plan, failures.failures, harmless)
+    if len(passed_over) < len(failures.failures):
+        failures.raise_if_any()
     if bird is not None:
         bird()
+    kept = Failures()
     for part in reversed(parts):
         if part.removals:
-            with _collecting(failures, failures):
+            with _collecting(kept, kept):
                 part.driver.apply(kernel, part.removals)
-    failures.raise_if_any()
+    kept.raise_if_any()
+    return passed_over
+
+
+def _harmless(
+    kernel: Kernel, plan: NodePlan, failures: t.Sequence[tuple[Change, str]], harmless: Harmless
+) -> list[tuple[Change, str]]:
+    """Return the failures that `apply_node` passes over. Raise KernelError if the kernel cannot be read."""
+    names = {endpoint.interface for endpoint in plan.state.workloads}
+
+    def is_of_missing_end(change: Change) -> bool:
+        name = plan.registry.name_of(change)
+        device = plan.registry.step(name).device(change) if name in plan.registry.names and change.new else ""
+        return device in names and kernel.link(device) is None
+
+    return [(change, reason) for change, reason in failures if harmless(change, reason) or is_of_missing_end(change)]
 
 
 def _add_stage(

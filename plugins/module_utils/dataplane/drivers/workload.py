@@ -23,10 +23,14 @@ is not that of the interface that they arrive on.
 A namespace that is not owned (`netns_owned`; CNI's are not) is never made. When it ends, its workload ends: none of the
 workload's objects is desired any more, and nothing is repaired. The same holds if its path leads to another namespace
 than the one that it was attached to (`netns_identity`). See `ended`, also for an identity that is unknown.
+
+Root inside a namespace can break what is there, or keep it from being repaired. The text of such a failure or conflict
+begins with INSIDE, so that callers can tell it from one of the host (`is_inside`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import re
@@ -61,6 +65,8 @@ HOST_MAC = "ee:ee:ee:ee:ee:ee"
 GATEWAY = "169.254.1.1"
 GATEWAY6 = "fe80::ecee:eeff:feee:eeee"  # the link-local address for HOST_MAC (RFC 4291, appendix A)
 
+#: The beginning of each text about what only the inside of a workload's namespace is to blame for.
+INSIDE = "Inside network namespace "
 #: Note of a workload that ended with its namespace.
 GONE = "its network namespace is gone"
 #: Note of a workload whose name or path leads to another namespace.
@@ -75,6 +81,10 @@ _INSIDE6 = {"accept_dad": "0", "accept_ra": "0", "disable_ipv6": "0"}
 _SECOND_METRIC = 100  # plus the interface's number is the metric of routes by an interface other than eth0 (net1: 101)
 _SECOND_TABLE = 179_000_000  # plus such an interface's metric is the table of routes for packets from its addresses
 _SECOND_PRIORITY = 1790  # priority of the rules for packets from such an interface's addresses
+
+
+class InsideRefused(KernelError):
+    """A refusal for which only the inside of a workload's network namespace is to blame."""
 
 
 class Observed(t.NamedTuple):
@@ -309,7 +319,8 @@ def _inside(kernel: Kernel, endpoint: VethEndpoint, link: t.Optional[Link]) -> O
     addresses = tuple(address for address in interior.addresses if peer is not None and address.device == peer.name)
     lo = links.get("lo")
     by_source = not missing_by_source(endpoint, interior.rules, interior.routes)
-    return Observed(link, True, peer, joined, lo is not None and lo.up, addresses, routes, by_source=by_source)
+    # What runs inside may have renamed lo. Then there is none to set up.
+    return Observed(link, True, peer, joined, lo is None or lo.up, addresses, routes, by_source=by_source)
 
 
 def expected_identity(endpoint: VethEndpoint) -> str:
@@ -486,7 +497,7 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
         )
     if have.peer is not None and not have.joined and not (link is not None and have.peer.alias.startswith("calico:")):
         return (
-            f"Network namespace {name} has a device {endpoint.peer_interface} already, which is not this workload's."
+            f"{INSIDE}{name} there is a device {endpoint.peer_interface} already, which is not this workload's."
             " It was not touched. Give the workload another endpoint name or another namespace, then run again."
         )
     for destination, want in wanted_routes(endpoint).items():
@@ -494,10 +505,18 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
         if found is not None and found.device != want.device:
             ip, shown = _shown(destination)
             return (
-                f"Network namespace {name} has a route {shown} through {found.device or found.type} already."
+                f"{INSIDE}{name} there is a route {shown} through {found.device or found.type} already."
                 f" It was not touched. Delete it (ip netns exec {name} {ip} route del {shown}), then run again."
             )
     return ""
+
+
+def is_inside(text: str) -> bool:
+    """Return whether only the inside of a workload's namespace is to blame for `text`, a note or a reason.
+
+    Nothing else of the node depends on that.
+    """
+    return text.startswith(INSIDE)
 
 
 def _shown(destination: str) -> tuple[str, str]:
@@ -588,7 +607,29 @@ def _write(kernel: Kernel, change: Change) -> None:
     if change.action == "-":
         _remove(kernel, change.old)
     elif change.action in ("+", "~"):
-        _bring(kernel, change.new, change.old)
+        with _pair_may_go(kernel, change.new):
+            _bring(kernel, change.new, change.old)
+
+
+@contextlib.contextmanager
+def _pair_may_go(kernel: Kernel, endpoint: VethEndpoint) -> t.Iterator[None]:
+    """Turn a refusal that is raised inside into InsideRefused if root in the workload's namespace may have caused it.
+
+    Who deletes the inner end deletes the host end, too, and who takes the inner end's name, as an alternative name of
+    another device, prevents both. In either case the host end is missing.
+    """
+    try:
+        yield
+    except (InsideRefused, NamespaceRefused):
+        raise
+    except KernelError as error:
+        if error.errno in (errno.EEXIST, errno.ENODEV, errno.ENOENT) and kernel.link(endpoint.interface) is None:
+            raise _inside_refused(error) from error
+        raise
+
+
+def _inside_refused(error: KernelError) -> InsideRefused:
+    return InsideRefused(error.errno or errno.EIO, error.operation, error.extack)
 
 
 def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
@@ -603,7 +644,8 @@ def activate(kernel: Kernel, changes: t.Iterable[Change]) -> None:
 def _set_up(kernel: Kernel, endpoint: VethEndpoint) -> None:
     link = kernel.link(endpoint.interface)
     if link is not None and link.alias == MARK + identity(endpoint) and not link.up:
-        kernel.link_set(link.name, up=True)
+        with _pair_may_go(kernel, endpoint):
+            kernel.link_set(link.name, up=True)
 
 
 def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
@@ -642,7 +684,10 @@ def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
             hardening.close(kernel, link.name, [name for name, _value in link.open_settings])
             if have.link is not None and (link.open_settings or have.advertised is not None):
                 hardening.forget_advertised(kernel, link)
-        _bring_inside(inner, endpoint)
+        try:
+            _bring_inside(inner, endpoint)
+        except KernelError as error:
+            raise _inside_refused(error) from error
     finally:
         kernel.leave(name)  # An open socket would keep the namespace alive after its owner has deleted it.
     if link is not None and link.mtu < endpoint.mtu:
@@ -652,7 +697,7 @@ def _bring(kernel: Kernel, endpoint: VethEndpoint, have: Observed) -> None:
 def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
     device = endpoint.peer_interface
     lo, peer = inner.link("lo"), inner.link(device)
-    if lo is None or not lo.up:
+    if lo is not None and not lo.up:
         inner.link_set("lo", up=True)
     if peer is None:
         raise KernelError(errno.ENODEV, f"set up {device}", f"there is no device {device} inside")
@@ -733,6 +778,12 @@ def _reason(change: Change, error: KernelError) -> str:
     endpoint: VethEndpoint = change.new
     if error.errno == errno.EOPNOTSUPP:
         return f"This kernel cannot make veth pairs. {said} Install a kernel that can (Debian: linux-image-amd64)."
+    if isinstance(error, InsideRefused):
+        return (
+            f"{INSIDE}{netns_name(endpoint)}, its pair {endpoint.interface} - {endpoint.peer_interface} could not be"
+            f" set up at: {error.operation}. {said} What runs there may be the cause. Its existing parts are kept; put"
+            " that right, then run again to have it completed."
+        )
     return (
         f"Its pair {endpoint.interface} - {endpoint.peer_interface} (network namespace {netns_name(endpoint)}) could"
         f" not be set up at: {error.operation}. {said} Its existing parts are kept; run again to have it completed."

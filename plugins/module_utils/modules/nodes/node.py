@@ -12,6 +12,7 @@ from ...base import packed_json, terminal_text
 from ...bgp import passwords
 from ...bird.errors import BirdError
 from ...dataplane.change import Change, ObserveError, change_lines
+from ...dataplane.drivers import workload
 from ...dataplane.kernel.port import KernelError
 from ...node import machine, units
 from ...node.change import apply, lockout_check, phases
@@ -294,7 +295,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     for change in plan.node.problems:
         module.warn(f"{plan.target.state.node}: {change.note}")
     for change in plan.node.kept:
-        if change.kind == "ipset":
+        if change.kind == "ipset" or workload.is_inside(change.note):
             module.warn(f"{plan.target.state.node}: {change.subject}: {change.note}")
     policy = plan.target.state.policy
     standing = "" if policy is not None and policy.settings.cut_denied_flows else " Connections that stand go on."

@@ -21,6 +21,7 @@ import typing as t
 from types import MappingProxyType
 
 from ...bird import configuration, secrets_file
+from ...dataplane.change import Change
 from ...dataplane.drivers import file
 from ...dataplane.kernel.port import KernelError
 from .. import drain, units
@@ -39,8 +40,9 @@ from .plan import ChangePlan, plan_change
 class Result:
     """What `bring_to` did.
 
-    `generation` is the number that it recorded, None if it recorded none. `unconfirmed` names the change that waits for
-    a confirmation (this one or an earlier one), "" if none does and with `check`.
+    `plan` has a note also for each problem of a workload that was passed over while it was carried out. `generation` is
+    the number that it recorded, None if it recorded none. `unconfirmed` names the change that waits for a confirmation
+    (this one or an earlier one), "" if none does and with `check`.
     """
 
     plan: ChangePlan
@@ -102,11 +104,11 @@ def bring_to(
         waiting = UnconfirmedStore(machine.store)
         if confirm is None:
             waiting.clear()
-        generation = carry_out(machine, planned, engine, keep, confirm)
+        generation, passed_over = carry_out(machine, planned, engine, keep, confirm)
         pending = waiting.load()
         if pending is None:
             waiting.mark_shown()
-        return Result(planned, generation, pending.change if pending else "")
+        return Result(planned.with_notes(passed_over), generation, pending.change if pending else "")
 
 
 def _into_service(machine: Machine, planned: ChangePlan) -> ChangePlan:
@@ -124,11 +126,12 @@ def carry_out(
     engine: t.Optional[Engine] = None,
     keep: int = KEPT,
     confirm: t.Optional[Confirm] = None,
-) -> t.Optional[int]:
+) -> tuple[t.Optional[int], tuple[Change, ...]]:
     """Make the planned changes; the caller holds the node's lock. `keep` is the number of generations to keep.
 
-    Return the number of the recorded generation. Return None if none was recorded: the target was stored and complete
-    before, a change waits for a confirmation, the phase is a step of a change, or the newest generation is the same.
+    Return the number of the recorded generation, and the notes of `KernelWriter.apply`. The number is None if none was
+    recorded: the target was stored and complete before, a change waits for a confirmation, the phase is a step of a
+    change, or the newest generation is the same.
     With `confirm`, if the plan changes anything, the revert is armed first, once the engine that would do it is
     installed. Raise AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary, BundleError, FileError,
     StoreError, BirdError, LockUnusable, OSError, ValueError for a password that cannot be written, a policy that cannot
@@ -148,10 +151,10 @@ def carry_out(
             arming.restart_time(machine, armed)
 
 
-def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
+def _make(machine: Machine, planned: ChangePlan, keep: int) -> tuple[t.Optional[int], tuple[Change, ...]]:
     """Store the target and make the changes of the plan except the engine's, in their order.
 
-    Return the number of the recorded generation, None if none was. Raise what `carry_out` raises for these steps.
+    Return what `carry_out` returns, and raise what `carry_out` raises for these steps.
     """
     store = Store(machine.store)
     target = dataclasses.replace(planned.target, when=now(), complete=False)
@@ -167,9 +170,10 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
         units.apply(agent_first, planned.units_changed, machine.systemctl)
         by = writer.from_machine(machine, target.who, machine.agent_patience)
         node = by.plan(target.state)
+    passed_over: tuple[Change, ...] = ()
     unfinished = another or (planned.stored is not None and not planned.stored.complete)
     if unfinished or node.changed or not isinstance(by, writer.Through):
-        by.apply(target.state, node, lambda: _tell_bird(machine, planned))
+        passed_over = by.apply(target.state, node, lambda: _tell_bird(machine, planned))
     else:
         _tell_bird(machine, planned)
     if isinstance(by, writer.Direct) and (unfinished or planned.another_policy):
@@ -182,8 +186,8 @@ def _make(machine: Machine, planned: ChangePlan, keep: int) -> t.Optional[int]:
         units.apply(others, planned.units_changed and not agent_first, machine.systemctl)
     file.apply(None, late)
     if unfinished:
-        return store.complete(target, keep, record=not UnconfirmedStore(machine.store).any())
-    return None
+        return store.complete(target, keep, record=not UnconfirmedStore(machine.store).any()), passed_over
+    return None, passed_over
 
 
 def _check_bird(machine: Machine, planned: ChangePlan) -> None:

@@ -17,6 +17,7 @@ import syslog
 import time
 import typing as t
 
+from ...dataplane.change import Change
 from .. import units
 from ..machine import Machine
 from ..store import lock, writer
@@ -65,7 +66,8 @@ def wait(
                 if found is None or found.change != change or found.left(machine.uptime()) > 0:
                     continue
                 say(f"the change to plan {found.plan[:12]} was not confirmed within {found.within:g} s: going back")
-                _go_back(machine, found)
+                for note in _go_back(machine, found):
+                    say(f"{note.kind} {note.subject}: {note.note}")
                 say(_finish(machine, found).sentence)
                 return
         except Exception as error:  # noqa: BLE001 - no caller could handle it, and the node may be unreachable
@@ -79,16 +81,17 @@ def wait(
         sleep(_PAUSE)
 
 
-def _go_back(machine: Machine, pending: Unconfirmed) -> None:
+def _go_back(machine: Machine, pending: Unconfirmed) -> tuple[Change, ...]:
     """Store the previous state, and bring the node to it.
 
-    Raise FileError if it cannot be stored, or what `plan_change` and `carry_out` raise.
+    Return the notes of `carry_out`. Raise FileError if it cannot be stored, or what `plan_change` and `carry_out`
+    raise.
     """
     _store_previous(machine, pending)
     by = writer.from_machine(machine, WHO, machine.agent_patience)
     bgp = pending.previous.state.bird is not None
     wanted = [units.WantedUnit(units.BIRD_UNIT, enabled=bgp, started=bgp)] if bgp != pending.bgp else []
-    apply.carry_out(machine, plan_change(machine, pending.previous, by=by, wanted_units=wanted))
+    return apply.carry_out(machine, plan_change(machine, pending.previous, by=by, wanted_units=wanted))[1]
 
 
 def _store_previous(machine: Machine, pending: Unconfirmed) -> None:

@@ -22,8 +22,9 @@ from .plan import ChangePlan, plan_change
 def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[ChangePlan]:
     """Bring the node to its stored state, as far as possible.
 
-    Return the plan that was made, or None if nothing is stored. Wait for the node's addresses, at most
-    `machine.boot_wait` seconds; without them, raise ObserveError, with nothing changed but the stored state. A change
+    Return the plan that was made, with notes about problems of workloads that were passed over, or None if nothing is
+    stored. Wait for the node's addresses, at most `machine.boot_wait` seconds; without them, raise ObserveError, with
+    nothing changed but the stored state. A change
     that was not confirmed in time, or before the reboot, is reverted, unless its file cannot be read. A running agent
     repairs the kernel itself. If the node's allocations or records cannot be read, nothing is removed from the kernel,
     and that error is raised at the end. BIRD is not reloaded: it starts afterwards and reads its file then.
@@ -56,7 +57,7 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
             if isinstance(by, writer.Through):
                 by.resync()
             else:
-                by.apply(stored.state, planned.node, None)
+                planned = planned.with_notes(by.apply(stored.state, planned.node, None))
         finally:
             try:
                 file.apply(None, planned.files)

@@ -118,11 +118,18 @@ class ChangePlan:
         late = [change for change in self.files if change.subject in self.last_files and change.action in "+~"]
         return [change for change in self.files if change not in late], late
 
+    def with_notes(self, notes: t.Iterable[Change]) -> ChangePlan:
+        """Return a copy of the plan with these notes about the kernel's objects, but for those that it has already."""
+        known = {(change.subject, change.note) for change in self.node.kept}
+        more = [change for change in notes if (change.subject, change.note) not in known]
+        return dataclasses.replace(self, node=dataclasses.replace(self.node, kept=(*self.node.kept, *more)))
+
     @property
     def kept(self) -> list[str]:
         """The kernel's notes, each as its subject, a blank and the note.
 
-        They are about objects that are kept on purpose or left out, and problems of attached workloads.
+        They are about objects that are kept on purpose or left out, problems of attached workloads, and problems inside
+        the network namespaces of workloads.
         """
         return [f"{change.subject} {change.note}" for change in self.node.kept]
 

@@ -17,6 +17,7 @@ import typing as t
 from ...base.addresses import host
 from ...dataplane.apply import apply_node, ready_to_write
 from ...dataplane.change import Change
+from ...dataplane.drivers import workload
 from ...dataplane.plan import NodePlan, plan_node
 from ...state.attachment import address_conflicts, with_opened
 from ...state.node_state import NodeState
@@ -56,9 +57,10 @@ class KernelWriter(t.Protocol):
     def prepare(self, plan: NodePlan) -> None:
         """Raise MissingLibrary if `apply` needs pyroute2 in this process and it is not installed. Change nothing."""
 
-    def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
+    def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> tuple[Change, ...]:
         """Make the additions, call `bird` unless it is None, then make the removals.
 
+        Return a note (`=`) for each problem of a workload that was passed over, because its owner may have caused it.
         Raise ApplyError, MissingLibrary, ObserveError, KernelError, AgentSilent or LockUnusable if this process writes,
         AgentSilent, AgentRefused or NotTakenOver if the agent does, or what `bird` raises.
         """
@@ -119,17 +121,24 @@ class Direct:
         """Raise MissingLibrary if the plan needs pyroute2 and that is not installed."""
         ready_to_write(self._machine.kernel, plan.changes)
 
-    def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
+    def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> tuple[Change, ...]:
         """Make the additions, call `bird` unless it is None, then make the removals, and hold writer.lock meanwhile.
 
-        `state` is not used: the plan has it. Raise ApplyError, MissingLibrary, ObserveError, KernelError, what `bird`
-        raises, AgentSilent if writer.lock is not free within `machine.agent_patience` seconds, or LockUnusable if the
-        lock file cannot be opened. After an ApplyError of additions, `bird` is not called and nothing is removed.
+        `state` is not used: the plan has it. Return a note (`=`) for each addition that failed and was passed over,
+        because the owner of a workload may have caused that (see `_Own.is_about` and `apply_node`). Raise ApplyError,
+        MissingLibrary, ObserveError, KernelError, what `bird` raises, AgentSilent if writer.lock is not free within
+        `machine.agent_patience` seconds, or LockUnusable if the lock file cannot be opened. After an ApplyError of
+        additions, `bird` is not called and nothing is removed.
         """
-        machine = self._machine
+        machine, own = self._machine, _Own(self._machine)
+
+        def harmless(change: Change, reason: str) -> bool:
+            return own.is_about(f"{change.kind} {change.subject}: {reason}")
+
         try:
             with lock.held(self._who, machine.agent_patience, machine.writer_lock):
-                apply_node(machine.kernel, plan, bird)
+                passed_over = apply_node(machine.kernel, plan, bird, harmless)
+            return tuple(change._replace(action="=", note=reason) for change, reason in passed_over)
         except LockUnusable:
             raise
         except LockError as error:
@@ -191,18 +200,19 @@ class Through:
     def prepare(self, plan: NodePlan) -> None:
         pass  # pyroute2 is needed by the agent, which writes, and not by this process
 
-    def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> None:
+    def apply(self, state: NodeState, plan: NodePlan, bird: t.Optional[t.Callable[[], None]]) -> tuple[Change, ...]:
         """Send `state` to the agent for additions, call `bird` unless it is None, then send `state` again for removals.
 
-        `plan` is not used, because the agent makes its own. The agent keeps retrying what failed. Problems of workloads
-        that the agent attached are ignored. Raise NotTakenOver with the first five other problems, AgentSilent,
-        AgentRefused, or what `bird` raises.
+        `plan` is not used, because the agent makes its own. The agent keeps retrying what failed. Return a note (`=`)
+        for each problem of the second answer that was passed over, because the owner of a workload may have caused it
+        (see `_Own.is_about`). Raise NotTakenOver with the first five other problems, AgentSilent, AgentRefused, or what
+        `bird` raises.
         """
         packed = packed_state.pack(state)
         self._hand_over(packed, removals=False)
         if bird is not None:
             bird()
-        self._hand_over(packed, removals=True)
+        return self._hand_over(packed, removals=True)
 
     def resync(self) -> None:
         """Let the agent compare everything with the kernel and repair it.
@@ -218,8 +228,8 @@ class Through:
         """
         self._raise_problems(self._ask("remote_endpoints.reload"))
 
-    def _hand_over(self, packed: str, removals: bool) -> None:
-        self._raise_problems(self._ask("node.apply", state=packed, removals=removals))
+    def _hand_over(self, packed: str, removals: bool) -> tuple[Change, ...]:
+        return self._raise_problems(self._ask("node.apply", state=packed, removals=removals))
 
     def _ask(self, method: str, **params: t.Any) -> dict[str, t.Any]:
         for attempt in range(_ATTEMPTS):
@@ -230,12 +240,20 @@ class Through:
                     raise AgentSilent(f"{error} {REMEDY}") from error
         raise AssertionError("unreachable")
 
-    def _raise_problems(self, answer: t.Mapping[str, t.Any]) -> None:
+    def _raise_problems(self, answer: t.Mapping[str, t.Any]) -> tuple[Change, ...]:
         own = _Own(self._machine)
         problems = [text for text in answer["problems"] if not own.is_about(text)]
         if problems:
             more = [f"... and {len(problems) - 5} more."] if len(problems) > 5 else []
             raise NotTakenOver("\n".join([*problems[:5], *more]))
+        return tuple(map(_note, answer["problems"]))
+
+
+def _note(problem: str) -> Change:
+    """Return the note about a problem that the agent names in a sentence such as `workload a/b: ...`."""
+    what, _colon, reason = problem.partition(": ")
+    kind, _blank, subject = what.partition(" ")
+    return Change(kind, "=", subject, note=reason)
 
 
 def _change(entry: t.Mapping[str, t.Any]) -> Change:
@@ -254,7 +272,8 @@ class _Own:
     """The workloads that were attached to this node between runs.
 
     A problem with one of them does not block what the fleet wants here, because the workload's owner may have caused
-    it. Only an address that the fleet plans otherwise does.
+    it. Only an address that the fleet plans otherwise does. Nor does a problem inside the network namespace of any
+    workload, also of one that the inventory plans.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -263,12 +282,16 @@ class _Own:
     def judged(self, state: NodeState, plan: NodePlan) -> NodePlan:
         """Return `plan` with a problem (`!`) for each address of an attached workload that `state` plans otherwise.
 
-        Problems of the attached workloads themselves become notes (`=`), so that they do not block the plan.
+        Problems of the attached workloads themselves become notes (`=`), so that they do not block the plan, and so do
+        those inside the network namespace of any workload. If the host end of such a workload is missing, the plan has
+        nothing for it.
         """
         names = {f"{found.namespace}/{found.name}" for found in self._workloads}
 
         def is_own(change: Change) -> bool:
-            return change.action == "!" and change.kind == "workload" and change.subject in names
+            if change.action != "!" or change.kind != "workload":
+                return False
+            return change.subject in names or workload.is_inside(change.note)
 
         conflicts = [
             Change("workload", "!", "", None, None, text) for text in address_conflicts(state, self._workloads)
@@ -276,12 +299,16 @@ class _Own:
         own = [change for change in plan.additions if is_own(change)]
         if not conflicts and not own:
             return plan
-        parts = [
-            part._replace(changes=[change for change in part.changes if not is_own(change)]) for part in plan.parts
-        ]
+        # A plan of the agent has no values of drivers, and the agent itself waits for missing devices.
+        missing = {change.new.interface for change in own if change.new is not None and change.old.link is None}
+
+        def stays(change: Change) -> bool:
+            return not is_own(change) and not (missing and change.action in "+~" and _device(plan, change) in missing)
+
+        parts = [part._replace(changes=[change for change in part.changes if stays(change)]) for part in plan.parts]
         return dataclasses.replace(
             plan,
-            additions=(*conflicts, *(change for change in plan.additions if not is_own(change))),
+            additions=(*conflicts, *(change for change in plan.additions if stays(change))),
             kept=(*plan.kept, *(change._replace(action="=") for change in own)),
             parts=tuple(parts),
         )
@@ -290,13 +317,19 @@ class _Own:
         """Return whether `problem`, a sentence of the agent, is about an attached workload, as `workload a/b: ...` is.
 
         A sentence is also about it if it begins with `route` and one of its addresses as a CIDR (/32 or /128), or with
-        `sysctl` and a key of its interface as sysctl(8) writes it (net.ipv4.conf.cali1.forwarding).
+        `sysctl` and a key of its interface as sysctl(8) writes it (net.ipv4.conf.cali1.forwarding). A problem inside
+        the network namespace of any workload counts, too.
         """
-        subject = problem.partition(": ")[0]
+        subject, dummy, reason = problem.partition(": ")
         kind, dummy, name = subject.partition(" ")
-        return any(
+        return (kind == "workload" and workload.is_inside(reason)) or any(
             (kind == "workload" and name == f"{found.namespace}/{found.name}")
             or (kind == "route" and name in map(host, found.addresses))
             or (kind == "sysctl" and found.interface.replace(".", "/") in name.split("."))
             for found in self._workloads
         )
+
+
+def _device(plan: NodePlan, change: Change) -> str:
+    """Return the device that must exist before this addition can be made, "" for none."""
+    return plan.registry.step(plan.registry.name_of(change)).device(change)

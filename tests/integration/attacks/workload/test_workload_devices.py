@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import ipaddress
 import pathlib
 import random
@@ -22,7 +23,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
     RouteOperation,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.plan import plan_node
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState, VethEndpoint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.machine import Machine
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.writer import Direct
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    NodeState,
+    Route,
+    VethEndpoint,
+)
 
 from tests.integration.attacks import forged_packets as forged
 from tests.integration.attacks.devices_under_attack import (
@@ -299,6 +306,58 @@ def neighbour_advertisement(target: str) -> bytes:
     body = struct.pack("!I", 0x20000000) + ipaddress.ip_address(target).packed + b"\2\1" + b"\2\0\0\0\0\x66"
     packet = forged.icmpv6(target, "ff02::1", forged.NEIGHBOR_ADVERTISEMENT, body)
     return ethernet(packet, "33:33:00:00:00:01", kind=0x86DD)
+
+
+#: Commands that root runs in a workload's namespace, and the problem that the node then has with the workload.
+BREAKING = {
+    "lo": (("ip link set lo down", "ip link set lo name loop"), ""),
+    "address": (("ip address flush dev eth0", "ip link set eth0 alias {alias}", "{many}"), "change device eth0"),
+    "name": (
+        ("ip link add other type bridge", "ip link del eth0", "ip link property add dev other altname eth0"),
+        "make device cali",
+    ),
+    "device": (("ip link del eth0", "ip link add eth0 type bridge"), "there is a device eth0 already"),
+    "route": (
+        ("ip link add other type bridge", "ip link set other up", "ip route replace default dev other"),
+        "there is a route default",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BREAKING)
+def test_what_a_workload_breaks_inside_holds_up_nothing_else(
+    host: Host, wanted: NodeState, tmp_path: pathlib.Path, how: str
+) -> None:
+    """Break the network namespace so that its repair fails each time, as by a renamed lo or a taken name.
+
+    Gain: The node's BIRD is not reloaded, nothing is removed, and no run reaches its end there any more.
+    Precedent: CWE-400, CWE-636.
+    Result: The failure is a note about this workload; additions, BIRD and removals go on, without an agent as well.
+    """
+    gone = Route("10.244.200.0/26", "blackhole")
+    host.make("plan", dataclasses.replace(wanted, routes=(*wanted.routes, gone)))
+    app = endpoint(wanted, "app")
+    many = [f"10.9.9.{number}" for number in range(1, 31)]
+    alias = f"calico: address {' '.join(many)}"[:256].rpartition(" ")[0]
+    adding = "; ".join(f"ip address add {address}/32 dev eth0" for address in many)
+    commands, problem = BREAKING[how]
+    for command in commands:
+        script = command.format(alias=f"'{alias}'", many=adding)
+        done = host.inside("web").run(["sh", "-ec", script])
+        assert done.code == 0, done.output
+    host.kernel.link_set(app.interface, mtu=1300)
+    called: list[int] = []
+    paths = {name: str(tmp_path / name) for name in ("ipam", "store", "workloads", "writer_lock")}
+    writer = Direct(Machine(host.kernel, **paths), "test")
+    plan = writer.plan(wanted)
+    notes = [*plan.kept, *writer.apply(wanted, plan, lambda: called.append(1))]
+    assert plan.problems == () and called == [1]
+    assert [(note.action, note.subject, problem in note.note) for note in notes if note.kind == "workload"] == (
+        [("=", "default/web", True)] if problem else []
+    )
+    assert gone.destination not in dict(host.kernel.routes(protocol=179))
+    link = host.kernel.link(app.interface)
+    assert link is not None and link.mtu == app.mtu
 
 
 def test_a_workload_cannot_redirect_the_host(host: Host, wanted: NodeState) -> None:

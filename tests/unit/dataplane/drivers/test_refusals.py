@@ -53,9 +53,9 @@ def test_address_that_could_not_be_deleted_stays_on_record(kernel):
 def test_workload_that_stopped_half_way_is_completed(kernel):
     kernel.fail_next("address_add", errno.ENOBUFS)
     assert fail(workload, kernel, [WEB]) == (
-        "workload default/web-1: Its pair cali111 - eth0 (network namespace web-1) could not be set up at:"
-        " add address 10.244.1.5/32 to eth0. The kernel said: No buffer space available."
-        " Its existing parts are kept; run again to have it completed."
+        "workload default/web-1: Inside network namespace web-1, its pair cali111 - eth0 could not be set up at:"
+        " add address 10.244.1.5/32 to eth0. The kernel said: No buffer space available. What runs there may be the"
+        " cause. Its existing parts are kept; put that right, then run again to have it completed."
     )
     converge(workload, kernel, [WEB])
 

@@ -368,7 +368,7 @@ def test_taken_device_inside_refuses_an_attach_and_is_reported_and_left(kernel):
         attach.attach(kernel, POD)
     assert (caught.value.code, str(caught.value)) == (
         "in_the_way",
-        "Network namespace pod has a device eth0 already, which is not this workload's. It was not touched."
+        "Inside network namespace pod there is a device eth0 already, which is not this workload's. It was not touched."
         " Give the workload another endpoint name or another namespace, then run again.",
     )
     assert state_of(kernel) == before
@@ -388,7 +388,7 @@ def test_foreign_default_route_inside_refuses_an_attach_and_is_reported_and_left
         attach.attach(kernel, POD)
     assert (caught.value.code, str(caught.value)) == (
         "in_the_way",
-        "Network namespace pod has a route default through out0 already. It was not touched."
+        "Inside network namespace pod there is a route default through out0 already. It was not touched."
         " Delete it (ip netns exec pod ip route del default), then run again.",
     )
     assert kernel.link("cali111") is None

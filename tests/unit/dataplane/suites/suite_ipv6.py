@@ -360,7 +360,7 @@ def test_foreign_default_route_inside_is_reported_and_left(kernel):
     inner.link_set("out0", up=True)
     write_route(inner, "::/0", RouteAttributes(device="out0", metric=1024))
     assert fail(workload, kernel, [WEB]) == (
-        "workload default/web-1: Network namespace web-1 has a route default through out0 already."
+        "workload default/web-1: Inside network namespace web-1 there is a route default through out0 already."
         " It was not touched. Delete it (ip netns exec web-1 ip -6 route del default), then run again."
     )
 

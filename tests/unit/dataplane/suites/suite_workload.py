@@ -219,8 +219,8 @@ def test_taken_device_inside_is_reported_and_left(kernel):
     kernel.netns_add("web-1", "")
     kernel.inside("web-1").link_add(NewLink("eth0", "bridge"))
     assert fail(workload, kernel, [WEB]) == (
-        "workload default/web-1: Network namespace web-1 has a device eth0 already, which is not this workload's."
-        " It was not touched. Give the workload another endpoint name or another namespace, then run again."
+        "workload default/web-1: Inside network namespace web-1 there is a device eth0 already, which is not this"
+        " workload's. It was not touched. Give the workload another endpoint name or another namespace, then run again."
     )
     assert kernel.link("cali111") is None
 
@@ -234,7 +234,7 @@ def test_foreign_default_route_inside_is_reported_and_left(kernel):
     theirs = RouteAttributes(device="out0", scope=253)
     write_route(inner, "0.0.0.0/0", theirs)
     assert fail(workload, kernel, [WEB]) == (
-        "workload default/web-1: Network namespace web-1 has a route default through out0 already."
+        "workload default/web-1: Inside network namespace web-1 there is a route default through out0 already."
         " It was not touched. Delete it (ip netns exec web-1 ip route del default), then run again."
     )
     assert route_to(inner, "0.0.0.0/0") == theirs

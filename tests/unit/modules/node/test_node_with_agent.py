@@ -30,7 +30,7 @@ from ansible_collections.baremetal.host_routing.plugins.modules import node, rou
 
 from tests.unit.modules.agent_in_process import AgentInProcess
 from tests.unit.modules.harness import Host
-from tests.unit.modules.node.test_node import PARAMS, STATE, params
+from tests.unit.modules.node.test_node import PARAMS, STATE, WORKLOAD, params
 from tests.unit.node.systemctl import Systemctl
 
 SPARE = "10.244.9.64/26"
@@ -125,9 +125,50 @@ def test_a_workload_of_the_node_whose_owner_broke_it_holds_up_nothing(host, with
         answer = host.run(node, **params(MORE))
     assert answer["changed"] is True
     (kept,) = answer["kept"]
-    assert kept.startswith("default/db-1 Network namespace db-1 has a route default through dummy0 already.")
+    assert kept.startswith(
+        "default/db-1 Inside network namespace db-1 there is a route default through dummy0 already."
+    )
     assert "10.244.3.64/26" in dict(host.kernel.routes(protocol=179))
     assert reached(host, made)
+
+
+@pytest.mark.parametrize("with_agent", [True, False])
+@pytest.mark.parametrize("of", ["agent", "inventory"])
+@pytest.mark.parametrize("how", ["address", "device"])
+def test_what_root_in_a_namespace_breaks_is_told_and_holds_up_nothing(host, with_agent, of, how):
+    """BIRD is reloaded, additions and removals are made, and the workload's problem is a note and a warning.
+
+    The owner of a workload prevents the repair of its address, or replaces its interface by another one.
+    """
+    host.run(node, **params(MORE))
+    made = host.attach("db-1") if of == "agent" else WORKLOAD
+    inside = host.kernel.inside(made.name)
+    if how == "device":
+        inside.link_delete("eth0")
+        inside.link_add(NewLink("eth0", "bridge", 1500))
+        problem = (
+            f"Inside network namespace {made.name} there is a device eth0 already, which is not this workload's. It was"
+            " not touched. Give the workload another endpoint name or another namespace, then run again."
+        )
+    else:
+        (address,) = inside.addresses("eth0")
+        inside.address_delete(address)
+        for _attempt in range(100):
+            host.kernel.fail_next("address_add", errno.ENOBUFS, address.address)
+        problem = (
+            f"Inside network namespace {made.name}, its pair {made.interface} - eth0 could not be set up at: add"
+            f" address {address.address}/32 to eth0. The kernel said: No buffer space available. What runs there may be"
+            " the cause. Its existing parts are kept; put that right, then run again to have it completed."
+        )
+    other = dataclasses.replace(STATE, plan="p3", routes=(*STATE.routes, Route("10.244.3.128/26", "blackhole")))
+    with AgentInProcess(host) if with_agent else contextlib.nullcontext():
+        answer = host.run(node, **params(other, bird_config="router id 10.10.1.12;\n"))
+    assert answer.get("msg") is None
+    assert answer["kept"] == [f"default/{made.name} {problem}"]
+    assert answer["warnings"] == [f"node1: default/{made.name}: {problem}"]
+    routes = dict(host.kernel.routes(protocol=179))
+    assert "10.244.3.128/26" in routes and "10.244.3.64/26" not in routes
+    assert (host.folder / "bird.cfg").read_text() == "router id 10.10.1.12;\n"
 
 
 # --- with one -------------------------------------------------------------------------------------------------------
