@@ -53,7 +53,8 @@ def with_weights(text: str) -> str:
 
     The weight is 2. A text without the filter calico_kernel_programming is returned unchanged.
     """
-    return _FILTER.sub(lambda found: found.group().replace("accept;", "weight = 2; accept;"), text)
+    # The braces keep both commands under the condition of an `if ... then accept;`.
+    return _FILTER.sub(lambda found: found.group().replace("accept;", "{ weight = 2; accept; }"), text)
 
 
 def is_deaf(client: BirdClient) -> bool:
