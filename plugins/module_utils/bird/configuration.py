@@ -24,6 +24,7 @@ from .version import PROGRAM
 PATH = "/etc/calico/bird.cfg"
 
 _LAST_READ = re.compile(r"^Last reconfiguration on (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)$", re.MULTILINE)
+_SECRET = re.compile(r"((?:password|secret)\w*)(?!\w|\.conf|;).+?(;?)$", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,14 +275,11 @@ def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRe
 def _line(text: str, number: int) -> str:
     """Return line `number` of `text`, counted from 1 and stripped; "" if there is no such line.
 
-    A text in double quotes after the word `password` is shown as "...".
+    What follows the first word with `password` or `secret` in it is shown as "...". Quotes do not tell where a secret
+    ends, because they may be what BIRD refuses.
     """
     lines = text.splitlines()
-    return _without_secrets(lines[number - 1].strip()) if 0 < number <= len(lines) else ""
-
-
-def _without_secrets(line: str) -> str:
-    return re.sub(r'password\s+"[^"]*"', 'password "..."', line)
+    return _SECRET.sub(r'\1 "..."\2', lines[number - 1].strip()) if 0 < number <= len(lines) else ""
 
 
 def _write(path: str, text: str) -> None:
