@@ -239,7 +239,8 @@ def _parse(candidate: str, text: str, path: str, program: str) -> None:
             [program, "-p", "-c", candidate],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",  # BIRD quotes bytes of snippets as they are.
             timeout=60,
             check=False,
         )

@@ -164,6 +164,24 @@ def test_a_snippet_that_is_not_utf_8_is_named(bird, config: str, checker: str, f
     assert f"It stands in {snippet}, line 2 (`nonsense \ufffd;`)." in str(caught.value)
 
 
+def test_bytes_that_bird_quotes_need_not_be_utf_8(config: str, checker: str, folder: pathlib.Path) -> None:
+    """BIRD quotes the name of a missing file from a snippet's include as it is; U+FFFD is shown for such a byte."""
+    snippet = folder / "mine.conf"
+    snippet.write_bytes(b'include "\xe4.conf";\n')
+    pathlib.Path(checker).write_text(
+        "#!/bin/sh\n"
+        f"printf 'bird: {snippet}:1:10 Unable to open included file {folder}/\\344.conf: No such file\\n' >&2\n"
+        "exit 1\n"
+    )
+    with pytest.raises(SnippetRefused) as caught:
+        configuration.check(configuration.current(config), config, checker)
+    assert str(caught.value) == (
+        f"BIRD cannot read a snippet of its configuration: Unable to open included file {folder}/\ufffd.conf: No such "
+        f'file. It stands in {snippet}, line 1 (`include "\ufffd.conf";`). The configuration in force was left as it is; '
+        "correct that file, or take it away, and run again."
+    )
+
+
 def test_what_is_ours_is_told_as_ours(config: str, checker: str) -> None:
     with pytest.raises(ConfigurationRefused) as caught:
         configuration.check(configuration.current(config) + "nonsense;\n", config, checker)
