@@ -86,7 +86,7 @@ def apply(
     Raises ReloadNotFinished if a reload takes more than `seconds`, CommandRefused if BIRD refuses a command although
     nothing is to be written, or another BirdError if `program` cannot be run or takes more than 60 seconds, or the BIRD
     at the socket does not answer: files that were written until then stay. Also NotEncodable for a password that cannot
-    be written, ValueError if BIRD's greeting has no version number, or OSError.
+    be written, or OSError.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords
@@ -132,9 +132,8 @@ def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
 def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
     """Let the running BIRD read its file again and wait until it has; return True then, and False if no BIRD runs.
 
-    Raises CommandRefused with BIRD's words if it refuses, ReloadNotFinished if it takes more than `seconds`,
-    NotAnswering, or ValueError if its greeting has no version number. For a BIRD 3 that just started, up to 25 seconds
-    pass before the reload.
+    Raises CommandRefused with BIRD's words if it refuses, ReloadNotFinished if it takes more than `seconds`, or
+    NotAnswering. For a BIRD 3 that just started, up to 25 seconds pass before the reload.
     """
     try:
         with BirdClient(socket) as client:
@@ -168,7 +167,7 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
     `kernel_sync` says why. If the run is stopped here, BIRD may forward by `text` and the old file stays, so that the
     next run repeats this. Does nothing if no BIRD or a BIRD 2 runs. Raises ConfigurationRefused, CommandRefused,
     ReloadNotFinished if it takes more than `seconds`, NotAnswering, BirdError if `program` cannot be run or takes more
-    than 60 seconds, ValueError for a greeting without a version number, or OSError.
+    than 60 seconds, or OSError.
     """
     try:
         with BirdClient(socket) as client:

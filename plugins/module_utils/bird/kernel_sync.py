@@ -60,8 +60,8 @@ def with_weights(text: str) -> str:
 def is_deaf(client: BirdClient) -> bool:
     """Return whether this BIRD needs the workarounds of this module: BIRD 3 and newer do.
 
-    They do not notice changes of the filter of routes to the kernel. Raises ValueError if the greeting of BIRD had no
-    version number.
+    They do not notice changes of the filter of routes to the kernel. Raises ValueError for a client that is not
+    connected.
     """
     return parse(client.version) >= (3, 0, 0)
 
