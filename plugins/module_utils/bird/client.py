@@ -46,7 +46,8 @@ class BirdReply(t.NamedTuple):
 class BirdClient:
     """A connection to BIRD, as a context manager. `timeout` is in seconds and limits each whole answer.
 
-    Entering it raises NotAnswering if no BIRD answers at `path`, BIRD's control socket.
+    Entering it raises NotAnswering if no BIRD answers at `path`, BIRD's control socket, or its greeting has no version
+    number.
     """
 
     def __init__(self, path: str = SOCKET, timeout: float = 10.0) -> None:
@@ -59,7 +60,7 @@ class BirdClient:
         with self._closed_on_failure():
             self._lines.connect(self.path, time.monotonic() + self.timeout)
             greeting = self._answer().text
-            found = re.search(r"BIRD v?(\S+) ready", greeting)
+            found = re.search(r"BIRD v?(\S*\d\.\d\S*) ready", greeting)  # a version that `version.parse` accepts
             if not found:
                 raise NotAnswering(self.path, f"it greets with {greeting!r}")
         self.version = found.group(1)

@@ -24,6 +24,7 @@ from .version import PROGRAM
 PATH = "/etc/calico/bird.cfg"
 
 _LAST_READ = re.compile(r"^Last reconfiguration on (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?)$", re.MULTILINE)
+_SECRET = re.compile(r"((?:password|secret)\w*)(?!\w|\.conf|;).+?(;?)$", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +86,7 @@ def apply(
     Raises ReloadNotFinished if a reload takes more than `seconds`, CommandRefused if BIRD refuses a command although
     nothing is to be written, or another BirdError if `program` cannot be run or takes more than 60 seconds, or the BIRD
     at the socket does not answer: files that were written until then stay. Also NotEncodable for a password that cannot
-    be written, ValueError if BIRD's greeting has no version number, or OSError.
+    be written, or OSError.
     """
     before, known = current(path), secrets_file.current(path)
     wanted = known if passwords is None else passwords
@@ -131,9 +132,8 @@ def install(text: str, path: str = PATH, program: str = PROGRAM) -> None:
 def reload(socket: str = SOCKET, seconds: float = 60.0) -> bool:
     """Let the running BIRD read its file again and wait until it has; return True then, and False if no BIRD runs.
 
-    Raises CommandRefused with BIRD's words if it refuses, ReloadNotFinished if it takes more than `seconds`,
-    NotAnswering, or ValueError if its greeting has no version number. For a BIRD 3 that just started, up to 25 seconds
-    pass before the reload.
+    Raises CommandRefused with BIRD's words if it refuses, ReloadNotFinished if it takes more than `seconds`, or
+    NotAnswering. For a BIRD 3 that just started, up to 25 seconds pass before the reload.
     """
     try:
         with BirdClient(socket) as client:
@@ -167,7 +167,7 @@ def _write_routes_again(text: str, path: str, socket: str, program: str, seconds
     `kernel_sync` says why. If the run is stopped here, BIRD may forward by `text` and the old file stays, so that the
     next run repeats this. Does nothing if no BIRD or a BIRD 2 runs. Raises ConfigurationRefused, CommandRefused,
     ReloadNotFinished if it takes more than `seconds`, NotAnswering, BirdError if `program` cannot be run or takes more
-    than 60 seconds, ValueError for a greeting without a version number, or OSError.
+    than 60 seconds, or OSError.
     """
     try:
         with BirdClient(socket) as client:
@@ -238,7 +238,8 @@ def _parse(candidate: str, text: str, path: str, program: str) -> None:
             [program, "-p", "-c", candidate],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",  # BIRD quotes bytes of snippets as they are.
             timeout=60,
             check=False,
         )
@@ -274,14 +275,11 @@ def _refusal(said: str, candidate: str, text: str, path: str) -> ConfigurationRe
 def _line(text: str, number: int) -> str:
     """Return line `number` of `text`, counted from 1 and stripped; "" if there is no such line.
 
-    A text in double quotes after the word `password` is shown as "...".
+    What follows the first word with `password` or `secret` in it is shown as "...". Quotes do not tell where a secret
+    ends, because they may be what BIRD refuses.
     """
     lines = text.splitlines()
-    return _without_secrets(lines[number - 1].strip()) if 0 < number <= len(lines) else ""
-
-
-def _without_secrets(line: str) -> str:
-    return re.sub(r'password\s+"[^"]*"', 'password "..."', line)
+    return _SECRET.sub(r'\1 "..."\2', lines[number - 1].strip()) if 0 < number <= len(lines) else ""
 
 
 def _write(path: str, text: str) -> None:

@@ -53,14 +53,15 @@ def with_weights(text: str) -> str:
 
     The weight is 2. A text without the filter calico_kernel_programming is returned unchanged.
     """
-    return _FILTER.sub(lambda found: found.group().replace("accept;", "weight = 2; accept;"), text)
+    # The braces keep both commands under the condition of an `if ... then accept;`.
+    return _FILTER.sub(lambda found: found.group().replace("accept;", "{ weight = 2; accept; }"), text)
 
 
 def is_deaf(client: BirdClient) -> bool:
     """Return whether this BIRD needs the workarounds of this module: BIRD 3 and newer do.
 
-    They do not notice changes of the filter of routes to the kernel. Raises ValueError if the greeting of BIRD had no
-    version number.
+    They do not notice changes of the filter of routes to the kernel. Raises ValueError for a client that is not
+    connected.
     """
     return parse(client.version) >= (3, 0, 0)
 

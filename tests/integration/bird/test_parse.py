@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_st
     Communities,
     Vtep6,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, version
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, kernel_sync, version
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import ConfigurationRefused
 
 from .daemons import render
@@ -69,6 +69,8 @@ def shapes() -> t.Iterator[tuple[str, Bird]]:
     )
     yield "reflector", plain(pools=mixed, cluster_id="10.10.1.11", peers=REFLECTING)
     yield "client", plain(pools=mixed, peers=REFLECTED)
+    reachable = dataclasses.replace(EXTERNAL[1], reachable_by="10.10.1.1")
+    yield "reachable", plain(pools=(BirdPool("10.244.0.0/16", "vxlan.calico", mtu=1400),), peers=(reachable,))
     both = {"address6": "fd00:10:1::11", "subnet6": "fd00:10:1::/64"}
     six = (
         BirdPool("fd00:10:244::/48", "vxlan-v6.calico", block_size=122),
@@ -130,6 +132,16 @@ def test_bird_reads_every_shape(build: Build, tmp_path: pathlib.Path) -> None:
     for name, bird in shapes():
         try:
             configuration.check(render(bird), str(tmp_path / f"{name}.cfg"), build.bird)
+        except ConfigurationRefused as error:
+            pytest.fail(f"{name}: {error}")
+
+
+@pytest.mark.parametrize("build", USABLE, indirect=True)
+def test_bird_reads_every_shape_with_weights(build: Build, tmp_path: pathlib.Path) -> None:
+    """Each BIRD reads what `kernel_sync` lets a BIRD 3 read before another MTU."""
+    for name, bird in shapes():
+        try:
+            configuration.check(kernel_sync.with_weights(render(bird)), str(tmp_path / f"{name}.cfg"), build.bird)
         except ConfigurationRefused as error:
             pytest.fail(f"{name}: {error}")
 

@@ -9,7 +9,7 @@ import pathlib
 import socket
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import status
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, status
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import BirdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import CommandRefused, NotAnswering
 from hypothesis import HealthCheck, given, settings
@@ -111,6 +111,27 @@ def test_somebody_else_at_the_socket(bird) -> None:
     )
     bird.greeting = b"0001 hello\n"
     assert not_answering(bird.path) == sentence(bird.path, "it greets with 'hello'")
+
+
+@pytest.mark.parametrize(
+    ("said", "known"), [("2.17", "2.17"), ("v3.4.0", "3.4.0"), ("v2.0.12-5-gab12", "2.0.12-5-gab12")]
+)
+def test_a_greeting_has_a_version(bird, said: str, known: str) -> None:
+    bird.greeting = f"0001 BIRD {said} ready.\n".encode()
+    with BirdClient(bird.path) as client:
+        assert client.version == known
+
+
+@pytest.mark.parametrize("word", ["vNEXT", "3", "v2.x"])
+def test_a_greeting_with_a_word_for_a_version_is_no_answer(bird, word: str) -> None:
+    """A reload, which depends on the version, fails before BIRD is asked anything."""
+    bird.greeting = f"0001 BIRD {word} ready.\n".encode()
+    expected = sentence(bird.path, f"it greets with 'BIRD {word} ready.'")
+    assert not_answering(bird.path) == expected
+    with pytest.raises(NotAnswering) as caught:
+        configuration.reload(bird.path)
+    assert str(caught.value) == expected
+    assert bird.asked == []
 
 
 def test_a_status_is_put_together_from_two_answers(bird) -> None:

@@ -10,7 +10,7 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPool
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird, BirdPeer, BirdPool
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird import configuration, kernel_sync
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.client import BirdClient
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bird.errors import ConfigurationRefused
@@ -21,8 +21,8 @@ ALL = "show protocols all"
 DONE = [b"0002-Reading configuration\n0003 Reconfigured\n"]
 
 
-def text(*pools: BirdPool) -> str:
-    bird = Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24", pools=pools)
+def text(*pools: BirdPool, peers: tuple[BirdPeer, ...] = ()) -> str:
+    bird = Bird("10.10.1.11", "10.10.1.11", 64512, "10.10.1.0/24", pools=pools, peers=peers)
     return bird_config.render(NodeState("node1", "10.10.1.11/24", bird=bird).to_dict()["bird"])
 
 
@@ -89,7 +89,18 @@ def test_all_routes_to_the_kernel_get_a_weight_after_their_way_and_nothing_else_
     after = kernel_sync.with_weights(before)
     changed = [(one, two) for one, two in itertools.zip_longest(before.splitlines(), after.splitlines()) if one != two]
     assert len(changed) == 3  # an `accept;` for each of two pools, and one for routes outside of them
-    assert all(two == one.replace("accept;", "weight = 2; accept;") for one, two in changed)
+    assert all(two == one.replace("accept;", "{ weight = 2; accept; }") for one, two in changed)
+
+
+def test_a_weight_leaves_the_ways_to_peers_conditional() -> None:
+    """Only routes of calico_reachable are accepted before the lines that refuse others and choose devices."""
+    router = BirdPeer("Global_192_0_2_1", "192.0.2.1", 64512, "external", reachable_by="10.10.1.1")
+    after = kernel_sync.with_weights(text(BirdPool("10.244.0.0/16", "vxlan.calico", mtu=1400), peers=(router,)))
+    start = after.index("filter calico_kernel_programming {")
+    assert [line.strip() for line in after[start:].splitlines()[1:3]] == [
+        'if proto ~ "calico_reachable*" then { weight = 2; accept; }   # ways to peers',
+        "if source != RTS_BGP then reject;",
+    ]
 
 
 def test_another_mtu_is_read_twice(three, config: str, tmp_path: pathlib.Path) -> None:

@@ -122,6 +122,39 @@ def test_one_that_bird_cannot_read_is_named_and_changes_nothing(
     assert "configure" not in bird.asked
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ('password "geheim;', 'password "...";'),
+        ('password "geheim', 'password "..."'),
+        ('password "ge"heim";', 'password "...";'),
+        ("password geheim;", 'password "...";'),
+        ("password 'geheim';", 'password "...";'),
+        ('password"geheim";', 'password "...";'),
+        ('description "tor; password "geheim";', 'description "tor; password "...";'),
+        ('secret "geheim"', 'secret "..."'),
+        ('define Tor_Secret1 = "geheim";', 'define Tor_Secret1 "...";'),
+        ("define 'tor:password-1' = \"geheim\";", "define 'tor:password \"...\";"),
+        ('password/* tor */"geheim";', 'password "...";'),
+        ('include "bird.secrets.conf";', 'include "bird.secrets.conf";'),
+        ("password;", "password;"),
+    ],
+)
+def test_a_secret_of_a_refused_line_is_hidden(
+    config: str, checker: str, folder: pathlib.Path, line: str, shown: str
+) -> None:
+    """Its quotes may be the very fault: one may be missing, or too many, or there may be none."""
+    snippet = folder / "mine.conf"
+    snippet.write_text(f"# mine\nnonsense {line}\n")
+    with pytest.raises(SnippetRefused) as caught:
+        configuration.check(configuration.current(config), config, checker)
+    assert str(caught.value) == (
+        "BIRD cannot read a snippet of its configuration: syntax error, unexpected CF_SYM_UNDEFINED. It stands in "
+        f"{snippet}, line 2 (`nonsense {shown}`). The configuration in force was left as it is; correct that file, or "
+        "take it away, and run again."
+    )
+
+
 def test_a_snippet_that_is_not_utf_8_is_named(bird, config: str, checker: str, folder: pathlib.Path) -> None:
     """A byte of the refused line that is not UTF-8 is shown as U+FFFD."""
     snippet = folder / "mine.conf"
@@ -129,6 +162,24 @@ def test_a_snippet_that_is_not_utf_8_is_named(bird, config: str, checker: str, f
     with pytest.raises(SnippetRefused) as caught:
         configuration.check(configuration.current(config), config, checker)
     assert f"It stands in {snippet}, line 2 (`nonsense \ufffd;`)." in str(caught.value)
+
+
+def test_bytes_that_bird_quotes_need_not_be_utf_8(config: str, checker: str, folder: pathlib.Path) -> None:
+    """BIRD quotes the name of a missing file from a snippet's include as it is; U+FFFD is shown for such a byte."""
+    snippet = folder / "mine.conf"
+    snippet.write_bytes(b'include "\xe4.conf";\n')
+    pathlib.Path(checker).write_text(
+        "#!/bin/sh\n"
+        f"printf 'bird: {snippet}:1:10 Unable to open included file {folder}/\\344.conf: No such file\\n' >&2\n"
+        "exit 1\n"
+    )
+    with pytest.raises(SnippetRefused) as caught:
+        configuration.check(configuration.current(config), config, checker)
+    assert str(caught.value) == (
+        f"BIRD cannot read a snippet of its configuration: Unable to open included file {folder}/\ufffd.conf: No such "
+        f'file. It stands in {snippet}, line 1 (`include "\ufffd.conf";`). The configuration in force was left as it is; '
+        "correct that file, or take it away, and run again."
+    )
 
 
 def test_what_is_ours_is_told_as_ours(config: str, checker: str) -> None:

@@ -75,7 +75,7 @@ def bring_to(
     nothing is changed then. Raise StoreError, FileError, RecordsUnreadable, IpamUnreadable, ObserveError, KernelError,
     ApplyError, MissingLibrary, BundleError, BirdError or OSError, LockUnusable for a lock file that cannot be opened,
     AgentSilent, AgentRefused or NotTakenOver if an agent runs, and ValueError for a mode that is not octal, a policy
-    that cannot be compiled, a password that cannot be written, or a BIRD whose greeting has no version number.
+    that cannot be compiled, or a password that cannot be written.
     """
 
     def planned_by(by: t.Union[writer.Direct, writer.Through]) -> ChangePlan:
@@ -134,9 +134,8 @@ def carry_out(
     change, or the newest generation is the same.
     With `confirm`, if the plan changes anything, the revert is armed first, once the engine that would do it is
     installed. Raise AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary, BundleError, FileError,
-    StoreError, BirdError, LockUnusable, OSError, ValueError for a password that cannot be written, a policy that cannot
-    be compiled, or a BIRD whose greeting has no version number, or, without an agent, ObserveError, KernelError,
-    RecordsUnreadable or IpamUnreadable.
+    StoreError, BirdError, LockUnusable, OSError, ValueError for a password that cannot be written or a policy that
+    cannot be compiled, or, without an agent, ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
     """
     _check_bird(machine, planned)
     planned.writer.prepare(planned.node)
@@ -206,8 +205,8 @@ def _check_bird(machine: Machine, planned: ChangePlan) -> None:
 def _tell_bird(machine: Machine, planned: ChangePlan) -> None:
     """Install bird.cfg and the passwords, and let BIRD read them; without a bird.cfg only store the passwords.
 
-    Do nothing if there is neither a bird.cfg nor a plan for the passwords. Raise BirdError or OSError, NotEncodable for
-    a password that cannot be written, or ValueError if BIRD's greeting has no version number.
+    Do nothing if there is neither a bird.cfg nor a plan for the passwords. Raise BirdError or OSError, or NotEncodable
+    for a password that cannot be written.
     """
     wanted = planned.passwords.wanted
     if planned.target.bird_config is not None:
