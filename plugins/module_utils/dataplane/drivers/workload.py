@@ -521,9 +521,9 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
             if _is_of_sibling(endpoint, destination, found):
                 return (
                     f"{INSIDE}{name} the interfaces {found.device} and {endpoint.peer_interface} would have routes of"
-                    f" the same metric, {route_metric(endpoint)}: it is {_SECOND_METRIC} plus the number at the end of the"
-                    " name, 0 without one. Nothing was changed. Give the interface another name, with a number that no"
-                    f" other interface of this namespace has (such as net2), then try again."
+                    f" the same metric, {route_metric(endpoint)}: it is {_SECOND_METRIC} plus the number at the end of"
+                    " the name, 0 without one. Nothing was changed. Give the interface another name, with a number that"
+                    " no other interface of this namespace has (such as net2), then try again."
                 )
             ip, shown = _shown(destination)
             return (

@@ -169,8 +169,9 @@ def test_two_further_interfaces_of_the_same_number_are_refused_in_words(kernel, 
     assert (caught.value.code, str(caught.value)) == (
         "in_the_way",
         f"Inside network namespace pod the interfaces {there} and {other} would have routes of the same metric,"
-        f" {metric}: it is 100 plus the number at the end of the name, 0 without one. Nothing was changed. Give the interface"
-        " another name, with a number that no other interface of this namespace has (such as net2), then try again.",
+        f" {metric}: it is 100 plus the number at the end of the name, 0 without one. Nothing was changed. Give the"
+        " interface another name, with a number that no other interface of this namespace has (such as net2), then try"
+        " again.",
     )
     assert state_of(kernel) == before
     assert planned(kernel, first) == []
