@@ -61,6 +61,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._deaf = False  # True: bytes that the client still sends are discarded
         self._turned_away = False  # True: the connection has had its last answer and is closed in a moment
         self._ended = False  # True: the client sends no more, or the agent stops
+        self._stopped = False  # True: the agent stops, and later requests are refused
         self._stuck = False  # True: the client does not read its answers, and the buffer for them is full
         self._root = False
         # This is True while a request of root that is no stream, or one of CNI, is answered. Meanwhile each turn of
@@ -146,9 +147,10 @@ class ApiConnection(asyncio.BufferedProtocol):
     def stop(self) -> None:
         """Discard the requests received that have not begun; close the connection once the answer under way is sent.
 
-        A stream is cancelled. A connection that is being turned away ends as it would without this. Do not wait.
+        A stream is cancelled. Requests that come during that answer are refused as `unavailable`. A connection that is
+        being turned away ends as it would without this. Do not wait.
         """
-        self._ended = True
+        self._ended = self._stopped = True
         if self.streaming and self.task is not None:
             self.task.cancel()
         self._drop(len(self._buffer))
@@ -295,8 +297,8 @@ class ApiConnection(asyncio.BufferedProtocol):
     def _understood(self, line: bytes) -> t.Optional[tuple[protocol.Request, Method]]:
         """Parse a request and check its caller: return (request, method), or None after writing the refusal.
 
-        Refuse it too if the caller leaves too many answers unread or, for a stream, watches too many. If this
-        connection was one too many when it was made, the refusal is its last answer.
+        Refuse it too if the agent stops, or if the caller leaves too many answers unread or, for a stream, watches too
+        many. If this connection was one too many when it was made, the refusal is its last answer.
         """
         id: protocol.Id = None
         try:
@@ -304,6 +306,8 @@ class ApiConnection(asyncio.BufferedProtocol):
             id = request.id
             if self._refusal is not None:
                 raise self._refusal
+            if self._stopped:
+                raise stopping()
             method = self._calls.method(request.method, self.peer, request.params)
             self._bounds.check_unread(self.peer)
             if method.stream:

@@ -363,13 +363,28 @@ def route_metric(endpoint: VethEndpoint) -> int:
     """Return the metric of the routes inside by this interface: 0 for eth0, and 100 plus its number for others.
 
     The number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
-    twice, by eth0 and by net1: eth0 is used while it exists. This is the metric of IPv4 routes; that of IPv6 routes is
+    twice, by eth0 and by net1: eth0 is used while it exists. Two names with the same metric are in each other's way,
+    which `diff` says. This is the metric of IPv4 routes; that of IPv6 routes is
     greater by METRIC_IPV6. In a namespace that we made the result is always 0.
     """
     if endpoint.netns_owned or endpoint.peer_interface == "eth0":
         return 0
-    number = re.search(r"\d{1,6}$", endpoint.peer_interface)
+    return _second_metric(endpoint.peer_interface)
+
+
+def _second_metric(device: str) -> int:
+    number = re.search(r"\d{1,6}$", device)
     return _SECOND_METRIC + (int(number[0]) if number else 0)
+
+
+def _is_of_sibling(endpoint: VethEndpoint, destination: str, found: RouteAttributes) -> bool:
+    """Return whether `found` is the route of another workload in the same namespace, whose name gives the same metric.
+
+    It is in the place of the endpoint's route to `destination`.
+    """
+    metric = route_metric(endpoint)
+    ours = destination == _GATEWAY_ROUTE or found.gateway in (GATEWAY, GATEWAY6)
+    return bool(metric and found.device and ours and _second_metric(found.device) == metric)
 
 
 def _second_table(endpoint: VethEndpoint) -> t.Optional[int]:
@@ -503,6 +518,13 @@ def _in_the_way(endpoint: VethEndpoint, have: Observed) -> str:
     for destination, want in wanted_routes(endpoint).items():
         found = have.routes.get(destination)
         if found is not None and found.device != want.device:
+            if _is_of_sibling(endpoint, destination, found):
+                return (
+                    f"{INSIDE}{name} the interfaces {found.device} and {endpoint.peer_interface} would have routes of"
+                    f" the same metric, {route_metric(endpoint)}: it is {_SECOND_METRIC} plus the number at the end of"
+                    " the name, 0 without one. Nothing was changed. Give the interface another name, with a number that"
+                    " no other interface of this namespace has (such as net2), then try again."
+                )
             ip, shown = _shown(destination)
             return (
                 f"{INSIDE}{name} there is a route {shown} through {found.device or found.type} already."
@@ -710,7 +732,8 @@ def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
         turn_on_ipv6(inner, device)
     if not peer.up or mtu or mac:
         inner.link_set(device, up=True, mtu=mtu, mac=mac)
-    present = {address.address for family in families for address in inner.addresses(device, family)}
+    held = [address for family in families for address in inner.addresses(device, family)]
+    present = {address.address for address in held}
     gone = [address for address in recorded if address in present and address not in endpoint.addresses]
     missing = [address for address in endpoint.addresses if address not in present]
     if gone or missing:
@@ -732,11 +755,22 @@ def _bring_inside(inner: Kernel, endpoint: VethEndpoint) -> None:
     for failure in inner.route_batch(operations):
         raise failure.error
     _bring_by_source(inner, endpoint, families)
-    for address in gone:
-        inner.address_delete(inner_address(device, address))
+    for entry in held:
+        if entry.address in gone:
+            # What runs inside may have added it with another prefix length than ours, or deletes it meanwhile.
+            _delete_address(inner, entry)
     peer = inner.link(device)
     if peer is not None and peer.alias != alias:
         inner.link_set(device, alias=alias)
+
+
+def _delete_address(inner: Kernel, entry: InterfaceAddress) -> None:
+    """Delete this address; one that is already gone is ignored. Raise KernelError if the kernel refuses."""
+    try:
+        inner.address_delete(entry)
+    except KernelError as error:
+        if error.errno != errno.EADDRNOTAVAIL:
+            raise
 
 
 def _bring_by_source(inner: Kernel, endpoint: VethEndpoint, families: t.Iterable[int]) -> None:

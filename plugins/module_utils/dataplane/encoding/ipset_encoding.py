@@ -99,10 +99,10 @@ def type_of(value: str) -> str:
 def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[str] = frozenset()) -> Members:
     """Return which of `values` can be members of a set of type `kind`, in canonical form, and which cannot.
 
-    The canonical form has no host bits and no prefix length of a single address. In a set of networks two halves take
-    the place of `0.0.0.0/0` or `::/0`; any other member of length 0 is refused. `ipv6` is the set's IP version: members
-    of the other one are refused. `known` are canonical members of the same set that this function returned before:
-    these are not checked again. Raise NotEncodable if members of this type have no form here.
+    The canonical form has no host bits and no prefix length of a single address. In a set of networks alone (hash:net)
+    two halves take the place of `0.0.0.0/0` or `::/0`; any other member of length 0 is refused. `ipv6` is the set's IP
+    version: members of the other one are refused. `known` are canonical members of the same set that this function
+    returned before: these are not checked again. Raise NotEncodable if members of this type have no form here.
     """
     form = _FORMS.get(kind)
     if form is None:
@@ -114,7 +114,7 @@ def members(kind: str, ipv6: bool, values: t.Collection[str], known: frozenset[s
     found: set[str] = set(good)
     refused: list[str] = []
     for value in left:
-        if value in HALVES and form.lengths:
+        if value in HALVES and form.lengths and form.suffixes is None:
             halves = HALVES[value]
             if (family_of(value) == 6) == ipv6:
                 found.update(halves)

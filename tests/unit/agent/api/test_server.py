@@ -490,6 +490,23 @@ def test_stopping_lets_go_of_what_is_idle_and_answers_what_is_not(live: LiveServ
         stopping.result(10)
 
 
+def test_a_request_that_comes_after_the_stop_is_refused(live: LiveServer) -> None:
+    """The answer under way is given, and a request that its client sends meanwhile is not begun."""
+    with live.connect() as busy:
+        busy.sendall(b'{"id":1,"method":"wait"}\n')
+        assert live.reached.wait(60)
+        stopping = asyncio.run_coroutine_threadsafe(live.server.stop(10), live.loop)
+        eventually(lambda: not os.path.exists(live.path))
+        busy.sendall(b'{"id":2,"method":"echo"}\n')
+        eventually(lambda: live.server.bounds.waiting[True] > 0)
+        live.loop.call_soon_threadsafe(live.release.set)
+        assert answers(everything(busy)) == [
+            {"id": 1, "result": {"waited": True}},
+            error("unavailable", "the agent is being stopped. Try again when it has started.", 2),
+        ]
+        stopping.result(10)
+
+
 def test_what_does_not_end_in_time_is_given_up(live: LiveServer) -> None:
     with live.connect() as busy:
         busy.sendall(b'{"id":1,"method":"wait"}\n')

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.change import ApplyError, Change
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import ipset
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers.ipset import Observed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.encoding import ipset_encoding
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import IpSet
 
 from tests.fakes.kernel import FakeKernel
@@ -156,6 +157,12 @@ def test_a_set_that_stays_in_use_is_given_up_after_a_fifth_of_a_second(kernel: F
     with pytest.raises(ApplyError, match="could not be deleted"):
         ipset.apply(kernel, ipset.diff([], ipset.observe(kernel, [])), slept.append)
     assert sum(slept) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("member", "ipv6"), [("0.0.0.0/0", False), ("::/0", True)])
+def test_all_addresses_without_an_interface_are_no_member_of_a_set_with_interfaces(member: str, ipv6: bool) -> None:
+    assert ipset_encoding.members("hash:net,iface", ipv6, [member]) == ipset_encoding.Members(frozenset(), (member,))
+    assert ipset_encoding.members("hash:net", ipv6, [member]).refused == ()
 
 
 @pytest.mark.parametrize(("bad", "more"), [(1, ""), (5, ""), (6, " And 1 more."), (8, " And 3 more.")])

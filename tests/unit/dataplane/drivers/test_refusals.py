@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 
 import pytest
@@ -58,6 +59,18 @@ def test_workload_that_stopped_half_way_is_completed(kernel):
         " cause. Its existing parts are kept; put that right, then run again to have it completed."
     )
     converge(workload, kernel, [WEB])
+
+
+def test_address_that_went_by_itself_is_no_failure(kernel):
+    converge(workload, kernel, [WEB])
+    kernel.fail_next("address_delete", errno.EADDRNOTAVAIL)
+    changed = [dataclasses.replace(WEB, address="10.244.1.50")]
+    workload.apply(kernel, workload.diff(changed, workload.observe(kernel, changed)))
+    assert kernel.inside("web-1").link("eth0").alias == "calico: address 10.244.1.50"
+    kernel.fail_next("address_delete", errno.ENOMEM)
+    assert "could not be set up at: delete address 10.244.1.50/32 from eth0. The kernel said: Cannot allocate" in fail(
+        workload, kernel, [WEB]
+    )
 
 
 def test_sysctl_of_a_read_only_proc(kernel):

@@ -153,6 +153,30 @@ def test_a_namespace_of_somebody_else_may_be_attached_twice(kernel):
         attach.detach_link(kernel, other)
 
 
+@pytest.mark.parametrize(
+    ("there", "other", "metric"), [("data", "ctrl", 100), ("net1", "sec1", 101), ("net2", "x000002", 102)]
+)
+def test_two_further_interfaces_of_the_same_number_are_refused_in_words(kernel, there, other, metric):
+    """The second interface is refused with the reason, and the first one keeps its routes."""
+    host(kernel)
+    kernel.netns_add("pod", "")
+    first = dataclasses.replace(POD, peer_interface=there)
+    second = dataclasses.replace(POD, name="web-2", interface="cali222", address="10.244.1.6", peer_interface=other)
+    attach.attach(kernel, first)
+    before = state_of(kernel)
+    with pytest.raises(attach.AttachError) as caught:
+        attach.attach(kernel, second)
+    assert (caught.value.code, str(caught.value)) == (
+        "in_the_way",
+        f"Inside network namespace pod the interfaces {there} and {other} would have routes of the same metric,"
+        f" {metric}: it is 100 plus the number at the end of the name, 0 without one. Nothing was changed. Give the"
+        " interface another name, with a number that no other interface of this namespace has (such as net2), then try"
+        " again.",
+    )
+    assert state_of(kernel) == before
+    assert planned(kernel, first) == []
+
+
 def test_a_workload_ends_with_a_namespace_of_somebody_else(kernel):
     host(kernel)
     kernel.netns_add("pod", "")

@@ -102,6 +102,17 @@ def test_address_changes(kernel):
     assert sorted(inside(kernel)[2]) == ["10.244.1.50", "192.0.2.7"]
 
 
+def test_an_address_that_was_added_inside_with_another_prefix_length_is_removed(kernel):
+    """Root inside records an address as ours, and adds it with other prefix lengths than ours."""
+    converge(workload, kernel, [WEB])
+    inner = kernel.inside("web-1")
+    inner.link_set("eth0", alias="calico: address 10.9.9.9")
+    inner.address_add(InterfaceAddress("eth0", "10.9.9.9", 24))
+    inner.address_add(InterfaceAddress("eth0", "10.9.9.9", 16))
+    assert converge(workload, kernel, [WEB]) == ["~ workload default/web-1  address 10.9.9.9  ->  address none"]
+    assert inner.addresses("eth0") == [InterfaceAddress("eth0", "10.244.1.5", 32)]
+
+
 @pytest.mark.parametrize("breakage", ["host end down", "peer down", "no address", "no route", "lo down", "other mac"])
 def test_what_others_break_in_a_workload_is_repaired(kernel, breakage):
     converge(workload, kernel, [WEB])
