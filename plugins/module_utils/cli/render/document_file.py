@@ -41,8 +41,11 @@ def read(path: str, limits: DocumentLimits = RESOURCES) -> str:
 def read_stdin(limits: DocumentLimits = RESOURCES) -> str:
     """Return the text of standard input, read to its end and without a byte order mark.
 
-    Raise OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large.
+    Raise OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large or
+    closed, as by `<&-`.
     """
+    if sys.stdin is None:
+        raise BeyondLimits("is standard input, which is closed.", "Give the text there, or the path of a file.")
     return _decoded(getattr(sys.stdin, "buffer", sys.stdin), limits)
 
 
