@@ -21,25 +21,31 @@ def read(path: str, limits: DocumentLimits = RESOURCES) -> str:
     """Return the text of a file, or of a pipe that the caller has opened itself (<(command)).
 
     A pipe is read until its writers close it. A byte order mark is left out. Raise OSError if it cannot be read or is a
-    folder or socket, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large, or is another pipe or
+    socket, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large, or is a folder, another pipe or
     a device.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    with os.fdopen(handle, "rb") as stream:
+    try:
         mode = os.fstat(handle).st_mode
         if stat.S_ISFIFO(mode) and path.startswith(_DESCRIPTORS):
             os.set_blocking(handle, True)
         elif not stat.S_ISREG(mode):
             kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
             raise BeyondLimits(f"is {kind}, no file.", "Give the path of a file.")
-        return _decoded(stream, limits)
+        with os.fdopen(handle, "rb", closefd=False) as stream:  # not before: it fails for a folder
+            return _decoded(stream, limits)
+    finally:
+        os.close(handle)
 
 
 def read_stdin(limits: DocumentLimits = RESOURCES) -> str:
     """Return the text of standard input, read to its end and without a byte order mark.
 
-    Raise OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large.
+    Raise OSError if it cannot be read, UnicodeDecodeError if it is not UTF-8, and BeyondLimits if it is too large or
+    closed, as by `<&-`.
     """
+    if sys.stdin is None:
+        raise BeyondLimits("is standard input, which is closed.", "Give the text there, or the path of a file.")
     return _decoded(getattr(sys.stdin, "buffer", sys.stdin), limits)
 
 

@@ -99,6 +99,13 @@ def test_stdin(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     assert node.run("validate", "-f", "-") == (0, "Successfully validated 1 resource(s)\n", "")
 
 
+def test_closed_stdin(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has no sys.stdin if the shell closed it (`<&-`)."""
+    monkeypatch.setattr(sys, "stdin", None)
+    expected = "calicoctl: - is standard input, which is closed. Give the text there, or the path of a file.\n"
+    assert node.run("validate", "-f", "-") == (1, "", expected)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "error"),
     [

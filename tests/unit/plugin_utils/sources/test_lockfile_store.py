@@ -124,6 +124,14 @@ def test_a_file_that_is_no_text(tmp_path: pathlib.Path) -> None:
         lockfile_store.read(str(path))
 
 
+def test_a_folder_is_no_lockfile(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(FleetError) as caught:
+        lockfile_store.read(str(tmp_path))
+    assert str(caught.value) == (
+        f"lockfile {tmp_path} is a folder, no file. Restore the file from version control, or set calico_lockfile."
+    )
+
+
 def test_where_it_is(tmp_path: pathlib.Path) -> None:
     assert lockfile_store.path_for(None, {"inventory_dir": "/srv/prod"}) == "/srv/prod/.calico.lock.yml"
     assert lockfile_store.path_for("/srv/plan.yml", {"inventory_dir": "/srv/prod"}) == "/srv/plan.yml"
