@@ -75,7 +75,8 @@ class FleetBGP:
     def content(self) -> dict[str, t.Any]:
         """Return the settings as data for JSON, for the hash that names the plan; passwords by name, without values.
 
-        The keys are speakers, peers, announcements, unasked, times (in seconds) and bind_mode. Left out are the speakers' addresses, subnets and labels, which are those of the nodes.
+        The keys are speakers, peers, announcements, unasked, times (in seconds) and bind_mode. Left out are the
+        speakers' addresses, subnets and labels, which are those of the nodes.
         """
         return {
             "speakers": [

@@ -72,8 +72,8 @@ class Peers:
     def read(self, entry: PeerEntry) -> PeerDefinition:
         """Return the BGPPeer of `entry`, with the name of its password ("" for none).
 
-        Raise FleetError if it is invalid, or contradicts the nodes, pools and secrets of the inventory, and TypeError for
-        a key that JSON cannot have, such as a date.
+        Raise FleetError if it is invalid, or contradicts the nodes, pools and secrets of the inventory. Raise TypeError
+        for a key that JSON cannot have, such as a date.
         """
         peer, extensions = self._resource(entry)
         given = PeerDefinition(peer, extensions, entry.members, entry.label)

@@ -172,7 +172,8 @@ def address_of(node: str, family: int = 4) -> str:
 def cluster_id_of(network: LintedFleet, node: str) -> str:
     """Return how issues name what makes a node a reflector.
 
-    It is "group calico_rr" for a node in that group, else "calico_node_route_reflector_cluster_id of node1". Raise KeyError if the fleet has no such node, or if BGP is disabled.
+    It is "group calico_rr" for a node in that group, else "calico_node_route_reflector_cluster_id of node1". Raise
+    KeyError if the fleet has no such node, or if BGP is disabled.
     """
     own = f"calico_node_route_reflector_cluster_id of {node}"
     return "group calico_rr" if network.speakers[node].reflector else own
