@@ -31,7 +31,7 @@ class Alike:
 
     @property
     def memory(self) -> int:
-        """The memory in KiB that BIRD needs on each of these nodes."""
+        """The estimated resident memory of BIRD on each of these nodes, in whole KiB."""
         return MEASURED.of(self.load)
 
 

@@ -254,9 +254,10 @@ def _routes_from_plan(
 ) -> t.Iterator[Route]:
     """Yield the routes to the blocks of other nodes, spare ones included, that a node has without BGP.
 
-    A pool with VXLANCrossSubnet has direct routes to the nodes in the same subnet. All others lead into a tunnel: the
-    gateway is the other node's VXLAN tunnel address, or for an IPv6 pool the link-local address of its VTEP. Raise
-    KeyError if `pools` lacks a block's pool, or if the other node has no VXLAN tunnel address for an IPv4 pool.
+    A pool with VXLANCrossSubnet has direct routes, with the other node's address as gateway, to the nodes in the same
+    subnet. All others lead into a tunnel: the gateway is the other node's VXLAN tunnel address, or for an IPv6 pool the
+    link-local address of its VTEP. Raise KeyError if `pools` lacks a block's pool, or if the other node lacks the VXLAN
+    tunnel address that is the gateway.
     """
     for peer, ipam in remote:
         for block in _reachable(node, ipam.blocks + ipam.spare_blocks):

@@ -79,8 +79,9 @@ def tables(
 ) -> tuple[IptablesTable, ...]:
     """Return the tables filter and nat of both IP versions, without those that would be empty.
 
-    `bgp_ports` are the TCP ports of BGP in the fleet. Outgoing NAT leaves packets to them, to port 179 and to the ports
-    of BFD unchanged.
+    filter accepts encapsulated packets from the fleet's nodes only. nat has the outgoing NAT of `pools`, and rewrites
+    the source of packets that the host itself sends into a tunnel to the tunnel's address. `bgp_ports` are the TCP
+    ports of BGP in the fleet. Outgoing NAT leaves packets to them, to port 179 and to the ports of BFD unchanged.
     """
     exempt = outgoing_nat.exemptions(bgp_ports)
     found = []

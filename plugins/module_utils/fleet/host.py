@@ -31,7 +31,7 @@ def origin(variable: str, hosts: t.Sequence[Host]) -> str:
     """Return the file and line of the field that an error names, or of the closest entry around it; "" if unknown.
 
     `variable` is the name in the error: `calico_ip_pools[0].cidr`, or `calico_node_address of node1`, which looks at
-    that host only. The first host that has a place for it determines the result.
+    that host only. If several hosts have a place for that field or entry, the first one determines the result.
     """
     path, dummy, owner = variable.partition(" of ")
     while path:

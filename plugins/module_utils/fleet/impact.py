@@ -54,7 +54,7 @@ class Impact:
     divert: bool = False
 
     def without(self, other: Impact) -> Impact:
-        """Return this impact without the sessions and routes of `other`; all other fields stay."""
+        """Return this impact without those entries of `resets` and `withdrawn` that `other` has; other fields stay."""
         resets, withdrawn = frozenset(other.resets), frozenset(other.withdrawn)
         return dataclasses.replace(
             self,

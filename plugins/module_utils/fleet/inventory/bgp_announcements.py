@@ -92,7 +92,10 @@ class Announcements:
                 raise FleetError(f"{path}[{index}]{separator}{owner}", name, f"is not in {FILTERS}.", remedy)
 
     def content(self) -> dict[str, t.Any]:
-        """Return all settings as data for JSON, for the hash that names the plan; nodes without any are left out."""
+        """Return {filters, nodes, ignored_interfaces} as data for JSON, for the hash that names the plan.
+
+        `nodes` leaves out nodes without settings.
+        """
         return {
             "filters": [one.to_document() for one in self.filters.values()],
             "nodes": {name: dataclasses.asdict(one) for name, one in self.nodes.items() if one != _NOTHING},

@@ -73,9 +73,10 @@ class FleetBGP:
         return self.unasked.bfd is not None or any(given.extensions.bfd for given in self.peers)
 
     def content(self) -> dict[str, t.Any]:
-        """Return the settings as plain data, for the hash that names the plan; passwords by name, without values.
+        """Return the settings as data for JSON, for the hash that names the plan; passwords by name, without values.
 
-        Left out are the speakers' addresses, subnets and labels, which are those of the nodes.
+        The keys are speakers, peers, announcements, unasked, times (in seconds) and bind_mode. Left out are the
+        speakers' addresses, subnets and labels, which are those of the nodes.
         """
         return {
             "speakers": [

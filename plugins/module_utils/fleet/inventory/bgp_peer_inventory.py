@@ -72,7 +72,8 @@ class Peers:
     def read(self, entry: PeerEntry) -> PeerDefinition:
         """Return the BGPPeer of `entry`, with the name of its password ("" for none).
 
-        Raise FleetError if it is invalid, or contradicts the nodes, pools and secrets of the inventory.
+        Raise FleetError if it is invalid, or contradicts the nodes, pools and secrets of the inventory. Raise TypeError
+        for a key that JSON cannot have, such as a date.
         """
         peer, extensions = self._resource(entry)
         given = PeerDefinition(peer, extensions, entry.members, entry.label)
@@ -180,9 +181,9 @@ class Peers:
 
 
 def _check_reach(given: PeerDefinition) -> None:
-    """Raise FleetError if an address of a session is one that BIRD cannot use without the name of an interface.
+    """Raise FleetError if the peerIP, sourceAddress or reachableBy is an IPv6 link-local address.
 
-    These are IPv6 link-local addresses. Unspecified addresses and IPv4 multicast are refused, too.
+    BIRD cannot use it without the name of an interface. Unspecified addresses and IPv4 multicast are refused, too.
     """
     peer = given.peer
     named = (

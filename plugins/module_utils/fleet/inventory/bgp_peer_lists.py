@@ -36,7 +36,8 @@ def entries(get: t.Callable[[str], t.Any], hosts: t.Sequence[Host]) -> t.Iterato
 
     An entry that several hosts have at the same place of the same variable is yielded once, with all of them. `get`
     returns the value of a fleet variable, or raises FleetError. Raise FleetError if a variable is not a list or names
-    an unknown group.
+    an unknown group; calico_node_bgp_peers may be null. Raise TypeError if an entry in a list of a group or node has a
+    key that JSON cannot have, such as a date.
     """
     for index, content in enumerate(get(FLEET)):
         yield PeerEntry(content, f"{FLEET}[{index}]")
@@ -60,7 +61,7 @@ def _lists(host: Host, groups: t.Collection[str]) -> t.Iterator[tuple[str, t.Seq
     """Yield (variable, entries, label of an entry with {index} in it) for each list of `host`.
 
     Lists of groups that the host is not in are left out. Raise FleetError if a variable is not a list, or names a group
-    that is not in `groups`.
+    that is not in `groups`; calico_node_bgp_peers may be null.
     """
     own_groups = {_in_a_name(group) for group in host.groups}
     for variable in sorted(host.variables):

@@ -155,8 +155,8 @@ def sources(
 ) -> t.Iterator[Source]:
     """Yield the policy resources in the lists of the fleet, of groups and of nodes, and then those in files.
 
-    The lists add up; none overrides another. `get` returns the value of a fleet variable. Raise FleetError if a
-    variable is not a list, or if it names an unknown group.
+    They are not validated. The lists add up; none overrides another. `get` returns the value of a fleet variable. Raise
+    FleetError if a variable is not a list, or if it names an unknown group; calico_node_policies may be null.
     """
     hosts = sorted(hosts, key=lambda host: host.name)
     for index, entry in enumerate(get("calico_policies")):

@@ -131,8 +131,8 @@ def check_underlay(pools: t.Sequence[resources.IPPool], nodes: t.Mapping[str, Fl
 def reservations(get: Get, pools: t.Sequence[resources.IPPool]) -> tuple[str, ...]:
     """Return the CIDRs in calico_ip_reservations, each once, IPv4 first, in order of their addresses.
 
-    An address without a prefix length stands for itself alone. Raise FleetError for an entry that is not a CIDR, has
-    host bits set, or overlaps no pool.
+    An address without a prefix length stands for itself alone; a netmask is accepted as a prefix length. Raise
+    FleetError for an entry that is not a CIDR, has host bits set, or overlaps no pool.
     """
     ranges = [ipaddress.ip_network(pool.cidr) for pool in pools]
     found = set()

@@ -278,7 +278,7 @@ def _workload_families(
 
 
 def _ports(ports: t.Any, label: str) -> tuple[DefinedPort, ...]:
-    """Return the named ports of a workload. Raise FleetError if one is not valid in a WorkloadEndpoint."""
+    """Return the named ports of a workload, () for none. Raise FleetError if a WorkloadEndpoint cannot have them."""
     if not ports:
         return ()
     flat = {"name": "workload", "interfaceName": "cali0", "ports": ports}

@@ -63,7 +63,7 @@ class LintedFleet:
 
     @functools.cached_property
     def workload_nodes(self) -> tuple[FleetNode, ...]:
-        """The nodes in group calico_nodes, which hold blocks."""
+        """The nodes in group calico_nodes, which may own blocks."""
         return tuple(node for node in self.fleet.nodes.values() if node.workload_node)
 
     @functools.cached_property
@@ -137,7 +137,10 @@ class LintedFleet:
 
     @functools.cached_property
     def reflectors(self) -> t.Mapping[str, frozenset[str]]:
-        """The nodes with a cluster id by name, each with the addresses of the peers that it reflects for."""
+        """The nodes with a cluster id by name, each with the addresses of the peers that it reflects for.
+
+        It is empty if BGP is disabled.
+        """
         return {
             name: frozenset(peer.address for peer in self.sessions[name] if peer.cluster_id is not None)
             for name, speaker in self.speakers.items()
@@ -167,9 +170,10 @@ def address_of(node: str, family: int = 4) -> str:
 
 
 def cluster_id_of(network: LintedFleet, node: str) -> str:
-    """Return how issues name what makes a node a reflector: a group, or a variable of the node.
+    """Return how issues name what makes a node a reflector.
 
-    Raise KeyError if the fleet has no such node, or if BGP is disabled.
+    It is "group calico_rr" for a node in that group, else "calico_node_route_reflector_cluster_id of node1". Raise
+    KeyError if the fleet has no such node, or if BGP is disabled.
     """
     own = f"calico_node_route_reflector_cluster_id of {node}"
     return "group calico_rr" if network.speakers[node].reflector else own

@@ -17,7 +17,7 @@ def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
     """Report rules and policies that are never reached, names that look mistyped, and HostEndpoints without policy.
 
     Also report tiers other than `default` without policy, and named ports in rules that no endpoint has. A HostEndpoint
-    with a profile is not reported.
+    with a profile is not reported. There is no issue if no policy is in force.
     """
     for found in _of_policy(network):
         yield _placed(network, found)
@@ -26,7 +26,8 @@ def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
 def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a HostEndpoint that denies the probes by which nodes test their paths.
 
-    A HostEndpoint that `odd_policy` reports is left out.
+    There is an issue for each direction and protocol. A HostEndpoint that `odd_policy` reports, or whose node is in
+    audit mode, is left out.
     """
     told = {(one.kind, one.name) for one in _of_policy(network)}
     for found in probe_lint.findings(network.fleet):

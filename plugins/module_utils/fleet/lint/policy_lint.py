@@ -251,7 +251,8 @@ def _misspelt(policy: Policy, vocabulary: _Vocabulary) -> t.Iterator[str]:
 def _unknown_ports(policy: Policy, ports: t.Collection[tuple[str, str]]) -> t.Iterator[str]:
     """Yield a sentence for each named port in the rules of `policy` that is not in `ports`, (name, protocol) pairs.
 
-    A port that rules name beside different selectors gets a sentence for each of them.
+    Ports in notPorts are examined, too. A port that rules name beside different selectors gets a sentence for each of
+    them.
     """
     for key in dict.fromkeys(of_rules(policy)):
         if isinstance(key, NamedPortKey) and (key.name, key.protocol) not in ports:
