@@ -137,7 +137,8 @@ def grant_first_blocks(ledger: Ledger) -> None:
 def grant_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadRequest], needs: Needs) -> None:
     """Assign the tunnel addresses of `needs`, then addresses to workloads that declare none. Present addresses stay.
 
-    Raise PlanError if no pool fits, or if the pools that do have too few blocks. A node gets no tunnel address, without
+    `needs` maps a node to a mapping from kind of tunnel to the names of the pools that are preferred for it. Raise
+    PlanError if no pool fits, or if the pools that do have too few blocks. A node gets no tunnel address, without
     an error, if no usable pool and none of its open blocks has the tunnel's IP version.
     """
     for node in ledger.nodes.values():
@@ -215,7 +216,7 @@ def _from_open_blocks(node: NodeHoldings, pools: t.Sequence[PoolState]) -> t.Opt
 def _from_new_block(
     ledger: Ledger, node: NodeHoldings, pools: t.Sequence[PoolState]
 ) -> t.Optional[tuple[PoolState, int]]:
-    """Open the next block of `node`. Return (pool, its lowest free address as a number), or None if none is left.
+    """Open the next block of `node`. Return (its pool, its lowest free address as a number), or None if none is left.
 
     The pools are tried in their order. A block is skipped, but stays open, if all its addresses are reserved.
     """

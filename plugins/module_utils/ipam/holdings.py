@@ -167,7 +167,7 @@ class NodeHoldings:
         self._last_resort[pool] = collections.deque(ordered)
 
     def unused_address(self, pool: PoolState) -> t.Optional[int]:
-        """Return the lowest free address (a number) of the pool's first open block that has one, or None.
+        """Return the lowest free address (a number) of the node's first open block of the pool that has one, or None.
 
         Reserved addresses and those freed in this run are excluded.
         """
@@ -285,7 +285,8 @@ class Ledger:
     def next_block(self, pool: PoolState, node: NodeHoldings) -> t.Optional[int]:
         """Return the number of a block for `node` to open, which it owns then, or None if none is left.
 
-        The node's own spare blocks come first, then those of `new_block`.
+        The node's own spare blocks come first, then those of `new_block`. The block is neither spare nor open then: the
+        caller opens it.
         """
         spares = node.spare_in.get(pool.name)
         if spares:

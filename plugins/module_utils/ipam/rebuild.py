@@ -259,7 +259,7 @@ def _check_routes(copies: t.Mapping[str, _Copy], known: t.Container[str], routes
 
 
 def _owned(plan: AllocationPlan) -> t.Iterator[_Key]:
-    """Yield the keys of all blocks of the plan that a node owns or that are in quarantine."""
+    """Yield the keys (`claims.Key`) of all blocks of the plan: open, spare or in quarantine."""
     for part in plan.nodes.values():
         for grant in (*part.blocks, *part.spare_blocks):
             yield canonical_cidr(grant.cidr)

@@ -116,9 +116,10 @@ def answer_to(name: str, request: ModuleRequest) -> Data:
 
 
 def line_of(answer: t.Mapping[str, t.Any]) -> str:
-    """Return the line of output that carries the answer, compressed from 32 KiB of JSON on. It is ASCII.
+    """Return the line of output that carries the answer, compressed from 32 KiB of JSON on.
 
-    It has no newline. Raise TypeError for a value that is no data, and ValueError for one that contains itself.
+    It is ASCII, begins with ANSWER, or with PACKED if it is compressed, and has no newline. Raise TypeError for a value
+    that is no data, and ValueError for one that contains itself.
     """
     text = json.dumps(answer, default=_plain)
     return ANSWER + text if len(text) < _PACKED_FROM else PACKED + packed_json.pack_text(text)
@@ -127,8 +128,8 @@ def line_of(answer: t.Mapping[str, t.Any]) -> str:
 def logged(params: t.Mapping[str, t.Any], hidden: t.Collection[str]) -> str:
     """Return what the system's log says about a call: "Invoked with NAME=VALUE ...", "Invoked" without parameters.
 
-    The values of `hidden` parameters are NOT_LOGGING_PARAMETER. In others, what is between `://` and `@`, as are
-    credentials in a URL, becomes ********, and up to 1024 characters are shown.
+    The values of `hidden` parameters are NOT_LOGGING_PARAMETER. In others, the credentials of a URL, between
+    `://` and `@`, become ********, and up to 1024 characters are shown.
     """
     words = []
     for name, value in params.items():

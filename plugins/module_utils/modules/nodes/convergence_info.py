@@ -45,7 +45,10 @@ def message(found: convergence.Convergence, timeout: int) -> str:
 
 
 def sessions_of(found: convergence.Convergence) -> dict[str, int]:
-    """Return the numbers of sessions, with the keys `expected`, `established` and `external_established`."""
+    """Return the numbers of sessions, with the keys `expected`, `established` and `external_established`.
+
+    `external_established` counts those with routers outside the fleet, which `established` includes.
+    """
     return {
         "expected": found.sessions_expected,
         "established": found.sessions_established,

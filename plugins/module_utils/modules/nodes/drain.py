@@ -22,7 +22,8 @@ def run(module: ModuleCall) -> t.NoReturn:
 
     Write the drain mark unless it is there, the node has no folder for its state, or in check mode. End in `exit_json`,
     or in `fail_json` if the mark cannot be written, or the agent refuses or does not answer in time. Without an agent,
-    the answer has the workloads whose records can be read.
+    the answer has the workloads whose records can be read. Raise ValueError if the agent returns a workload that this
+    release cannot read.
     """
     here = machine.here()
     drained = drain.load(here.store) is not None

@@ -118,7 +118,8 @@ def units_of(params: t.Mapping[str, t.Any]) -> tuple[units.WantedUnit, ...]:
 def engine_of(params: t.Mapping[str, t.Any]) -> t.Optional[Engine]:
     """Return the engine that the node must have, None to keep its own.
 
-    The engine that came with the call goes before the one in a file. Raise OSError if that file cannot be read.
+    Its `packed` is what came with the call, else the content of the file `engine`, else None. Raise OSError if that
+    file is needed and cannot be read.
     """
     if params["engine_digest"] is None:
         return None
@@ -149,8 +150,9 @@ def waiting_change(here: machine.Machine) -> str:
 
 
 def phases_of(here: machine.Machine, params: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """Return what each phase will change: its name as `phase`, the lines as `plan`, the data as `changes`.
+    """Return what each phase will change once the one before it is done.
 
+    Each is a dict with its name as `phase`, the lines as `plan` and the data as `changes`, as `changes_of` returns it.
     The list is empty if the request has no phases. Nothing is changed. Raise ValueError for a state that this release
     cannot read or for invalid passwords, or what plan_change raises.
     """

@@ -175,7 +175,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     End in `exit_json`. If BIRD, a running agent, the kernel's routes, the allocations or the stored state cannot be
     read, `problems` of the answer says so. Without a stored state, the answer lacks what depends on it. Wait up to 3
     seconds for the agent to be in sync or report problems, and 5 seconds for the counters of the kernel if a session is
-    down for an unknown reason.
+    down for an unknown reason. Raise ValueError if the agent returns a workload that this release cannot read.
     """
     here = machine.here()
     try:

@@ -30,10 +30,11 @@ SPEC = ModuleSpec(
 
 
 def run(module: ModuleCall) -> t.NoReturn:
-    """Set what a node knows of other nodes' workloads, and answer as the module remote_endpoints.
+    """Store what a node knows of other nodes' workloads, apply its policy with them, and answer as remote_endpoints.
 
     Change nothing in check mode. End in `exit_json`, or in `fail_json` for an error of `node.errors.ERRORS`, if `told`
-    cannot be read, or if the node's policy cannot be compiled. Workloads in `told` that are not accepted are warnings.
+    cannot be read, or if the node's policy cannot be compiled: the workloads are stored by then. Workloads in `told`
+    that are not accepted are warnings.
     """
     here = machine.here(agent_start.connect)
     try:

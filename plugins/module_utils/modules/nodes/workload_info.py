@@ -39,7 +39,7 @@ def run(module: ModuleCall) -> t.NoReturn:
     """Read the workloads of a node, and answer as the module workload_info.
 
     End in `exit_json`, or in `fail_json` for an invalid selector, without a stored state that can be read, or if the
-    agent refuses or does not answer in time.
+    agent refuses or does not answer in time. Raise ValueError if it returns a workload that this release cannot read.
     """
     with Sources(machine.here(), module.warn) as sources:
         try:

@@ -59,9 +59,9 @@ class EndpointChains:
     def host(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
         """Return the rules for packets that the host itself receives ("Ingress") or sends ("Egress").
 
-        Packets of established connections and of failsafe ports are accepted. Packets of invalid state are dropped, if
-        the settings want this. Others that neither a policy nor a profile accepts are denied as `RuleWriter.deny` does.
-        Raise KeyError if the node does not have a policy that applies here.
+        Packets of established connections are accepted. Packets of invalid state are dropped, if the settings want
+        this. Others of failsafe ports are accepted, and others that neither a policy nor a profile accepts are denied
+        as `RuleWriter.deny` does. Raise KeyError if the node does not have a policy that applies here.
         """
         return [
             *self._tracked(direction),
@@ -87,8 +87,9 @@ class EndpointChains:
     def pre_dnat(self, endpoint: LocalEndpoint) -> list[IptablesRule]:
         """Return the rules for incoming packets before DNAT. Undecided packets continue to the other chains.
 
-        Packets of established connections and of failsafe ports are accepted. Packets of invalid state are dropped, if
-        the settings want this. Raise KeyError if the node does not have a policy that applies here.
+        Packets of established connections are accepted. Packets of invalid state are dropped, if the settings want
+        this. Others of failsafe ports are accepted. Raise KeyError if the node does not have a policy that applies
+        here.
         """
         return [
             *self._tracked(model.INGRESS),

@@ -29,9 +29,9 @@ from .tables import MANGLE, RAW, HookRule, Table
 def raw_table(node: NodeChains) -> Table:
     """Return the table raw: checks on source addresses, followed by doNotTrack policies.
 
-    Packets that such a policy accepts are not tracked, so replies need a policy of their own. This table sees an
-    incoming packet first, and clears its marks: a packet from a tunnel still has the marks of the outer packet. Raise
-    KeyError and ValueError as `Compiler.compile` does.
+    Those of the host endpoint "*" are left out. Packets that a doNotTrack policy accepts are not tracked, so replies
+    need a policy of their own. This table sees an incoming packet first, and clears its marks: a packet from a tunnel
+    still has the marks of the outer packet. Raise KeyError and ValueError as `Compiler.compile` does.
     """
     write = node.writer(RAW)
     hosts = [one for one in node.hosts if one.untracked and one.interface != WILDCARD]
