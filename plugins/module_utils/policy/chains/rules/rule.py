@@ -57,7 +57,7 @@ def jump(chain: str) -> str:
 
 
 def goto(chain: str) -> str:
-    """Return the action that goes to `chain`; a packet that it does not decide skips the rest of the present chain, too.
+    """Return the action that goes to `chain`; a packet that it does not decide skips the rest of the present chain.
 
     An invalid name becomes a text that `check_line` refuses.
     """
