@@ -150,7 +150,10 @@ def network_set(resource: t.Union[GlobalNetworkSet, NetworkSet]) -> model.Policy
 
 
 def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
-    """Return a HostEndpoint resource as a value. Its addresses are expectedIPs in canonical form, each once."""
+    """Return a HostEndpoint resource as a value. Its addresses are expectedIPs in canonical form, each once.
+
+    Ports without a name are left out.
+    """
     return model.Endpoint(
         kind=model.HOST_ENDPOINT,
         name=resource.name,
@@ -166,8 +169,9 @@ def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
 def workload_endpoint(resource: WorkloadEndpoint) -> model.Endpoint:
     """Return a WorkloadEndpoint resource as a value named "namespace/name", with the addresses of its ipNetworks.
 
-    Labels for its namespace, service account and orchestrator are added. Ports without a name are left out. Raise
-    ResourceError if it has a field that this collection does not support.
+    The addresses have no prefix length. Labels for its namespace, service account and orchestrator are added, and own
+    labels of these names are dropped, as by `namespaced_labels`. Ports without a name are left out. Raise ResourceError
+    if it has a field that this collection does not support.
     """
     check_supported(resource)
     own = dict(resource.labels)

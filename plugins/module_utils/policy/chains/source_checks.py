@@ -45,9 +45,9 @@ _DIGITS = "0123456789abcdef"
 
 
 def chains(write: RuleWriter, interfaces: t.Iterable[str]) -> Chains:
-    """Return a mapping with the chains to which the result of `rules` leads.
+    """Return a mapping from name to rules of the chains to which the result of `rules` may lead, directly or not.
 
-    `interfaces` are those of workloads as iptables patterns, such as "cali+".
+    `interfaces` are those of workloads as iptables patterns that end with "+", such as "cali+".
     """
     found: Chains = {
         names.SPOOFED: _dropped(write, log_prefix.SPOOFED),
@@ -62,7 +62,7 @@ def chains(write: RuleWriter, interfaces: t.Iterable[str]) -> Chains:
 def rules(write: RuleWriter, interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:
     """Yield the rules of cali-PREROUTING that check sources. Packets of workloads do not reach the rules behind them.
 
-    `interfaces` are those of workloads as iptables patterns, such as "cali+".
+    `interfaces` are those of workloads as iptables patterns, such as "cali+". The rules lead to the result of `chains`.
     """
     for interface in interfaces:
         yield IptablesRule((comes_in_by(interface),), goto(names.WORKLOAD_SOURCES))
@@ -93,12 +93,12 @@ def _of_workloads(write: RuleWriter) -> t.Iterator[IptablesRule]:
 
 
 def _link_local(interfaces: t.Iterable[str]) -> t.Iterator[IptablesRule]:
-    """Yield the rules for packets with link-local sources; rpfilter accepts all of them.
+    """Yield the rules for packets with link-local sources; rpfilter cannot tell which of them are forged.
 
-    ICMPv6 types that only routers send are dropped. All packets that may create neighbour entries are limited: all but
-    a few ICMPv6 types. Interfaces share a limit by the first hex digit after the prefix of their names, which are
-    digests. An interface that exceeds it takes from those with other digits only the common limit, which is also for
-    interfaces without such a digit.
+    ICMPv6 types that only routers send are dropped. All packets that may create neighbour entries, all but a few ICMPv6
+    types, are dropped beyond a limit of 2 per second, with bursts of 5. Interfaces share a limit by the first hex digit
+    after the prefix of their names, which are digests. An interface that exceeds it takes from those with other digits
+    only the common limit, which is also for interfaces without such a digit.
     """
     for kind in _OF_ROUTERS:
         yield IptablesRule(("-p 58", f"-m icmp6 --icmpv6-type {kind}"), DROP)

@@ -73,9 +73,9 @@ def _id(tiers: tuple[TierPolicies, ...], profiles: tuple[str, ...]) -> str:
 class Dispatch(t.NamedTuple):
     """A tree of dispatch chains.
 
-    `nodes` maps the suffix of each chain's name, "" for the root, to its lookups in order. A lookup is (name of a set,
-    suffix of the chain that it leads to). If the suffix is None, the name is a group's ID and the lookup leads to the
-    chain of that group. `unions` maps a prefix of IDs to the groups whose members are in the set of that prefix.
+    `nodes` maps the suffix of each chain's name, "" for the root, to its lookups in order. A lookup is (prefix of IDs
+    whose set is looked up, suffix of the chain that it leads to), or (ID of a group, None) if it leads to the chain of
+    that group. `unions` maps a prefix of IDs to the groups whose members are in the set of that prefix.
     """
 
     nodes: dict[str, list[tuple[str, t.Optional[str]]]]
@@ -86,7 +86,7 @@ def tree(by_id: t.Mapping[str, Group], prefix: str = "") -> Dispatch:
     """Return the tree for groups, a mapping from ID to group, whose IDs all begin with `prefix`.
 
     Up to FAN_OUT groups have a lookup each. More groups are divided by the next digit of their IDs, with a chain for
-    each digit that several groups share.
+    each digit that several groups share. `prefix` is the suffix of the topmost chain.
     """
     if len(by_id) <= FAN_OUT:
         return Dispatch({prefix: [(name, None) for name in by_id]}, {})
@@ -116,8 +116,9 @@ def chains(
 ) -> dict[str, tuple[IptablesRule, ...]]:
     """Return a mapping from name to rules of the dispatch chains of one direction: `root` and those below it.
 
-    `side` is "src" or "dst", the side of the packet that is the workload. `chain_of_group` returns the chain of a
-    group's ID. `otherwise` are rules at the end of each chain, for packets that no lookup matches.
+    Names are `root`, and `chain_name` of `root` with "-" and a suffix. `side` is "src" or "dst", the side of the packet
+    that is the workload. `family` is the IP version. `chain_of_group` returns the chain of a group's ID; its errors are
+    passed on. `otherwise` are rules at the end of each chain, for packets that no lookup matches.
     """
 
     def name(suffix: str) -> str:
@@ -141,10 +142,11 @@ def chains(
 def by_interface(
     by_id: t.Mapping[str, Group], by: t.Callable[[str], str], chain_of_group: t.Callable[[str], str]
 ) -> t.Iterator[IptablesRule]:
-    """Yield a rule for each interface of workloads that leads its packets to its group's chain, whatever their address.
+    """Yield a rule for each interface of the groups' members that leads its packets to its group's chain.
 
     The rules are for workloads that may use any address, behind the lookups by address. A packet passes up to one rule
-    per workload. `by` returns the condition for an interface, `chain_of_group` the chain of a group's ID.
+    per workload. `by` returns the condition for an interface, `chain_of_group` the chain of a group's ID. Errors of
+    both are passed on.
     """
     for group in by_id.values():
         for interface in dict.fromkeys(interface for _address, interface in group.members):

@@ -72,7 +72,7 @@ class Verdict:
 
     @property
     def would_deny(self) -> tuple[EvaluationStep, ...]:
-        """The steps of the trace at which a staged policy, or the default of a tier with only such, would deny."""
+        """The steps of the trace at which a staged policy would deny, or a tier's default if only staged ones apply."""
         return tuple(step for step in self.trace if step.staged and step.matched and step.action == DENY)
 
 
@@ -174,7 +174,8 @@ class Evaluator:
     ) -> str:
         """Return the action of the first matching rule that is not a Log rule, or "" if there is none.
 
-        Append a copy of `where` to `trace` for each rule that was tried, or one copy if there are no rules.
+        Append a copy of `where` to `trace` for each rule that was tried, or one copy if there are no rules. Errors of
+        `mismatch` are passed on.
         """
         if not rules:
             trace.append(dataclasses.replace(where, reason="has no rules in this direction"))

@@ -37,8 +37,8 @@ def explain(
     `knowledge` maps names of endpoints to a text that says since when their data is known; only owners of the flow's
     two addresses are looked up. `way` is lines about the packet's route, which are inserted before the hints. If a
     stage has an endpoint, policies that apply at no stage are counted. With `all_policies`, each one that does not
-    apply at such a stage is listed for it instead, with the reason. Errors of `rule_match.mismatch` are passed on:
-    hints try rules that the path did not.
+    apply at such a stage is listed for it instead, with the reason. Errors of `Evaluator.selecting` and, because hints
+    try rules that the path did not, of `rule_match.mismatch` are passed on.
     """
     lines = [_headline(path)]
     rows = [row for stage in path.stages for row in _rows(stage, path)]
@@ -121,7 +121,7 @@ def _deciders(stages: t.Sequence[Stage]) -> str:
 
 
 def _decider(verdict: Verdict) -> str:
-    """Return the name of the policy with its tier, of the profile, or of the default that decided."""
+    """Return the name of what decided, as `_name` does, and of a policy also its tier: "web#1 (tier platform)"."""
     step = verdict.decided_by
     return f"{_name(step)} (tier {step.tier})" if step.policy else _name(step)
 
@@ -196,7 +196,10 @@ def _table(rows: t.Sequence[_Row]) -> list[str]:
 
 
 def _applying(path: Path, evaluator: Evaluator) -> t.Iterator[str]:
-    """Yield the names of the policies that apply at a stage of the path, whether evaluated or not. Names may repeat."""
+    """Yield the names of the policies that apply at a stage of the path, whether evaluated or not. Names may repeat.
+
+    Errors of `Evaluator.selecting` are passed on.
+    """
     for stage in path.stages:
         for policy in evaluator.selecting(stage.endpoint) if stage.endpoint else ():
             if stage.endpoint and applies_at(policy, stage.direction, stage.hook, stage.endpoint):
@@ -239,7 +242,10 @@ def _hints(stage: Stage, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
 
 
 def _later_allowing(stage: Stage, endpoint: Endpoint, flow: Flow, evaluator: Evaluator) -> t.Iterator[str]:
-    """Yield a hint for each policy that applies and would allow the flow, but was not evaluated and is not staged."""
+    """Yield a hint for each policy that applies and would allow the flow, but was not evaluated and is not staged.
+
+    `stage` must have denied the flow. Errors of `Evaluator.selecting` and `mismatch` are passed on.
+    """
     decided_by = stage.verdict.decided_by
     reached = {step.policy for step in stage.verdict.trace}
     passing = (step for step in stage.verdict.trace if step.action == PASS and step.matched and not step.staged)

@@ -118,8 +118,8 @@ def path(
 
     A host that is not among `hosts` contributes no stages. `settings` are those of all hosts, None means the defaults.
     `nodes` are the addresses of nodes that may send and receive encapsulated packets. With `before_dnat`, the flow
-    arrives at the first host in that form, and DNAT there makes it `flow`. Errors of `Evaluator.verdict` are
-    passed on.
+    arrives at the first host in that form, and DNAT there makes it `flow`. Errors of `Evaluator.verdict` and of a
+    host's `interface_to` are passed on.
     """
     return Paths(evaluator, hosts, settings, nodes).of(flow, before_dnat)
 
@@ -165,7 +165,7 @@ class Paths:
 
         A host that `Paths` was not given contributes no stages; without any stage the flow is allowed. With
         `before_dnat`, the flow arrives at the first of its hosts in that form, and DNAT there makes it `flow`. Errors
-        of `Evaluator.verdict` are passed on.
+        of `Evaluator.verdict` and of a host's `interface_to` are passed on.
         """
         nowhere = _Place("")
         source, destination = (self._places.get(one, nowhere) for one in (flow.source, flow.destination))
@@ -203,8 +203,8 @@ class _Asked:
     def at(self, host: PathHost, source: _Place, destination: _Place, flow: Flow, arriving: Flow) -> None:
         """Add the stages at `host`. `arriving` is the flow before DNAT, `flow` after it.
 
-        Raise _Denied on a denial, except one by policy in audit mode. `source` and `destination` are the places of the
-        two addresses of `flow`.
+        Raise _Denied on a denial, except one by policy in audit mode. Errors of `Evaluator.verdict` and
+        `host.interface_to` are passed on. `source` and `destination` are the places of the two addresses of `flow`.
         """
         governed = self._governed[host.name]
         from_here, to_here = source.host == host.name, destination.host == host.name
@@ -243,7 +243,8 @@ class _Asked:
 
         `untracked` and `pre_dnat` are the endpoints whose policies apply, or None. False if neither decides. A flow
         with an inbound failsafe is not evaluated, and one whose reply has an outbound failsafe not by untracked policy.
-        Raise _Denied on a denial, except in audit mode: the result is True then.
+        Raise _Denied on a denial, except in audit mode: the result is True then. Errors of `Evaluator.verdict` are
+        passed on.
         """
         failsafe = self._failsafe(INGRESS, flow)
         if untracked and not failsafe and not self._failsafe(EGRESS, _reply(flow)):
@@ -326,7 +327,7 @@ class _Asked:
         """Return whether a policy, profile or default decides at this hook and the flow passes; False if none decides.
 
         Add a stage, unless none decides and no policy applies. Raise _Denied on a denial, except in audit mode: a
-        denied flow passes then.
+        denied flow passes then. Errors of `Evaluator.verdict` are passed on.
         """
         verdict = self.evaluator.verdict(endpoint, direction, flow, hook)
         if verdict.action != UNDECIDED or len(verdict.trace) > 1:
@@ -349,7 +350,7 @@ def _leading_to(address: str, host: PathHost, governed: t.Mapping[str, Endpoint]
     """Return the HostEndpoint of the interface by which `host` reaches an address, or None.
 
     `governed` maps an interface, or "*" for all others, to its HostEndpoint. For an address without a route the result
-    is the one of "*".
+    is the one of "*". Errors of `host.interface_to` are passed on.
     """
     return endpoint_of(host.interface_to(address), governed) if governed else None
 

@@ -52,8 +52,9 @@ def effective_labels(
 ) -> dict[str, str]:
     """Return a mapping with `own` labels and those inherited from `profiles`, whose labels are in `given`.
 
-    `given` is the result of `labels_by_profile`. An own label overrides an inherited one, and an earlier profile
-    overrides a later one (Felix, labelindex). A profile that is not in `given` adds nothing.
+    `given` maps names of profiles to labels, such as the result of `labels_by_profile`. An own label overrides an
+    inherited one, and an earlier profile overrides a later one (Felix, labelindex). A profile that is not in `given`
+    adds nothing.
     """
     labels: dict[str, str] = {}
     for profile in reversed(profiles):

@@ -29,8 +29,9 @@ def in_namespace(namespace: str) -> selectors.Expression:
 def of_namespaces(text: str) -> selectors.Expression:
     """Return an expression that matches endpoints and sets in namespaces that the namespaceSelector `text` selects.
 
-    In `text`, all() means any namespace, and global() means without a namespace. Tests that a missing label passes (!=,
-    not in, !has) also match endpoints and sets without a namespace. Raise SelectorError if `text` is not a selector.
+    In `text`, all() means any namespace, and global() means without a namespace. Tests that a missing label passes,
+    such as !=, not in and !has, also match endpoints and sets without a namespace. Raise SelectorError if `text` is not
+    a selector.
     """
 
     def replacement(leaf: selectors.Leaf) -> selectors.Expression:
@@ -46,7 +47,7 @@ class _OfOthers(Exception):
 
 
 def namespaces_of(node: selectors.Expression) -> str:
-    """Return the canonical namespaceSelector from which `of_namespaces` makes the expression `node`.
+    """Return a canonical namespaceSelector from which `of_namespaces` makes the expression `node`.
 
     The result is "" if there is none, for example because `node` also tests other labels.
     """
@@ -70,8 +71,8 @@ def namespaces_of(node: selectors.Expression) -> str:
 def of_service_accounts(text: str) -> selectors.Expression:
     """Return an expression that matches endpoints whose service account the selector `text` selects.
 
-    In `text`, all() and global() mean any service account. Tests that a missing label passes (!=, not in, !has) also
-    match endpoints without a service account. Raise SelectorError if `text` is not a selector.
+    In `text`, all() and global() mean any service account. Tests that a missing label passes, such as !=, not in and
+    !has, also match endpoints without a service account. Raise SelectorError if `text` is not a selector.
     """
     return selectors.replace_leaves(
         selectors.parse(text).root, lambda leaf: _prefixed(leaf, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNT_LABEL)

@@ -89,7 +89,8 @@ def addresses(name: str, family: int, members: t.Iterable[str]) -> PolicyIpSet:
 def addresses_and_ports(name: str, family: int, members: tuple[str, t.Iterable[tuple[str, int]]]) -> PolicyIpSet:
     """Return the set `name` of address and port pairs of IP version `family`.
 
-    `members` is (protocol, pairs), where the protocol is a name such as "tcp" and a pair is (address, port).
+    `members` is (protocol, pairs), where the protocol is a name such as "tcp" and a pair is (address, port). The set
+    has them as texts such as "10.65.0.1,tcp:80".
     """
     protocol, pairs = members
     found = {f"{address},{protocol}:{port}" for address, port in pairs if is_of(family, address)}
@@ -97,7 +98,10 @@ def addresses_and_ports(name: str, family: int, members: tuple[str, t.Iterable[t
 
 
 def addresses_and_interfaces(name: str, family: int, members: t.Iterable[tuple[str, str]]) -> PolicyIpSet:
-    """Return the set `name` of those (address, interface) pairs that are of IP version `family`."""
+    """Return the set `name` of those (address, interface) pairs that are of IP version `family`.
+
+    The set has them as texts such as "10.65.0.1,cali1".
+    """
     found = {f"{address},{interface}" for address, interface in members if is_of(family, address)}
     return PolicyIpSet(name, ADDRESS_AND_INTERFACE, _inet(family), tuple(sorted(found)))
 

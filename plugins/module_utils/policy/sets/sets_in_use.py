@@ -55,11 +55,14 @@ class SetsInUse:
         return [set_key for selector in self._index.selectors(key) for set_key in self._filled_by[selector]]
 
     def update_profile(self, profile: PolicyProfile) -> None:
-        """Add or replace a profile, whose labels decide which selectors match the owners that list it."""
+        """Add or replace a profile, and update the members of all sets: owners that list it inherit its labels."""
         self._follow(self._index.update_profile(profile.name, dict(profile.labels)))
 
     def remove_profile(self, name: str) -> None:
-        """Remove a profile. An unknown name changes nothing."""
+        """Remove a profile, whose labels are no longer inherited, and update the members of all sets.
+
+        An unknown name changes nothing.
+        """
         self._follow(self._index.remove_profile(name))
 
     def _follow(self, matches: t.Iterable[Match]) -> None:

@@ -49,12 +49,18 @@ NOTRACK = "-j CT --notrack"
 
 
 def jump(chain: str) -> str:
-    """Return the action that jumps to `chain`, after which the packet returns to the next rule."""
+    """Return the action that jumps to `chain`; a packet that `chain` does not decide continues at the next rule.
+
+    An invalid name becomes a text that `check_line` refuses.
+    """
     return f"-j {encoding.chain(chain)}"
 
 
 def goto(chain: str) -> str:
-    """Return the action that goes to `chain`, after which the packet returns to the caller of the present chain."""
+    """Return the action that goes to `chain`; a packet that it does not decide skips the rest of the present chain.
+
+    An invalid name becomes a text that `check_line` refuses.
+    """
     return f"-g {encoding.chain(chain)}"
 
 
@@ -71,7 +77,7 @@ def clear_marks(bits: int) -> str:
 def log(group: int, prefix: str) -> str:
     """Return the action that sends the first 128 bytes of a packet to an NFLOG group, with the text `prefix`.
 
-    The packet continues.
+    The packet continues. A prefix that is not one plain word becomes a text that `check_line` refuses.
     """
     return f"-j NFLOG --nflog-group {group} --nflog-size 128 --nflog-prefix {encoding.word(prefix)}"
 
@@ -100,7 +106,7 @@ def undecided(marks: Marks) -> str:
 
 
 def connection_marked(bits: int) -> str:
-    """Return the condition that all of `bits` are set in the mark of the packet's connection."""
+    """Return the condition that all of `bits` are set in the mark of the packet's connection (connmark)."""
     return f"-m connmark --mark {bits:#x}/{bits:#x}"
 
 
@@ -114,18 +120,25 @@ INVALID = state("INVALID")
 
 
 def comes_in_by(interface: str) -> str:
-    """Return the condition on the incoming interface, a name or a pattern such as "cali+"."""
+    """Return the condition that a packet comes in by an interface, a name or a pattern such as "cali+".
+
+    An invalid name becomes a text that `check_line` refuses.
+    """
     return f"-i {encoding.interface(interface)}"
 
 
 def goes_out_by(interface: str) -> str:
-    """Return the condition on the outgoing interface, a name or a pattern such as "cali+"."""
+    """Return the condition that a packet goes out by an interface, a name or a pattern such as "cali+".
+
+    An invalid name becomes a text that `check_line` refuses.
+    """
     return f"-o {encoding.interface(interface)}"
 
 
 def in_set(name: str, side: str, negated: bool = False) -> str:
     """Return the condition that the packet is in the IP set `name`, or with `negated` that it is not.
 
-    `side` is "src" or "dst". A set with two dimensions needs one for each: "src,src".
+    `side` is "src" or "dst". A set with two dimensions needs one for each: "src,src". An invalid name becomes a text
+    that `check_line` refuses.
     """
     return f"-m set {'! ' if negated else ''}--match-set {encoding.set_name(name)} {side}"

@@ -4,8 +4,8 @@
 """A policy's rule as conditions of iptables.
 
 All conditions of an iptables rule must hold, and one condition has at most 15 ports. So a list of ports, where one must
-match, may become several alternatives. A list of CIDRs becomes a set. Everything else becomes conditions that must all
-hold.
+match, may become several alternatives. A list of several CIDRs may become a set. Everything else becomes conditions
+that must all hold.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _DIRECTLY = {"tcp", "udp"}
 class Conditions(t.NamedTuple):
     """The conditions under which a packet matches a rule.
 
-    `all_of` are conditions that must all hold, the protocol first. `any_of` are up to two groups of alternatives, each
-    a tuple of conditions; in each group, one alternative must hold. `nets` are the lists of CIDRs that need a set each.
+    `all_of` are conditions that must all hold, first the protocol if there is one. `any_of` are up to two groups of
+    alternatives, each a tuple of conditions; in each group, one alternative must hold. `nets` are the lists of CIDRs
+    that need a set each.
     """
 
     all_of: tuple[str, ...]
@@ -46,7 +47,8 @@ class _Never(Exception):
 def conditions(rule: PolicyRule, family: int) -> t.Optional[Conditions]:
     """Return the conditions of a rule for IP version `family`, 4 or 6; None only if no such packet can match.
 
-    Raise KeyError for a name of a protocol that is not in model.PROTOCOL_NUMBERS.
+    Unless the rule is for the other IP version, raise KeyError for a name of a protocol that is not in
+    model.PROTOCOL_NUMBERS.
     """
     if rule.ip_version not in (None, family):
         return None
@@ -141,7 +143,7 @@ def _addresses(entity: Entity, side: str, family: int, nets: list[tuple[str, ...
 def _ports(entity: Entity, protocol: t.Optional[Protocol], side: str, family: int) -> list[tuple[str, ...]]:
     """Return the alternatives for an entity's ports, each a tuple of conditions; empty if it has no ports.
 
-    `side` is "src" or "dst".
+    The conditions do not include the protocol. `side` is "src" or "dst".
     """
     ranges, names = _kinds(entity.ports)
     alternatives: list[tuple[str, ...]] = [(_port_condition(chunk, protocol, side),) for chunk in _chunks(ranges)]
