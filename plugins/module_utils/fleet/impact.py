@@ -159,10 +159,11 @@ def of_run(
 
     `before` has the stored states and `after` the new data for BIRD of the nodes in this run, by node name. None stands
     for a node without a state or without BGP. Of a node that only `before` has, the routes count and the sessions do
-    not; a node that only `after` has is ignored. `divert` in the result is True only if `hold` is. `announced` has the
-    CIDRs of the blocks that the fleet will advertise, `staying` the names of all nodes that remain. `passwords` maps
-    node names to the names of the passwords whose values change; None means no change. The nodes in `alone` end an
-    earlier change by themselves: their backup routes are no reason for phases.
+    not; a node that only `after` has is ignored. Sessions with the same ends and IP version count as one. `divert` in
+    the result is True only if `hold` is. `announced` has the CIDRs of the blocks that the fleet will advertise,
+    `staying` the names of all nodes that remain. `passwords` maps node names to the names of the passwords whose values
+    change; None means no change. The nodes in `alone` end an earlier change by themselves: their backup routes are no
+    reason for phases.
     """
     resets: dict[tuple[tuple[str, str], int], Reset] = {}
     hold = divert = False

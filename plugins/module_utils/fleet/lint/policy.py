@@ -26,8 +26,8 @@ def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:
 def denies_probes(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a HostEndpoint that denies the probes by which nodes test their paths.
 
-    There is an issue for each direction and protocol. A HostEndpoint that `odd_policy` reports, or whose node is in
-    audit mode, is left out.
+    There is an issue for each direction and protocol. A HostEndpoint that `odd_policy` reports is left out, and so are
+    nodes in audit mode. A node without a tunnel of an IP version, or with the only one, is not examined for it.
     """
     told = {(one.kind, one.name) for one in _of_policy(network)}
     for found in probe_lint.findings(network.fleet):
