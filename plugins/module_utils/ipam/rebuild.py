@@ -92,8 +92,8 @@ def reconcile(
 ) -> Reconciled:
     """Return, as a Reconciled, the plan to start from: by the lockfile, or by the nodes' copies where these are newer.
 
-    Copies of nodes that are not in `inventory_nodes` are ignored. A node's copy counts for the node's own blocks only.
-    With a lockfile, other claims of it are left out, which notices say (see `claims.checked`). Without one,
+    Copies of nodes that are not in `inventory_nodes` are ignored. With a lockfile, the claims of a copy that
+    `claims.checked` refuses, such as those to a block of another node, are left out, which notices say. Without one,
     contradicting copies are an error. `pools` are the inventory's, for blocks of pools that the lockfile does not have
     yet. `lockfile_name` is the lockfile's name in messages. `routes` returns a node's stored routes, which show what it
     knows of the blocks of others.
