@@ -169,9 +169,9 @@ def host_endpoint(resource: HostEndpoint) -> model.Endpoint:
 def workload_endpoint(resource: WorkloadEndpoint) -> model.Endpoint:
     """Return a WorkloadEndpoint resource as a value named "namespace/name", with the addresses of its ipNetworks.
 
-    The addresses have no prefix length. Labels for its namespace, service account and orchestrator are added, and own
-    labels of these names are dropped, as by `namespaced_labels`. Ports without a name are left out. Raise ResourceError
-    if it has a field that this collection does not support.
+    The addresses have no prefix length. Labels for its namespace, service account and orchestrator are added; own
+    labels that `namespaced_labels` drops are missing. Ports without a name are left out. Raise ResourceError if it has
+    a field that this collection does not support.
     """
     check_supported(resource)
     own = dict(resource.labels)

@@ -69,7 +69,8 @@ def profile(value: model.PolicyProfile) -> Resource:
 def network_set(value: model.PolicyNetworkSet) -> Resource:
     """Return a network set as a NetworkSet resource, or as a GlobalNetworkSet if it has no namespace.
 
-    Its profiles are left out, because these resources have none. Raise ResourceError if it is not valid as one.
+    The labels for its namespace are left out, and its profiles, because these resources have none. Raise ResourceError
+    if it is not valid as one.
     """
     namespace, name = _split(value.name, bool(value.namespace))
     labels = own_labels(value.labels, namespace)

@@ -174,8 +174,8 @@ class Evaluator:
     ) -> str:
         """Return the action of the first matching rule that is not a Log rule, or "" if there is none.
 
-        Append a copy of `where` to `trace` for each rule that was tried, or one copy if there are no rules. Errors of
-        `mismatch` are passed on.
+        Append a completed copy of `where` to `trace` for each rule that was tried, or one copy if there are no rules.
+        Errors of `mismatch` are passed on.
         """
         if not rules:
             trace.append(dataclasses.replace(where, reason="has no rules in this direction"))

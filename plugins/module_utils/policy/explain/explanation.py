@@ -85,7 +85,8 @@ def to_document(path: Path) -> dict[str, t.Any]:
 def decided_by(stage: Stage) -> str:
     """Return what decided at a stage, and where, as a text: "default/no-ssh#1 (ingress, HostEndpoint node1-eth0)".
 
-    If no policy, profile or tier did, it is "default" with the reason: "default (REASON) (ingress, host node1)".
+    Instead of a policy's rule it may be "profile NAME#1" or "the default of tier NAME". If no policy, profile or tier
+    did, it is "default" with the reason: "default (REASON) (ingress, host node1)".
     """
     step, endpoint = stage.verdict.decided_by, stage.endpoint
     name = _name(step)

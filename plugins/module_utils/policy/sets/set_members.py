@@ -27,7 +27,8 @@ class MemberChange:
 def contribution(owner: t.Union[Endpoint, PolicyNetworkSet], key: SetKey) -> frozenset[Member]:
     """Return the members that an endpoint or network set adds to the set `key`, whose selector matches it.
 
-    The result is empty if `key` is a named port that the owner does not have. Network sets have no ports.
+    Members of a named port are (address, port) pairs, others are addresses and CIDRs. The result is empty if `key` is a
+    named port that the owner does not have. Network sets have no ports.
     """
     if isinstance(owner, PolicyNetworkSet):
         return frozenset() if isinstance(key, NamedPortKey) else frozenset(map(without_needless_length, owner.nets))

@@ -108,7 +108,8 @@ class SetsInUse:
     def take_changes(self) -> tuple[frozenset[SetKey], frozenset[SetKey], dict[SetKey, MemberChange]]:
         """Return (new sets, deleted sets, changes of the members of all other sets) since the last call.
 
-        The third part is a mapping that contains only sets whose members changed.
+        The third part is a mapping that contains only sets whose members changed. No set may have been deleted and
+        created again since then: its lost members would be missing.
         """
         before, self._taken = self._taken, frozenset(self._members)
         changes = {key: change for key, change in self._members.take_changes().items() if key in before}

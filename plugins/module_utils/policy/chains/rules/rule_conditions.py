@@ -107,7 +107,7 @@ def _icmp(rule: PolicyRule, family: int) -> t.Iterator[str]:
 def _is_any(icmp: Icmp, family: int) -> bool:
     """Return whether iptables would read the type as any type, which it does for ICMP type 255 in IPv4.
 
-    No packet has this type.
+    Resources cannot have this type, only 0 to 254.
     """
     return family == 4 and icmp.type == 255
 
