@@ -177,8 +177,8 @@ def test_bytes_that_bird_quotes_need_not_be_utf_8(config: str, checker: str, fol
         configuration.check(configuration.current(config), config, checker)
     assert str(caught.value) == (
         f"BIRD cannot read a snippet of its configuration: Unable to open included file {folder}/\ufffd.conf: No such "
-        f'file. It stands in {snippet}, line 1 (`include "\ufffd.conf";`). The configuration in force was left as it is; '
-        "correct that file, or take it away, and run again."
+        f'file. It stands in {snippet}, line 1 (`include "\ufffd.conf";`). The configuration in force was left as it '
+        "is; correct that file, or take it away, and run again."
     )
 
 
