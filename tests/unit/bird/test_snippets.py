@@ -134,7 +134,7 @@ def test_one_that_bird_cannot_read_is_named_and_changes_nothing(
         ('description "tor; password "geheim";', 'description "tor; password "...";'),
         ('secret "geheim"', 'secret "..."'),
         ('define Tor_Secret1 = "geheim";', 'define Tor_Secret1 "...";'),
-        ("define 'tor:password-1' = \"geheim\";", "define 'tor:password \"...\";"),
+        ("define 'tor:password-1' = \"geheim\";", 'define \'tor:password "...";'),
         ('password/* tor */"geheim";', 'password "...";'),
         ('include "bird.secrets.conf";', 'include "bird.secrets.conf";'),
         ("password;", "password;"),
