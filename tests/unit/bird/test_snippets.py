@@ -134,7 +134,7 @@ def test_one_that_bird_cannot_read_is_named_and_changes_nothing(
         ('description "tor; password "geheim";', 'description "tor; password "...";'),
         ('secret "geheim"', 'secret "..."'),
         ('define Tor_Secret1 = "geheim";', 'define Tor_Secret1 "...";'),
-        ("define 'tor:password-1' = \"geheim\";", "define 'tor:password \"...\";"),
+        ("define 'tor:password-1' = \"geheim\";", 'define \'tor:password "...";'),
         ('password/* tor */"geheim";', 'password "...";'),
         ('include "bird.secrets.conf";', 'include "bird.secrets.conf";'),
         ("password;", "password;"),
@@ -177,8 +177,8 @@ def test_bytes_that_bird_quotes_need_not_be_utf_8(config: str, checker: str, fol
         configuration.check(configuration.current(config), config, checker)
     assert str(caught.value) == (
         f"BIRD cannot read a snippet of its configuration: Unable to open included file {folder}/\ufffd.conf: No such "
-        f'file. It stands in {snippet}, line 1 (`include "\ufffd.conf";`). The configuration in force was left as it is; '
-        "correct that file, or take it away, and run again."
+        f'file. It stands in {snippet}, line 1 (`include "\ufffd.conf";`). The configuration in force was left as it '
+        "is; correct that file, or take it away, and run again."
     )
 
 

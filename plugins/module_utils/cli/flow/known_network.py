@@ -9,6 +9,7 @@ import dataclasses
 import typing as t
 
 from ...base.addresses import family_of
+from ...dataplane.drivers import tunnel
 from ...policy.model import HOST_ENDPOINT, WILDCARD, Endpoint
 from ...state.node_state import NodeState
 
@@ -79,7 +80,7 @@ class KnownNetwork:
 
         The node's known interfaces tell it, or else the HostEndpoint that expects the address, whose interfaceName may
         also be "*". On another node than `at`, it is otherwise assumed to be that of the only HostEndpoint that names
-        one interface, if that one expects no addresses. Tunnels do not count there if the node's state is known.
+        one interface, if that one expects no addresses. Tunnel devices do not count there.
         """
         address = next(iter(self.addresses(node)), "")
         for name, held in self.interfaces.get(node, {}).items():
@@ -89,8 +90,7 @@ class KnownNetwork:
         for one in owners:
             if address in one.addresses:
                 return Underlay(one.interface)
-        tunnels = {device.name for device in self.states[node].devices} if node in self.states else set()
-        named = [one for one in owners if one.interface not in ("", WILDCARD) and one.interface not in tunnels]
+        named = [one for one in owners if one.interface not in ("", WILDCARD, *tunnel.NAMES)]
         if len(named) == 1 and not named[0].addresses and node != self.at:
             return Underlay(named[0].interface, named[0])
         return Underlay()

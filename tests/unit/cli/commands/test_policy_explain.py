@@ -514,6 +514,23 @@ def test_a_host_endpoint_as_an_end(node: Node) -> None:
     )
 
 
+@pytest.mark.parametrize("device", ["tunl0", "vxlan.calico", "vxlan-v6.calico"])
+def test_a_tunnel_is_not_taken_for_the_underlay_of_another_node(node: Node, device: str) -> None:
+    """A HostEndpoint on a tunnel, of a node whose state is not known, gets no address, and leaves it to another one."""
+    inside = Endpoint("HostEndpoint", "node3-tunnel", "node3", device)
+    outside = Endpoint("HostEndpoint", "node3-eth0", "node3", "eth0")
+    settled(node, with_policy(inside))
+    error = (
+        f"calicoctl: --to node3-tunnel: node1 does not say which address interface {device} of node3 has. Give the "
+        "address, or write it into expectedIPs of the HostEndpoint.\n"
+    )
+    assert explain(node, "node1 node3-tunnel 80/tcp") == (2, "", error)
+    both = Stored(with_policy(inside, outside), None, (), "ops@control", WHEN, complete=True)
+    Store(node.machine.store).save(both)
+    assert explain(node, "node1 node3-tunnel 80/tcp") == (2, "", error)
+    assert json.loads(explain(node, "node1 node3-eth0 80/tcp -o json")[1])["to"]["address"] == "10.10.2.13"
+
+
 def test_a_fault_is_no_verdict(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unexpected exception or an interrupt ends `policy explain` with exit status 2, because 1 means denied."""
 
