@@ -227,7 +227,7 @@ def own_endpoint(
 def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
     """Return the endpoint. If it is a workload whose name is in `names`, rename it to "<name> on <node>".
 
-    The resulting name is added to `names`.
+    The resulting name of a workload is added to `names`.
     """
     if endpoint.kind != model.WORKLOAD_ENDPOINT:
         return endpoint
