@@ -95,7 +95,7 @@ def _read(backend: str, lines: t.Sequence[str], facts: dict[str, t.Any]) -> None
 def _native_drops(run: t.Callable[..., t.Any]) -> t.Iterator[tuple[str, str]]:
     """Yield (table, chain) of nftables base chains that drop forwarded packets by default, without iptables' own.
 
-    There is none if nft fails or is missing, or takes more than 30 seconds. `table` is family and name, such as
+    Yield nothing if nft fails or is missing, or takes more than 30 seconds. `table` is its family and name, such as
     "inet filter". Errors of `run` (see `observe`) are passed on.
     """
     result = run(["nft", "list", "chains"], timeout=30.0)

@@ -427,7 +427,8 @@ def _gateway(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     """Yield a finding if a workload node with an IPv4 address cannot answer for the workloads' IPv4 gateway.
 
     That is a host that has neither a route to 169.254.1.1 nor this address. It is an error if a workload in `state` has
-    an IPv4 address, else a warning. The IPv6 gateway needs no check: it is an address of the host's own end of the link.
+    an IPv4 address, else a warning. The IPv6 gateway needs no check: it is an address of the host's own end of the
+    link.
     """
     if not state.address or not _routes_for_workloads(state) or facts["link_local_route"]:
         return

@@ -161,7 +161,8 @@ def _ipv6(files: Files, kernel: Kernel) -> Facts:
 def _link_local_route(files: Files) -> t.Optional[str]:
     """Return the device of the host's route to 169.254.1.1, or None if it has none. Workloads' devices do not count.
 
-    The route is the one with the longest prefix and then the lowest metric. Unreachable and prohibited ones are ignored.
+    The route is the one with the longest prefix and then the lowest metric. Unreachable and prohibited routes do not
+    count either.
     """
     best: tuple[int, int] = (-1, 0)
     device = None
