@@ -160,9 +160,10 @@ def endpoint(
 
     `pool` is the pool of its IPv4 address, and `pool6` the pool of its IPv6 address if it has both. For a workload with
     IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one. The
-    route_mtu is the smallest of the pools', at most the MTU, or None if no pool has one. Only the workload's first
-    address of each IP version is used. With `source_spoofing` the workload may send from addresses that are not its
-    own.
+    route_mtu is the smallest of the pools', at most the MTU, or None if no pool has one. For an IPv4 address, the name
+    in the endpoint is `workload.pool`; for an IPv6 address it is the name of the pool given here. Only the workload's
+    first address of each IP version is used. With `source_spoofing` the workload may send from addresses that are not
+    its own.
     """
     address = next((found for found in workload.addresses if family_of(found) == 4), "")
     address6 = next((found for found in workload.addresses if family_of(found) == 6), "")
