@@ -61,10 +61,11 @@ class NodePolicyTables:
         `state` must be without compiled policy, because the sets are appended to its own. A compiled table replaces the
         one of `state` with its name and IP version. `interfaces` are the host's own interfaces with their addresses;
         they matter to HostEndpoints that are known by address alone (`needs_interfaces`). `others` are endpoints that
-        the inventory does not contain. Return `state` itself if it has no policy. Raise SelectorError if the selector
-        of a policy, or one in a rule in use, is not valid, after which this object must not be used any more, and
-        ValueError if the mark mask has fewer than five bits. Errors of `Compiler.compile` are passed on, such as
-        ValueError for an unknown name of a protocol.
+        the inventory does not contain. Return `state` itself if it has no policy.
+
+        Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, and ValueError if the
+        mark mask has fewer than five bits. Errors of `Compiler.compile` are passed on, such as ValueError for an
+        unknown name of a protocol. After any error this object must not be used again: it would return older results.
         """
         if state.policy is None:
             return state
