@@ -65,8 +65,8 @@ def _config(files: Files, release: str) -> str:
 def _by_symbols(files: Files, known: dict[str, t.Optional[bool]]) -> None:
     """Add to `known` all features that it lacks, by the kernel's symbols, as a last resort.
 
-    A feature without a symbol may still be a module. It is unknown (None) if the kernel has modules or shows no
-    symbols, else it is absent (False).
+    A feature whose symbol is there is present (True). One without may still be a module: it is unknown (None) if the
+    kernel has modules or shows no symbols, else absent (False).
     """
     symbols = files.read_bytes("/proc/kallsyms")
     has_modules = files.exists("/proc/modules")

@@ -362,9 +362,10 @@ def _firewall(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
 
 
 def _forward_drops(facts: Facts, state: NodeState) -> tuple[list[str], str]:
-    """Return (descriptions of chains, commands that end it) for chains that drop forwarded packets by default.
+    """Return (descriptions of chains, commands) for chains that drop forwarded packets by default.
 
-    Only IP versions that the node forwards count. The commands are one text, joined by "and", "" for none.
+    Only IP versions that the node forwards count. The commands are one text, joined by "and", "" for none. For each IP
+    version with such a chain, one makes iptables' own chain accept, which does not change chains of other tables.
     """
     drops: list[str] = []
     programs = []
@@ -425,7 +426,9 @@ def _bird(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
 def _gateway(facts: Facts, state: NodeState) -> t.Iterator[HostFinding]:
     """Yield a finding if a workload node with an IPv4 address cannot answer for the workloads' IPv4 gateway.
 
-    The IPv6 gateway needs no check: it is an address of the host's own end of the link.
+    That is a host that has neither a route to 169.254.1.1 nor this address. It is an error if a workload in `state` has
+    an IPv4 address, else a warning. The IPv6 gateway needs no check: it is an address of the host's own end of the
+    link.
     """
     if not state.address or not _routes_for_workloads(state) or facts["link_local_route"]:
         return

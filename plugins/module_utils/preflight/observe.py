@@ -48,11 +48,11 @@ def observe(
     uid: t.Optional[int] = None,
     release: t.Optional[str] = None,
 ) -> Facts:
-    """Return the facts about this host that `judge` needs, as plain data.
+    """Return the facts about this host that `judge` needs, by name, as plain data.
 
     `root` is the folder in place of /, `run` starts programs (by default `kernel.run`), `uid` is the user id of the
     process, and `release` the kernel's (uname -r). Absent files and programs are no error. Raise KernelError if the
-    kernel's devices, addresses or routes cannot be read.
+    kernel's devices, addresses or routes cannot be read. Errors of `run` are passed on.
     """
     files = Files(root)
     run = run or kernel.run
@@ -113,8 +113,9 @@ def _ports(files: Files, protocol: str, names: t.Mapping[int, str]) -> dict[str,
 def _devices(kernel: Kernel) -> Facts:
     """Return facts about devices, without those of workloads.
 
-    `links`: {device: its attributes}; `addresses`, `addresses6`: {device: CIDRs}; `manual_routes`: {tunnel device:
-    destinations}. IPv6 link-local addresses are left out. Raise KernelError if the kernel cannot be read.
+    `links`: {device: its attributes by name}; `addresses`, `addresses6`: {device: CIDRs}; `manual_routes`: {tunnel
+    device: destinations}, those of the protocols boot and static. A device without any is absent from the last three.
+    IPv6 link-local addresses are left out. Raise KernelError if the kernel cannot be read.
     """
     links = {link.name: link for link in kernel.links() if not link.name.startswith("cali")}
     held: dict[int, dict[str, list[str]]] = {4: {}, 6: {}}
@@ -160,7 +161,8 @@ def _ipv6(files: Files, kernel: Kernel) -> Facts:
 def _link_local_route(files: Files) -> t.Optional[str]:
     """Return the device of the host's route to 169.254.1.1, or None if it has none. Workloads' devices do not count.
 
-    The route is the one with the longest prefix and then the lowest metric.
+    The route is the one with the longest prefix and then the lowest metric. Unreachable and prohibited routes do not
+    count either.
     """
     best: tuple[int, int] = (-1, 0)
     device = None

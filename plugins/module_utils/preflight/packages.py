@@ -57,10 +57,11 @@ def missing(found: t.Mapping[str, t.Optional[str]]) -> list[str]:
 
 
 def candidate(run: t.Callable[..., t.Any], name: str = "bird2") -> t.Optional[str]:
-    """Return the version of the package `name` that apt would install.
+    """Return the version of the package `name` that apt would install, or the installed one if apt keeps it.
 
     None if there is no apt, no such package, or no fetched package lists, or after 30 seconds without an answer. `run`
-    starts a program, as Kernel.run does: its parameters are a list of arguments, and `timeout` in seconds.
+    starts a program, as Kernel.run does: its parameters are a list of arguments, and `timeout` in seconds. Errors of
+    `run` are passed on.
     """
     # Without its caches, apt-cache writes nothing: check mode requires that.
     off = ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]

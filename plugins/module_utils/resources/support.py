@@ -82,7 +82,10 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
 
 
 def _unsupported_lengths(resource: BGPFilter) -> t.Iterator[Refused]:
-    """Yield the refusals of prefixLengths with which BIRD refuses Calico's filter or the filter never matches."""
+    """Yield the refusals of prefixLengths with which BIRD refuses Calico's filter, or which no prefix in cidr has.
+
+    Their paths begin inside spec, such as "exportV4[0].prefixLength".
+    """
     for path, rule in each_filter_rule(resource):
         length, cidr = rule.prefixLength, parse_cidr_or_address(rule.cidr)
         if length is None or cidr is None:

@@ -80,8 +80,8 @@ class LineSocket:
     def send(self, data: bytes, end: float) -> None:
         """Send all of `data`.
 
-        Raise socket.timeout if that takes until `end`, a time of time.monotonic(), another OSError if it fails, and
-        AssertionError without a connection.
+        Raise socket.timeout if that takes until `end`, a time of time.monotonic(), another OSError if it fails: a part
+        may be sent then. Raise AssertionError without a connection.
         """
         connection = self._open()
         connection.settimeout(_left(end))

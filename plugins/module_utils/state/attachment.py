@@ -160,9 +160,10 @@ def endpoint(
 
     `pool` is the pool of its IPv4 address, and `pool6` the pool of its IPv6 address if it has both. For a workload with
     IPv6 alone, `pool` is the pool of that address. The MTU is the smallest of both pools' and the requested one. The
-    route_mtu is the smallest of the pools', at most the MTU, or None if no pool has one. Only the workload's first
-    address of each IP version is used. With `source_spoofing` the workload may send from addresses that are not its
-    own.
+    route_mtu is the smallest of the pools', at most the MTU, or None if no pool has one. For an IPv4 address, the name
+    in the endpoint is `workload.pool`; for an IPv6 address it is the name of the pool given here. Only the workload's
+    first address of each IP version is used. With `source_spoofing` the workload may send from addresses that are not
+    its own.
     """
     address = next((found for found in workload.addresses if family_of(found) == 4), "")
     address6 = next((found for found in workload.addresses if family_of(found) == 6), "")
@@ -194,11 +195,13 @@ def endpoint(
 def endpoint_sysctls(workload: VethEndpoint) -> tuple[Sysctl, ...]:
     """Return the sysctls of the host end of a workload's link, in the order in which they must be written.
 
-    With proxy_arp on, a delay of its answers has crashed kernels (felix #1937), so the delay is 0. rp_filter 1 accepts
-    an IPv4 packet only if the route to its source uses this interface, also from a workload without an IPv4 address. A
-    workload that may send from other addresses is not checked: 2 is as strict as 1 on an interface without an address.
-    For a workload with an IPv6 address, IPv6 is enabled last. Then the link-local address, which is its gateway, is
-    derived from the MAC, and no duplicate address detection delays it.
+    For a workload with an IPv4 address, proxy_arp and IPv4 forwarding are on. A delay of proxy_arp's answers has
+    crashed kernels (felix #1937), so the delay is 0. rp_filter 1 accepts an IPv4 packet only if the route to its source
+    uses this interface, also from a workload without an IPv4 address. A workload that may send from other addresses is
+    not checked: 2 is as strict as 1 on an interface without an address.
+
+    For a workload with an IPv6 address, IPv6 forwarding is on, and IPv6 is enabled last. Then the link-local address,
+    which is its gateway, is derived from the MAC, and no duplicate address detection delays it.
     """
     name = workload.interface
     sysctls: tuple[Sysctl, ...] = (
@@ -337,10 +340,10 @@ def with_workloads(
 def with_blocks_in_use(state: NodeState, current: t.Optional[NodeState], allocated: t.Collection[str]) -> NodeState:
     """Return `state`, an earlier one to which the node reverts from `current`, with the newer blocks that are in use.
 
-    A block of `current` is added if `state` does not have it but has its pool, and one of the `allocated` addresses
-    lies in it. It gets a blackhole route unless `state` has a route to it, and is added to the IP sets of the node's
-    own blocks. BIRD announces it unless the pool has `disable_bgp_export`. The same object is returned if there is
-    none, or if `current` is None.
+    A block of `current`, also a spare one, is added to `ipam.blocks` if `state` does not have it but has its pool, and
+    one of the `allocated` addresses lies in it. It gets a blackhole route unless `state` has a route to it, and is
+    added to the IP sets of the node's own blocks. BIRD, if `state` has it, announces it unless the pool has
+    `disable_bgp_export`. The same object is returned if there is none, or if `current` is None.
     """
     if current is None or not allocated:
         return state

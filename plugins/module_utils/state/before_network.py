@@ -34,8 +34,9 @@ _DHCPV6_CLIENT, _DHCPV6_SERVER = 546, 547
 def closed(state: NodeState) -> NodeState:
     """Return `state` with all interfaces closed that may turn out to belong to a HostEndpoint.
 
-    Failsafe ports stay open, and so do DHCPv6 and IPv6 discovery of neighbours, routers and multicast listeners. The
-    same object is returned if the state has no policy, or if every HostEndpoint of the node names its interface.
+    They are those that no HostEndpoint of the node names; the policy gets a HostEndpoint for "*" that denies. Failsafe
+    ports stay open, and so do DHCPv6 and IPv6 discovery of neighbours, routers and multicast listeners. The same object
+    is returned if the state has no policy, or if every HostEndpoint of the node names its interface.
     """
     if state.policy is None or not needs_interfaces(state):
         return state

@@ -16,7 +16,7 @@ from .node_state import Block, IpSet
 def ipsets(blocks: t.Iterable[Block], versions: t.Iterable[int]) -> tuple[IpSet, ...]:
     """Return one IP set of `blocks`, the node's own, for each IP version of `versions`, also if it is empty.
 
-    Blocks of other versions are left out.
+    Blocks of other versions are left out. A block of one address is a member without its prefix length.
     """
     members: dict[int, list[str]] = {version: [] for version in sorted(versions)}
     for block in blocks:

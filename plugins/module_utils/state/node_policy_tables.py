@@ -58,12 +58,14 @@ class NodePolicyTables:
     ) -> NodeState:
         """Return `state` with its policy compiled into `iptables` and `ipsets`, for all workloads of the node.
 
-        `state` must be without compiled policy, because the sets are appended to its own. `interfaces` are the host's
-        own interfaces with their addresses; they matter to HostEndpoints that are known by address alone
-        (`needs_interfaces`). `others` are endpoints that the inventory does not contain. Return `state` itself if it
-        has no policy. Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, after
-        which this object must not be used any more, and ValueError if the mark mask has fewer than five bits. Errors
-        of `Compiler.compile` are passed on, such as ValueError for an unknown name of a protocol.
+        `state` must be without compiled policy, because the sets are appended to its own. A compiled table replaces the
+        one of `state` with its name and IP version. `interfaces` are the host's own interfaces with their addresses;
+        they matter to HostEndpoints that are known by address alone (`needs_interfaces`). `others` are endpoints that
+        the inventory does not contain. Return `state` itself if it has no policy.
+
+        Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, and ValueError if the
+        mark mask has fewer than five bits. Errors of `Compiler.compile` are passed on, such as ValueError for an
+        unknown name of a protocol. After any error this object must not be used again: it would return older results.
         """
         if state.policy is None:
             return state
@@ -227,7 +229,7 @@ def own_endpoint(
 def _told_apart(endpoint: Endpoint, names: set[str]) -> Endpoint:
     """Return the endpoint. If it is a workload whose name is in `names`, rename it to "<name> on <node>".
 
-    The resulting name is added to `names`.
+    The resulting name of a workload is added to `names`.
     """
     if endpoint.kind != model.WORKLOAD_ENDPOINT:
         return endpoint
@@ -280,7 +282,11 @@ def workload_endpoint(
 
 
 def chain_settings(state: NodeState, settings: PolicySettings) -> ChainSettings:
-    """Return the settings for the compiler of chains, with the encapsulations of the node's tunnel devices."""
+    """Return the settings for the compiler of chains: `settings`, and what the chains depend on in `state`.
+
+    That is the encapsulations of its tunnel devices, its VXLAN port (by default VXLAN_PORT), whether workloads may send
+    from any address, and the IP versions for which it has a set of its own blocks.
+    """
     encapsulations = tuple(
         Encapsulation(IPIP)
         if device.kind == "ipip"

@@ -65,7 +65,11 @@ def from_plain(kind: type[T], data: t.Any) -> T:
 
 
 def _read(kind: t.Any, data: t.Any) -> t.Any:
-    """Return the value of a field with the type hint `kind`. Raise ValueError if `data` is of another type."""
+    """Return the value of a field with the type hint `kind`.
+
+    Raise ValueError if `data` is of another type, is NaN or infinite, or is the part for a dataclass and refused by
+    `from_plain`.
+    """
     if kind is str:  # most fields are
         return _scalar((str,), data)
     if kind == Port:

@@ -26,7 +26,7 @@ NO_POLICY = model.policy_set()
 
 
 def allow_all() -> PolicyProfile:
-    """Return the profile ALLOW_ALL."""
+    """Return the profile with the name ALLOW_ALL, which allows everything in both directions."""
     allow = (model.PolicyRule(model.ALLOW),)
     return PolicyProfile(ALLOW_ALL, ingress=allow, egress=allow)
 
@@ -89,8 +89,8 @@ class PolicyState:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> PolicyState:
         """Return the state in `data`.
 
-        Raise ValueError if `data` is no mapping, if a field is unknown or missing, if a value has another type than its
-        field, or if `model.policy_set` refuses the policies. Selectors are not parsed.
+        Raise ValueError if `data` is no mapping, if it lacks a key of `to_dict` or has another one, if `from_plain`
+        refuses a value, or if `model.policy_set` refuses the policies. Selectors are not parsed.
         """
         if not isinstance(data, (dict, t.Mapping)):
             raise ValueError(f"PolicyState is made of {type(data).__name__}")

@@ -42,7 +42,7 @@ class Collected:
 
     @functools.cached_property
     def digest(self) -> str:
-        """The first 16 hex digits of the SHA-256 of the endpoints."""
+        """The first 16 hex digits of the SHA-256 of the endpoints as JSON."""
         content = json.dumps(to_plain(self.endpoints), sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -117,11 +117,11 @@ class RemoteEndpoints:
         return RemoteEndpoints(found)
 
     def believed_by(self, state: t.Optional[NodeState]) -> tuple[RemoteEndpoints, tuple[LeftOut, ...]]:
-        """Return the reports that the node with this state accepts, and the endpoints that it does not.
+        """Return the reports with the endpoints that the node with this state accepts, and those that it does not.
 
-        It is the last check. No address of a node or of this node's blocks may belong to another node's workload. A
-        report of an older release, which has no blocks, must have addresses in a pool, and in no block to which BIRD's
-        routes lead to a third node.
+        A report stays even if no endpoint is left in it. It is the last check. No address of a node or of this node's
+        blocks may belong to another node's workload. A report of an older release, which has no blocks, must have
+        addresses in a pool, and in no block to which BIRD's routes lead to a third node.
 
         A node without a state accepts all of a report with blocks, unchecked, and none of another. If everything is
         accepted, the reports returned are this object.

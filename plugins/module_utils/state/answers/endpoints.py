@@ -82,9 +82,9 @@ def read_endpoints(
     """Return the workloads that `node` reported in `data`, sorted by name, and the parts of it that are left out.
 
     `data` should be a list as `policy_json.to_plain` makes it; any other value is left out as a whole. A workload is
-    left out if a field is invalid, or if an earlier one that was accepted has its name, its interface or one of its
-    addresses. Those after the first limits.ENDPOINTS are left out too. Labels for the namespace are not taken from
-    `data` but made here. Nothing is raised. `blocks` are the node's, and must contain all addresses; with None
+    left out if a field is invalid or unknown, or if an earlier one that was accepted has its name, its interface or one
+    of its addresses. Entries after the first limits.ENDPOINTS are left out too. Labels for the namespace are not taken
+    from `data` but made here. Nothing is raised. `blocks` are the node's, and must contain all addresses; with None
     addresses are checked for their form only.
     """
     if not isinstance(data, (list, tuple)):
