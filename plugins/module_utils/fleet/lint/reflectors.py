@@ -17,7 +17,7 @@ LARGE = 100
 def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a reflector without clients.
 
-    A reflector is a node with a cluster id.
+    A reflector is a node with a cluster id. Its clients are the peers that it reflects for, all of its own AS.
     """
     for name, clients in network.reflectors.items():
         if not clients:
