@@ -194,8 +194,8 @@ def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     """Return the MTUs in bytes that fit both modes, by pool name.
 
     It has only those pools of `target` that `_changing` or `_shared` has or an unfinished change limits. If the
-    underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead is
-    subtracted from the smaller underlay MTU.
+    underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead
+    is subtracted from the smaller underlay MTU.
     """
     held: dict[str, int] = {}
     for workload in current.workloads:
@@ -388,7 +388,8 @@ def _probe_routes(target: NodeState) -> tuple[Route, ...]:
     """Return the routes to other nodes' blocks that `target` has, in the routing table for marked probes.
 
     A route of BIRD without a gateway gets the placeholder UNDERLAY_GATEWAY for its next hop. Routes that only a router
-    outside the fleet can advertise are left out, because their gateway is not known before. Probes to them take the path of live packets, which shows that a path exists before and after the flip.
+    outside the fleet can advertise are left out, because their gateway is not known before. Probes to them take the
+    path of live packets, which shows that a path exists before and after the flip.
     """
     routes = [
         Route(

@@ -83,7 +83,7 @@ def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a BGPPeer whose peerIP is a node's address, with another AS number than that node's: it refuses the session.
+    """Report a BGPPeer whose peerIP is a node's, with another AS number than that node's: it refuses the session.
 
     A peerIP with another port than the node's is left out, and an AS number that the node has as local AS. So is a
     BGPPeer without an AS number. There is no issue if BGP is disabled.

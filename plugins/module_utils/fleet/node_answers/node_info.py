@@ -250,7 +250,8 @@ def changed_passwords(result: t.Any) -> tuple[str, ...]:
 def generations(result: t.Any) -> list[dict[str, t.Any]]:
     """Return the generations in a `node_info` result: each is a dict of n, when, who, plan and phase.
 
-    They are sorted by their number `n`; the other values are texts. The list is empty if the result has none. Raise Unreadable if it is invalid, or if `result` is no mapping.
+    They are sorted by their number `n`; the other values are texts. The list is empty if the result has none. Raise
+    Unreadable if it is invalid, or if `result` is no mapping.
     """
     if not isinstance(result, t.Mapping):
         raise Unreadable("", f"{shown(result)}, not a table")
