@@ -173,7 +173,7 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
 
     BIRD's pools and blocks are those of `target`, and there are no backup routes. The routes that BIRD learns lead to
     the destinations of `target`, then to those that only `before` has. If `before` is None, or either state has no
-    BIRD, return `target` itself.
+    BIRD, return `target` itself. A `before` with invalid addresses or subnets may raise ValueError.
     """
     if before is None or before.bird is None or target.bird is None:
         return target

@@ -40,8 +40,8 @@ def missing(network: LintedFleet) -> t.Iterator[Issue]:
 def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a BGPPeer that applies to no node, or whose peerSelector matches no node.
 
-    It applies to no node if its nodeSelector, its node and the group that it is written for have none in common. There
-    is no issue if BGP is disabled.
+    It applies to the nodes that its nodeSelector matches, else to its node, else to all; but only to those of the host
+    or group for which it is written, if there is one. There is no issue if BGP is disabled.
     """
     for given, local, remote in network.meant:
         peer = given.peer
