@@ -86,7 +86,10 @@ class PolicyParts:
         return PolicyParts(policy, NO_POLICY, {}, ())
 
     def content(self) -> t.Any:
-        """Return [policies and endpoints of all nodes, settings by node] as plain data, for the plan's hash."""
+        """Return [policies and endpoints of all nodes, settings by node] as plain data, for the plan's hash.
+
+        The first is `PolicyState.to_dict` with default settings. Both entries are dicts.
+        """
         whole = PolicyState(self.policy_set, tuple(one for own in self.own.values() for one in own))
         return [
             whole.to_dict(),
@@ -99,7 +102,8 @@ def divide(
 ) -> PolicyParts:
     """Return `policy` divided among its nodes.
 
-    `addresses` maps workload names to the workload's addresses. Raise KeyError if a workload is missing there.
+    `addresses` maps workload names to the workload's addresses. Raise KeyError if a workload is missing there, and
+    SelectorError if a selector of a rule is not valid.
     """
     endpoints = [
         *(_endpoint(workload, addresses[workload.name], policy) for workload in workloads),

@@ -28,9 +28,10 @@ class ProbePath:
 def paths(state: NodeState, others: t.Mapping[str, NodeIpam], sample: int = 0, proof: bool = False) -> list[ProbePath]:
     """Return the paths that a node probes: one for each other node and each pool in which that node answers.
 
-    `others` maps node names to what they own. In its blocks a node answers at the addresses of its tunnels only. In a
-    pool without such an address the address of a workload is used, unless there is policy, which may deny the probe.
-    Pools that BGP does not advertise are left out, and pools of an IP version that the node has no address of. A
+    `others` maps node names to what they own. In its blocks a node answers at the addresses of its tunnels only, and
+    those count whose kind a pool or device of `state` uses. In a pool without such an address the address of a workload
+    is used, unless there is policy, which may deny the probe. With BGP, pools with disable_bgp_export are left out. So
+    are pools of an IP version that the node has no address of. A
     `sample` > 0 keeps at most that many paths, spread over the fleet from a place that the node's name gives; 0 keeps
     all. The list is empty for a pure reflector, which has no route to any block.
 

@@ -136,7 +136,11 @@ def phase_state(current: t.Optional[NodeState], target: NodeState, phase: Phase,
 
     With `hold` BIRD has backup routes between the nodes: BGP sessions that routes depend on are interrupted. In the
     phases `converge` and `retire` the result is `target`, with `converge` as its phase. If `current` is None (a node
-    without a state), the result is `target` with this phase, and with backup routes if `hold`.
+    without a state), the result is `target` with this phase, and with backup routes if `hold`. In the phases between,
+    it has the pools and policy of `target`, and the devices, workloads, routes and iptables rules of both states. Of
+    two live routes to one destination it has that of `current`, in `flip` that of `target`. The module's goals say
+    which MTUs and BGP sessions it has. A `current` with invalid values may raise ValueError, LookupError, TypeError or
+    AttributeError.
     """
     if phase in AT_REST:
         return dataclasses.replace(target, phase=Phase.CONVERGE)
@@ -169,7 +173,7 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
 
     BIRD's pools and blocks are those of `target`, and there are no backup routes. The routes that BIRD learns lead to
     the destinations of `target`, then to those that only `before` has. If `before` is None, or either state has no
-    BIRD, return `target` itself.
+    BIRD, return `target` itself. A `before` with invalid addresses or subnets may raise ValueError.
     """
     if before is None or before.bird is None or target.bird is None:
         return target
@@ -189,9 +193,9 @@ def with_sessions_of(target: NodeState, before: t.Optional[NodeState]) -> NodeSt
 def _limits(current: NodeState, target: NodeState) -> dict[str, int]:
     """Return the MTUs in bytes that fit both modes, by pool name.
 
-    It has only the pools of `_changing` and `_shared`, and those that an unfinished change limits. If the underlay's
-    MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead is
-    subtracted from the smaller underlay MTU.
+    It has only those pools of `target` that `_changing` or `_shared` has or an unfinished change limits. If the
+    underlay's MTU changes as well, a tunnel gets its new MTU while the old mode still uses it. So the larger overhead
+    is subtracted from the smaller underlay MTU.
     """
     held: dict[str, int] = {}
     for workload in current.workloads:
@@ -383,8 +387,9 @@ def _live(state: NodeState) -> tuple[Route, ...]:
 def _probe_routes(target: NodeState) -> tuple[Route, ...]:
     """Return the routes to other nodes' blocks that `target` has, in the routing table for marked probes.
 
-    Routes that only a router outside the fleet can advertise are left out, because their gateway is not known before.
-    Probes to them take the path of live packets, which shows that a path exists before and after the flip.
+    A route of BIRD without a gateway gets the placeholder UNDERLAY_GATEWAY for its next hop. Routes that only a router
+    outside the fleet can advertise are left out, because their gateway is not known before. Probes to them take the
+    path of live packets, which shows that a path exists before and after the flip.
     """
     routes = [
         Route(
@@ -511,6 +516,7 @@ def _placed(route: BirdRoute, bird: Bird) -> BirdRoute:
     """Return `route` with the gateway, device and MTU that BIRD's kernel filter gives it under `bird`.
 
     That assumes that the peers which are to advertise it have done so. A route outside all pools is returned unchanged.
+    Raise ValueError if the next hop is no address, or the node's subnet of that family no CIDR.
     """
     pools = bird.backup_pools if bird.backups_lead and not bird.routers_alone and bird.backup_pools else bird.pools
     pool = next((pool for pool in pools if inside(route.destination, pool.cidr)), None)

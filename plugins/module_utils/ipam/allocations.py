@@ -376,7 +376,8 @@ class Allocations:
         With `address`, only this address will do; its IP version replaces `version`. `pools` are names or CIDRs of
         pools to choose from. Without them, the enabled pools for workloads that assign automatically take part. Open
         blocks are used before spare ones, in the order in which `grant` got them. Of spare blocks, one of the first
-        pool is opened, in the order of `pools` or else of names.
+        pool is opened, in the order of `pools` or else of names. The assignment, and before it the opening of a spare
+        block, are recorded as events.
 
         On an error no allocation changes. Raise HandleTaken if `handle` has another address of the version of
         `address`, AddressTaken if `address` is allocated or reserved for a tunnel or an inventory workload, and
@@ -413,7 +414,7 @@ class Allocations:
     def release(self, handle: str, now: float, keep: t.Collection[Allocation] = ()) -> list[Allocation]:
         """Release all addresses of `handle` except those in `keep`, and return their allocations, [] if there are none.
 
-        Their cooldown begins at `now`, in seconds of a monotonic clock.
+        Their cooldown begins at `now`, in seconds of a monotonic clock. Each release is recorded as an event.
         """
         self._tick(now)
         released = [allocation for allocation in self._handles.get(handle, ()) if allocation not in keep]
@@ -676,7 +677,8 @@ class Allocations:
     def _derive(self) -> None:
         """Rebuild the blocks and their free and cooling addresses from the allocations, the releases and the grant.
 
-        An allocation in a granted block of another CIDR or pool than it names gets these.
+        An allocation in a granted block of another CIDR or pool than it names gets these. Raise ValueError if the block
+        of an allocation that lies in no granted block is not a CIDR, or has host bits.
         """
         self._blocks, self._at = {}, {}
         default = PoolUse()

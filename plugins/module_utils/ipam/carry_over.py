@@ -39,8 +39,9 @@ def carry_over(
     leave quarantine, `allocated` the addresses that each node's agent assigned.
 
     Raise PlanError if a node has blocks of a pool that is missing, if a pool with blocks of nodes or in quarantine
-    changed its CIDR or block size, if a node's block in `previous` also belongs to another node or is in quarantine, or
-    if a workload declares an address that another one has. Raise ValueError if a text in `allocated` is not an address.
+    changed its CIDR or block size or does not have such a block, if a node's block in `previous` also belongs to
+    another node or is in quarantine, or if a workload declares an address that another one has. Raise ValueError if a
+    text in `allocated` is not an address.
     """
     quarantine = _quarantine(ledger, previous, released)
     _check_pools(ledger, previous, quarantine)

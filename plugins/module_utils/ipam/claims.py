@@ -112,10 +112,12 @@ class Checked:
 def checked(base: Base, copies: t.Mapping[str, Copy], notices: list[str], routes: Routes) -> Checked:
     """Return the copies without the claims that are refused, and add sentences about refused claims to `notices`.
 
-    For each node, up to eight sentences are each about one claim, and one more counts the others, if any. A copy more
-    than GENERATIONS_AHEAD generations ahead gets the lockfile's generation, which one more sentence says.
+    A copy claims the blocks of `_insisted`. For each node, up to eight sentences are each about one claim, and one more
+    counts the others, if any. A copy more than GENERATIONS_AHEAD generations ahead gets the lockfile's generation,
+    which one more sentence says.
 
-    Nothing is raised: with a lockfile, no node's copy stops a run.
+    No error is raised but those of `routes`: with a lockfile, no node's copy stops a run. `routes` is called for nodes
+    with newer copies, and only if the lockfile counts as an old one.
     """
     generation = base.plan.generation
     copies = {node: _in_step(node, copy, base, notices) for node, copy in copies.items()}
@@ -206,7 +208,7 @@ def blocks_of_others(witness: str, known: t.Container[str], routes: Routes) -> d
     """Return the nodes that the routes of `witness` lead to, by block.
 
     Routes to itself, to nodes that are not `known`, and texts that are no CIDRs or have host bits are left out. Of
-    several routes for a block, the last one counts.
+    several routes for a block, the last one counts. Errors of `routes` are passed on.
     """
     found = {}
     for cidr, node in routes(witness):
@@ -217,7 +219,10 @@ def blocks_of_others(witness: str, known: t.Container[str], routes: Routes) -> d
 
 
 def _routed(witnesses: t.Iterable[str], known: t.Container[str], routes: Routes) -> dict[Key, set[str]]:
-    """Return the nodes to which `witnesses` have a route, by block."""
+    """Return the nodes to which `witnesses` have a route, by block: those of `blocks_of_others` of each witness.
+
+    Errors of `routes` are passed on.
+    """
     found: dict[Key, set[str]] = {}
     for witness in witnesses:
         for key, node in blocks_of_others(witness, known, routes).items():

@@ -62,7 +62,7 @@ def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
 def not_exported(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a pool with disableBGPExport that selects several nodes: they get no routes to each other's blocks of it.
 
-    There is no issue if BGP is disabled.
+    Nodes are those in group calico_nodes. There is no issue if BGP is disabled.
     """
     for label, pool in network.pools:
         nodes = network.selected(pool) if pool.disableBGPExport and network.fleet.settings.bgp_enabled else []
@@ -79,8 +79,8 @@ def not_exported(network: LintedFleet) -> t.Iterator[Issue]:
 def over_management(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a pool that covers the address by which Ansible reaches a node.
 
-    A host name in place of the address is not resolved, and so never reported. It makes one issue for each pool, which
-    names the first such node.
+    The address is the node's ansible_host. A node without one, or with a host name there, which is not resolved, is
+    left out. It makes one issue for each pool, which names the first such node.
     """
     ways = []
     for name, text in network.ways.items():

@@ -31,11 +31,12 @@ _ECHOES = (_Echo(4, "ICMP", 8, "0.0.0.0/0"), _Echo(6, "ICMPv6", 128, "::/0"))  #
 
 
 def findings(fleet: Fleet) -> list[PolicyFinding]:
-    """Return a finding for each HostEndpoint, direction and protocol that denies a probe.
+    """Return a finding for each HostEndpoint, direction and protocol (ICMP or ICMPv6) that denies a probe.
 
-    Each node with a HostEndpoint is checked with one other node as its peer, in both directions. A node without a
-    tunnel of an IP version, or with the only one, is not checked for it. Nodes in audit mode have no findings. The list
-    is empty without policy.
+    Each node with a HostEndpoint is checked with one other node as its peer, by an echo request between their tunnel
+    addresses in both directions. Of two HostEndpoints that deny the same probe, only the first on its path is found.
+    A node without a tunnel of an IP version, or with the only one, is not checked for it. HostEndpoints of nodes in
+    audit mode have no findings. The list is empty without policy.
     """
     if fleet.policy is None:
         return []
@@ -72,7 +73,8 @@ def findings(fleet: Fleet) -> list[PolicyFinding]:
 def _probed(fleet: Fleet, version: int) -> list[tuple[str, str, str]]:
     """Return (node name, tunnel device, address of that device) for each node that has a tunnel of this IP version.
 
-    With policy, only these are probed. Of several tunnels of a node, the first by the name of its kind counts.
+    A tunnel counts if a pool uses its kind. With policy, only these addresses are probed. Of several tunnels of a node,
+    the first by the name of its kind counts.
     """
     kinds = {tunnel_kind(pool) for pool in fleet.pools if pool.version == version}
     found = []

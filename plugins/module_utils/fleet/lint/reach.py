@@ -4,8 +4,8 @@
 """The rule that each node receives the routes to all other nodes' blocks, over any sessions.
 
 It simulates how BGP advertises routes (RFC 4456 for reflectors). Each node has a set of origins, the nodes whose routes
-it has, as the bits of an integer. The simulation ends when no set grows. Routers outside the fleet are assumed to
-advertise all routes that they receive.
+it has, as the bits of an integer. The simulation ends when no set grows. Routers outside the fleet are assumed to be
+connected with each other, and to advertise the own blocks of all nodes that have a session with any of them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from .network import LintedFleet, address_of, counted, listed
 def incomplete(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes that never receive the routes to others' blocks, because no chain of sessions advertises them.
 
-    Nodes are those in group calico_nodes with an address of the IP version. It makes at most one issue for each IP
-    version, which names the node that lacks the most. Nodes without any session of the IP version are left out: the
-    rule `node-without-session` reports those that have no session at all.
+    Checked is each IP version of the pools that do not have disableBGPExport. Nodes are those in group calico_nodes
+    with an address of the IP version. It makes at most one issue for each IP version, which names the node that lacks
+    the most. Nodes without any session of the IP version are left out: the rule `node-without-session` reports those
+    that have no session at all. There is no issue if BGP is disabled.
     """
     for family in sorted({pool.version for pool in network.fleet.pools if not pool.disableBGPExport}):
         nodes = [node.name for node in network.workload_nodes if network.speakers.get(node.name)]
@@ -70,8 +71,9 @@ class _Rib(t.NamedTuple):
 def heard_of(network: LintedFleet, family: int, bit: t.Mapping[str, int]) -> dict[str, int]:
     """Return the origins whose routes each node receives, itself included: a mapping from node name to an integer.
 
-    `bit` gives each origin its bit in these integers; other nodes have none. `family` is the IP version of the
-    sessions. Apart from the mesh, a session that only one of two nodes has does not count.
+    The mapping has all BGP speakers. `bit` gives each origin its bit in these integers; other nodes have none. `family`
+    is the IP version of the sessions. Apart from the mesh, a session that only one of two nodes has does not count.
+    Nodes with a session with any router outside the fleet receive each other's own blocks.
     """
     ribs = {name: _Rib(bit.get(name, 0), 0) for name in network.speakers}
     ways = [

@@ -17,7 +17,8 @@ LARGE = 100
 def without_clients(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a reflector without clients.
 
-    A reflector is a node with a cluster id.
+    A reflector is a node with a cluster id. Its clients are the iBGP peers that it reflects for; peers in another AS do
+    not count.
     """
     for name, clients in network.reflectors.items():
         if not clients:

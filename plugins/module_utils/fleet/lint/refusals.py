@@ -39,8 +39,9 @@ def read(
 ) -> tuple[t.Optional[Inventory], tuple[FleetError, ...]]:
     """Return the inventory and (), or None and the errors of `hosts` and `documents`, at most 20.
 
-    Errors that may follow from an earlier one are left out. `documents` are policy resources from files. The search
-    ends at an error that is not about the value of a variable, such as one in a file.
+    Errors that may follow from an earlier one are left out, as `_Rest.follows` decides. `documents` are policy
+    resources from files. The search ends at an error that is not about the value of a variable, such as one in a file
+    or a missing variable.
     """
     left = _Rest(hosts)
     errors: list[FleetError] = []
@@ -123,8 +124,8 @@ class _Rest:
     def follows(self, error: FleetError) -> bool:
         """Return whether `error` may be there only because this search has taken wrong entries out of the inventory.
 
-        That is so if it names a variable, resource or host that was taken out. Any error about a group, the mesh or
-        calico_bgp_enabled counts as such, also if it has another cause.
+        That is so if it names a variable, resource or host that was taken out, the variable also of another host. Any
+        error about a group, the mesh or calico_bgp_enabled counts as such, also if it has another cause.
         """
         if error.variable.startswith(_OF_THE_REST) or error.variable.partition(" of ")[0] in self._variables:
             return True

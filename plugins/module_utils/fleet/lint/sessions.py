@@ -38,9 +38,10 @@ def missing(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def for_nobody(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a BGPPeer whose nodeSelector or peerSelector matches no node.
+    """Report a BGPPeer that applies to no node, or whose peerSelector matches no node.
 
-    A BGPPeer without nodeSelector is reported, too, if it applies to no node. There is no issue if BGP is disabled.
+    It applies to the nodes that its nodeSelector matches, else to its node, else to all; but only to those of the host
+    or group for which it is written, if there is one. There is no issue if BGP is disabled.
     """
     for given, local, remote in network.meant:
         peer = given.peer
@@ -82,9 +83,10 @@ def of_no_host(network: LintedFleet) -> t.Iterator[Issue]:
 
 
 def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
-    """Report a BGPPeer for a node of the fleet with another AS number than that node's: it refuses the session.
+    """Report a BGPPeer whose peerIP is a node's, with another AS number than that node's: it refuses the session.
 
-    A peerIP with another port than the node's is left out, and an AS number that the node has as local AS.
+    A peerIP with another port than the node's is left out, and an AS number that the node has as local AS. So is a
+    BGPPeer without an AS number. There is no issue if BGP is disabled.
     """
     by_address = {address: one for one in network.speakers.values() for dummy, address, number in one.ends}
     for given, _local, _remote in network.meant:
@@ -172,7 +174,8 @@ def _more(found: t.Sequence[Pair]) -> str:
 def ttl_too_small(network: LintedFleet) -> t.Iterator[Issue]:
     """Report a peer with ttlSecurity 1 outside the node's own subnet: its packets pass a router and are refused.
 
-    A peer in the subnet of the BGPPeer's sourceAddress is accepted, too. There is no issue if BGP is disabled.
+    Only BGPPeers with a peerIP are checked, with one issue for each. A peer in the subnet of the BGPPeer's
+    sourceAddress is accepted, too. There is no issue if BGP is disabled.
     """
     for given, local, dummy in network.meant:
         if given.address is None or given.peer.ttlSecurity != 1:
@@ -197,7 +200,7 @@ def own_as_refused(network: LintedFleet) -> t.Iterator[Issue]:
     """Report nodes of one AS that are connected by eBGP only: each drops routes with its own AS number in the path.
 
     All their sessions are with routers outside the fleet. Nodes that accept their own AS number in any session
-    (numAllowedLocalASNumbers) are left out.
+    (numAllowedLocalASNumbers) are left out. It makes one issue for each AS of two such nodes or more.
     """
     meeting: dict[int, list[str]] = {}
     for name, found in network.sessions.items():

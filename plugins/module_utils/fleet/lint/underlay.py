@@ -43,8 +43,9 @@ def tunnel_behind_a_router(network: LintedFleet) -> t.Iterator[Issue]:
 def _hears_by_routers_alone(network: LintedFleet, speaker: Speaker, as_number: t.Optional[int]) -> bool:
     """Return whether `speaker` gets other nodes' blocks from routers only, and `as_number` is not its own AS number.
 
-    With a session to another node it prefers that node's own advertisements. It is also False if `speaker` gets no such
-    blocks: all workload nodes are of its AS, and no session accepts its own AS number in a path.
+    `speaker` must have a session. It is False if one is with another node, whose own advertisements it prefers, also in
+    the mesh. It is also False if `speaker` gets no such blocks: all workload nodes are of its AS, and no session
+    accepts its own AS number in a path.
     """
     sessions = network.sessions[speaker.name]
     if speaker.name in network.mesh or any(peer.node for peer in sessions) or as_number == speaker.as_number:

@@ -89,7 +89,7 @@ def _check(found: NodeState) -> None:
     These are an underlay MTU outside of 68 to 65535, a generation outside of 0 to 2**53, an unknown kind of tunnel or
     tunnel device, two pools of one name, and invalid pools, pools of BIRD, blocks of BIRD, destinations of routes to
     other nodes, BGP peers or names of nodes in BIRD's routes and peers. They are also too many pools, blocks, peers or
-    routes.
+    routes. BIRD's routes are checked only if the state has BIRD.
     """
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")
@@ -146,7 +146,7 @@ def _check_bird_pool(pool: BirdPool) -> None:
 
 
 def _check_blocks(place: str, cidrs: t.Sequence[str]) -> None:
-    """Raise Unreadable if these are too many, or one is not a CIDR in its canonical form."""
+    """Raise Unreadable if these are more than 131,072 (limits.ENTRIES), or one is not a CIDR in its canonical form."""
     if len(cidrs) > limits.ENTRIES:
         raise Unreadable(place, f"more than {limits.ENTRIES}")
     for cidr in cidrs:
@@ -194,9 +194,9 @@ class Journal(t.NamedTuple):
 def journal(host: str, result: t.Any) -> tuple[Journal, tuple[LeftOut, ...]]:
     """Return the journal in a `node_info` result, and the parts of it that are left out as invalid.
 
-    The journal is empty if the result has none. A list in it that is none or too long is left out as a whole; of a
-    table, the keys count. Otherwise the entries that are no text, no address or no CIDR in its canonical form are left
-    out. It does not raise an error.
+    The journal is empty if the result has none, and one that is no table is left out as a whole. So is a list in it
+    that is none or too long; of a table, the keys count. Otherwise the entries that are no text, no address or no CIDR
+    in its canonical form are left out. It does not raise an error.
     """
     data = result.get("ipam") if isinstance(result, t.Mapping) else None
     if data is None:
@@ -248,9 +248,10 @@ def changed_passwords(result: t.Any) -> tuple[str, ...]:
 
 
 def generations(result: t.Any) -> list[dict[str, t.Any]]:
-    """Return the generations in a `node_info` result, oldest first: each is a dict of n, when, who, plan and phase.
+    """Return the generations in a `node_info` result: each is a dict of n, when, who, plan and phase.
 
-    The list is empty if the result has none. Raise Unreadable if it is invalid, or if `result` is no mapping.
+    They are sorted by their number `n`; the other values are texts. The list is empty if the result has none. Raise
+    Unreadable if it is invalid, or if `result` is no mapping.
     """
     if not isinstance(result, t.Mapping):
         raise Unreadable("", f"{shown(result)}, not a table")

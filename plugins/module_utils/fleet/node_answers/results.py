@@ -132,8 +132,9 @@ _NO_STATE = table({"node": maybe(_PLACE), "agent": _AGENT, **_PROBLEMS})
 def status(value: t.Any) -> t.Any:
     """Return the answer of the module `node_status_info` as a dict of its known fields.
 
-    If `node` is None, the node has no state, and the dict has only node, agent and problems. Raise Unreadable if
-    `value` is no mapping, or if a field is invalid or a required one missing.
+    They are node, plan, complete, bgp, routes, blocks, workloads, agent and problems. If `node` is None, the node has
+    no state, and the dict has only node, agent and problems. Raise Unreadable if `value` is no mapping, or if a field
+    is invalid or a required one missing.
     """
     found = _NO_STATE(value)
     if found["node"] is not None:
@@ -164,9 +165,10 @@ _TASK = table({}, {"failed": flag, "unreachable": flag, "skipped": flag, "change
 def of_result(result: t.Mapping[str, t.Any], reader: t.Optional[Reader]) -> dict[str, t.Any]:
     """Return a task's result as `reader` reads it, with the fields failed, unreachable, skipped, changed and msg.
 
-    Without a reader the result has these five fields only, as far as the task set them. Instead of raising an error, an
-    unreadable result becomes that of a failed task, with a message that says so. An unreadable result of a task that
-    itself failed, was skipped or did not reach its host gives these five fields alone.
+    Of these five fields it has those that the task set. Without a reader it has no others. If `reader` raises
+    Unreadable, the result is that of a failed task, {"failed": True, "msg": MESSAGE}. A task that itself failed, was
+    skipped or did not reach its host gives these five fields alone instead. If one of the five is invalid, the result
+    is that of a failed task in any case.
     """
     try:
         went: dict[str, t.Any] = _TASK(result)

@@ -37,12 +37,13 @@ def fleet_change(
     underlay_mtu: int,
     remembered: t.Mapping[str, str],
 ) -> FleetChange:
-    """Return whether the fleet needs the phases of a change to get to `pools` and `underlay_mtu`.
+    """Return whether the fleet needs the phases of a change to get to `pools` and `underlay_mtu` (in bytes).
 
-    More than half of the nodes with a state must say so, or half of them if the lockfile remembers (`remembered`, by
-    pool) another encapsulation of a pool, or none. If the fleet does not, the result names the nodes that say so. The
-    phases of nodes in an interrupted change differ by one at most. So if half of the nodes are at rest in the new
-    modes, the others are one step before or behind, and need no phases.
+    A node says so if its state has backup routes or `transition.needed` holds for it. More than half of the nodes with
+    a state must say so, or half of them if the lockfile remembers (`remembered`, by pool) another encapsulation of a
+    pool, or none. If the fleet does not need them, the result names the nodes that say so, sorted. The phases of nodes
+    in an interrupted change differ by one at most. So if half of the nodes are at rest in the new modes, the others are
+    one step before or behind, and need no phases.
     """
     states = {node: state for node, state in observed.items() if state is not None}
     saying = tuple(sorted(node for node in states if _in_change(states[node], pools, underlay_mtu)))
