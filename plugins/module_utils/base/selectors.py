@@ -229,7 +229,15 @@ class Or(Expression):
 
 
 def _quoted(value: str) -> str:
-    # A parsed value never contains both kinds of quotes, because strings have no escapes.
+    """Return `value` as a string of the language.
+
+    Raise ValueError if it has both kinds of quotes, because the language has no escapes. A parsed value never has both.
+    """
+    if '"' in value and "'" in value:
+        raise ValueError(
+            f"the value {value!r} of a label cannot stand in a selector: it has both kinds of quotes, and one of them "
+            "would end it. Use a value with at most one kind."
+        )
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 

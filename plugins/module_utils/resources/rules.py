@@ -74,7 +74,7 @@ class ServiceMatch:
 class ServiceAccountMatch:
     """A match on endpoints by the service account that they run as."""
 
-    names: tuple[str, ...] = field(Items(TEXT), ())
+    names: tuple[str, ...] = field(Items(NAME), ())
     selector: str = field(SelectorText(), "")
 
 

@@ -280,6 +280,18 @@ ERRORS = [
     ),
     (
         POLICY,
+        rule(source={"serviceAccounts": {"names": ["web", "'} || all() || a in {'"]}}),
+        "ingress[1].source.serviceAccounts.names[1] '} || all() || a in {' is not a name of lower case letters, "
+        "digits, '-' and '.'. Begin and end it, and each part between dots, with a letter or digit.",
+    ),
+    (
+        "Profile",
+        rule(destination={"serviceAccounts": {"names": ["a\"'x"]}}),
+        "ingress[1].destination.serviceAccounts.names[0] a\"'x is not a name of lower case letters, digits, '-' and "
+        "'.'. Begin and end it, and each part between dots, with a letter or digit.",
+    ),
+    (
+        POLICY,
         rule(source={"services": {"namespace": "a"}}),
         "ingress[1].source.services.name is missing. Write the service's name.",
     ),
