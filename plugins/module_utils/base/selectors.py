@@ -407,7 +407,9 @@ def _steps(root: Expression) -> list[tuple[_Test, int, int]]:
 # The white space that is accepted between the words of "not in", "starts with" and "ends with", and inside the
 # parentheses of has(), all() and global().
 _GAP = r"[\t\n\f\r ]*"
-_LABEL = r"[a-zA-Z0-9_./-]{1,512}"
+#: The most characters of a label.
+LABEL_LIMIT = 512
+_LABEL = rf"[a-zA-Z0-9_./-]{{1,{LABEL_LIMIT}}}"
 
 _BLANKS = re.compile(r"[ \t]*")
 _PUNCTUATION = re.compile(r"==|!=|&&|\|\||[(){},!]")

@@ -608,6 +608,34 @@ UNSUPPORTED = [
 ]
 
 
+def scoped(selector: str) -> list[tuple[str, dict, str]]:
+    """Return (kind, flat form, field) for each selector over labels of namespaces or service accounts."""
+    accounts = {"serviceAccounts": {"selector": selector}}
+    return [
+        (POLICY, {"namespaceSelector": selector}, "namespaceSelector"),
+        (POLICY, {"serviceAccountSelector": selector}, "serviceAccountSelector"),
+        ("NetworkPolicy", {"serviceAccountSelector": selector}, "serviceAccountSelector"),
+        (POLICY, rule(source={"namespaceSelector": selector}), "ingress[1].source.namespaceSelector"),
+        ("Profile", rule(destination=accounts), "ingress[1].destination.serviceAccounts.selector"),
+    ]
+
+
+@pytest.mark.parametrize("length", [508, 512])
+def test_labels_that_get_a_prefix_leave_room_for_it(length: int) -> None:
+    """Labels of namespaces and service accounts have at most 507 characters: "pcns." or "pcsa." stands before them."""
+    selector = f"has({'a' * length})"
+    for kind, flat, field in scoped(selector):
+        with pytest.raises(ResourceError) as caught:
+            parse_flat(kind, {"name": "x", **flat})
+        assert str(caught.value) == (
+            f"{kind} x: {field} {selector[:77]}... has a label of {length} characters, while those of namespaces and "
+            "service accounts have at most 507. Write the name of a label that they have."
+        )
+    assert parse_flat(POLICY, {"name": "x", "selector": selector})
+    for kind, flat, _field in scoped(f"has({'a' * 507})"):
+        assert parse_flat(kind, {"name": "x", **flat})
+
+
 @pytest.mark.parametrize(("kind", "flat", "message"), UNSUPPORTED, ids=lambda value: str(value)[:60])
 def test_what_is_valid_and_not_supported(kind: str, flat: dict, message: str) -> None:
     made = parse_flat(kind, {"name": "x", **flat})

@@ -14,9 +14,9 @@ import dataclasses
 import typing as t
 
 from ...base import selectors
-from ...base.naming import NAMESPACE_LABEL
+from ...base.naming import NAMESPACE_LABEL, NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX
 from ...resources import EntityRule, ServiceAccountMatch
-from .labels import NAMESPACE_PREFIX, SERVICE_ACCOUNT_LABEL, SERVICE_ACCOUNT_PREFIX
+from .labels import SERVICE_ACCOUNT_LABEL
 
 _ALL = selectors.All()
 
