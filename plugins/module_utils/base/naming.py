@@ -22,6 +22,8 @@ DEVICE_NAME_LIMIT = 15
 
 #: The label that holds the namespace's name on endpoints and network sets in a namespace.
 NAMESPACE_LABEL = "projectcalico.org/namespace"
+#: The prefixes that endpoints have before the labels of their namespace and of their service account.
+NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX = "pcns.", "pcsa."
 
 TUNNELS = ("ipip", "vxlan", "vxlan-v6", "wireguard", "wireguard-v6")
 

@@ -229,7 +229,15 @@ class Or(Expression):
 
 
 def _quoted(value: str) -> str:
-    # A parsed value never contains both kinds of quotes, because strings have no escapes.
+    """Return `value` as a string of the language.
+
+    Raise ValueError if it has both kinds of quotes, because the language has no escapes. A parsed value never has both.
+    """
+    if '"' in value and "'" in value:
+        raise ValueError(
+            f"the value {value!r} of a label cannot stand in a selector: it has both kinds of quotes, and one of them "
+            "would end it. Use a value with at most one kind."
+        )
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
@@ -399,7 +407,9 @@ def _steps(root: Expression) -> list[tuple[_Test, int, int]]:
 # The white space that is accepted between the words of "not in", "starts with" and "ends with", and inside the
 # parentheses of has(), all() and global().
 _GAP = r"[\t\n\f\r ]*"
-_LABEL = r"[a-zA-Z0-9_./-]{1,512}"
+#: The most characters of a label.
+LABEL_LIMIT = 512
+_LABEL = rf"[a-zA-Z0-9_./-]{{1,{LABEL_LIMIT}}}"
 
 _BLANKS = re.compile(r"[ \t]*")
 _PUNCTUATION = re.compile(r"==|!=|&&|\|\||[(){},!]")

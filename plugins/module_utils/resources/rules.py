@@ -16,7 +16,7 @@ from ..base.addresses import parse_cidr
 from .errors import Refused
 from .fields import NAME, TEXT, Fields, Filled, Integer, Items, OneOf, SelectorText, field
 from .metadata import ANNOTATIONS
-from .policy_selectors import EndpointSelector, NamespaceSelector
+from .policy_selectors import EndpointSelector, NamespaceSelector, ScopedSelector
 from .ports import PROTOCOL, PROTOCOLS_WITH_PORTS, RULE_PORT, Port
 
 ACTIONS = ("Allow", "Deny", "Log", "Pass")
@@ -74,8 +74,8 @@ class ServiceMatch:
 class ServiceAccountMatch:
     """A match on endpoints by the service account that they run as."""
 
-    names: tuple[str, ...] = field(Items(TEXT), ())
-    selector: str = field(SelectorText(), "")
+    names: tuple[str, ...] = field(Items(NAME), ())
+    selector: str = field(ScopedSelector(), "")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -391,3 +391,17 @@ def test_a_selector_is_a_text() -> None:
     with pytest.raises(selectors.SelectorError) as caught:
         selectors.parse(7)  # type: ignore[arg-type]
     assert str(caught.value) == "selector '7' cannot be read at column 1: expected a text, found '7'."
+
+
+@pytest.mark.parametrize("value", ["a\"'x", "\"'} || all() || a in {'"])
+def test_no_value_ends_its_quotes(value: str) -> None:
+    """A tree whose value has both kinds of quotes is no selector, because its text would mean something else."""
+    for leaf in (selectors.LabelEquals("a", value), selectors.LabelIn("a", ("b", value))):
+        with pytest.raises(ValueError) as caught:
+            selectors.Selector(leaf)
+        assert str(caught.value) == (
+            f"the value {value!r} of a label cannot stand in a selector: it has both kinds of quotes, and one of them "
+            "would end it. Use a value with at most one kind."
+        )
+    for quotes in ("it's", 'an "a"'):
+        assert parse(str(selectors.LabelEquals("a", quotes))).root == selectors.LabelEquals("a", quotes)

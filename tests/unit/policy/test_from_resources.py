@@ -183,6 +183,16 @@ def test_whom_a_rule_means(source: dict, of_namespaced: str, of_global: str) -> 
     assert entity(source, "GlobalNetworkPolicy").selector == of_global
 
 
+@pytest.mark.parametrize("scope", ["namespaceSelector", "serviceAccountSelector"])
+def test_the_longest_label_of_a_scope_gives_a_selector(scope: str) -> None:
+    """A label of 507 characters, the most that is accepted, is still a label with its prefix."""
+    text = f"has({'a' * 507})"
+    source = {"namespaceSelector": text} if scope == "namespaceSelector" else {"serviceAccounts": {"selector": text}}
+    found = policy(parse("GlobalNetworkPolicy", "p", {scope: text, "ingress": [{"action": "Allow", "source": source}]}))
+    for selector in (found.selector, found.ingress[0].source.selector):
+        assert [len(label) for label in selectors.parse(selector).labels] == [512]
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.randoms(use_true_random=False).map(random_selector),

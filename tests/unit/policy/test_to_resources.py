@@ -105,6 +105,19 @@ def test_service_accounts_stay_labels_and_mean_the_same_namespace() -> None:
     }
 
 
+@pytest.mark.parametrize("selector", ["has(pcns.)", 'pcns. == "x"', 'pcns.a == "global("', '!(pcns. in {"x"})'])
+@pytest.mark.parametrize("further", ["", " && has(b)"])
+def test_what_cannot_be_a_namespace_selector_stays_a_selector(selector: str, further: str) -> None:
+    """A selector of labels with the prefix of namespaces comes back as it is where no namespaceSelector means it."""
+    text = selector + further
+    value = from_resources.policy(
+        read("GlobalNetworkPolicy", "web", {"ingress": [{"action": "Allow", "source": {"selector": text}}]})
+    )
+    back = to_resources.policy(value)
+    assert back.to_document()["spec"]["ingress"][0]["source"] == {"selector": value.ingress[0].source.selector}
+    assert from_resources.policy(t.cast(t.Any, back)) == value
+
+
 def test_all_else_comes_back() -> None:
     tier = from_resources.policy_set([read("Tier", "t", {"order": 3, "defaultAction": "Pass"})]).tiers[0]
     assert from_resources.policy_set([to_resources.tier(tier)]).tiers[0] == tier

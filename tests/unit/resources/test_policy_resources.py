@@ -280,6 +280,18 @@ ERRORS = [
     ),
     (
         POLICY,
+        rule(source={"serviceAccounts": {"names": ["web", "'} || all() || a in {'"]}}),
+        "ingress[1].source.serviceAccounts.names[1] '} || all() || a in {' is not a name of lower case letters, "
+        "digits, '-' and '.'. Begin and end it, and each part between dots, with a letter or digit.",
+    ),
+    (
+        "Profile",
+        rule(destination={"serviceAccounts": {"names": ["a\"'x"]}}),
+        "ingress[1].destination.serviceAccounts.names[0] a\"'x is not a name of lower case letters, digits, '-' and "
+        "'.'. Begin and end it, and each part between dots, with a letter or digit.",
+    ),
+    (
+        POLICY,
         rule(source={"services": {"namespace": "a"}}),
         "ingress[1].source.services.name is missing. Write the service's name.",
     ),
@@ -594,6 +606,34 @@ UNSUPPORTED = [
         "ports[0].hostPort 8080 is not supported here. Let clients use the workload's own address, or remove it.",
     ),
 ]
+
+
+def scoped(selector: str) -> list[tuple[str, dict, str]]:
+    """Return (kind, flat form, field) for each selector over labels of namespaces or service accounts."""
+    accounts = {"serviceAccounts": {"selector": selector}}
+    return [
+        (POLICY, {"namespaceSelector": selector}, "namespaceSelector"),
+        (POLICY, {"serviceAccountSelector": selector}, "serviceAccountSelector"),
+        ("NetworkPolicy", {"serviceAccountSelector": selector}, "serviceAccountSelector"),
+        (POLICY, rule(source={"namespaceSelector": selector}), "ingress[1].source.namespaceSelector"),
+        ("Profile", rule(destination=accounts), "ingress[1].destination.serviceAccounts.selector"),
+    ]
+
+
+@pytest.mark.parametrize("length", [508, 512])
+def test_labels_that_get_a_prefix_leave_room_for_it(length: int) -> None:
+    """Labels of namespaces and service accounts have at most 507 characters: "pcns." or "pcsa." stands before them."""
+    selector = f"has({'a' * length})"
+    for kind, flat, field in scoped(selector):
+        with pytest.raises(ResourceError) as caught:
+            parse_flat(kind, {"name": "x", **flat})
+        assert str(caught.value) == (
+            f"{kind} x: {field} {selector[:77]}... has a label of {length} characters, while those of namespaces and "
+            "service accounts have at most 507. Write the name of a label that they have."
+        )
+    assert parse_flat(POLICY, {"name": "x", "selector": selector})
+    for kind, flat, _field in scoped(f"has({'a' * 507})"):
+        assert parse_flat(kind, {"name": "x", **flat})
 
 
 @pytest.mark.parametrize(("kind", "flat", "message"), UNSUPPORTED, ids=lambda value: str(value)[:60])

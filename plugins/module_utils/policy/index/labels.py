@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ...base.naming import NAMESPACE_LABEL
+from ...base.naming import NAMESPACE_LABEL, NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX
 from ..model import PolicyProfile
 
 Labels = t.Mapping[str, str]
 #: Labels as (name, value) pairs, sorted by name.
 LabelPairs = tuple[tuple[str, str], ...]
 
-NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX = "pcns.", "pcsa."
 SERVICE_ACCOUNT_LABEL = "projectcalico.org/serviceaccount"
 #: The label of a namespace, or of a service account, whose value is its name.
 NAME_LABEL = "projectcalico.org/name"

@@ -14,9 +14,11 @@ import dataclasses
 import typing as t
 
 from ...base import selectors
-from ...base.naming import NAMESPACE_LABEL
+from ...base.naming import NAMESPACE_LABEL, NAMESPACE_PREFIX, SERVICE_ACCOUNT_PREFIX
 from ...resources import EntityRule, ServiceAccountMatch
-from .labels import NAMESPACE_PREFIX, SERVICE_ACCOUNT_LABEL, SERVICE_ACCOUNT_PREFIX
+from ...resources.errors import Refused
+from ...resources.policy_selectors import NamespaceSelector
+from .labels import SERVICE_ACCOUNT_LABEL
 
 _ALL = selectors.All()
 
@@ -49,7 +51,8 @@ class _OfOthers(Exception):
 def namespaces_of(node: selectors.Expression) -> str:
     """Return a canonical namespaceSelector from which `of_namespaces` makes the expression `node`.
 
-    The result is "" if there is none, for example because `node` also tests other labels.
+    The result is "" if there is none, for example because `node` also tests other labels, or because a rule's
+    namespaceSelector cannot be the text: the label "pcns." has no name behind the prefix, and a value may be "global(".
     """
 
     def replacement(leaf: selectors.Leaf) -> selectors.Expression:
@@ -63,8 +66,9 @@ def namespaces_of(node: selectors.Expression) -> str:
     if node == selectors.Not(selectors.Has(NAMESPACE_LABEL)):
         return "global()"
     try:
-        return selectors.Selector(selectors.replace_leaves(node, replacement)).canonical
-    except _OfOthers:
+        text = selectors.Selector(selectors.replace_leaves(node, replacement)).canonical
+        return NamespaceSelector().read(text)
+    except (_OfOthers, Refused):
         return ""
 
 

@@ -15,7 +15,7 @@ import typing as t
 
 from ..errors import Refused
 from ..fields import FLAG, NUMBER, SUBDOMAIN, Items, OneOf, Text, field, is_label
-from ..policy_selectors import EndpointSelector
+from ..policy_selectors import EndpointSelector, PolicyScopeSelector
 from ..resource import NamespacedResource, Resource
 from ..rules import RULES, Rule, each_rule
 from .tier import DEFAULT_TIER, TIER_NAME_REMEDY, TIER_NAME_RULE, is_tier_name
@@ -43,7 +43,7 @@ class _Policy(Resource):
     tier: str = field(_TIER, "")
     order: t.Optional[float] = field(NUMBER)
     selector: str = field(EndpointSelector("all()"), "all()")
-    serviceAccountSelector: str = field(EndpointSelector(), "")
+    serviceAccountSelector: str = field(PolicyScopeSelector(), "")
     types: tuple[str, ...] = field(_TYPES, ())
     ingress: tuple[Rule, ...] = field(RULES, ())
     egress: tuple[Rule, ...] = field(RULES, ())
@@ -112,7 +112,7 @@ class GlobalNetworkPolicy(_Policy):
 
     KIND: t.ClassVar[str] = "GlobalNetworkPolicy"
 
-    namespaceSelector: str = field(EndpointSelector(), "")
+    namespaceSelector: str = field(PolicyScopeSelector(), "")
     doNotTrack: bool = field(FLAG, False)
     preDNAT: bool = field(FLAG, False)
     applyOnForward: bool = field(FLAG, False)
