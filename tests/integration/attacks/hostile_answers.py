@@ -250,7 +250,7 @@ def lying(answer: t.Mapping[str, t.Any], others: t.Sequence[str], pool: str, cha
         lambda: ipam.update(blocks=[], spare_blocks=[]),
         lambda: ipam.update(generation=chance.choice((0, 1, 2, 99, 20_000, 2**50))),
         lambda: ipam["workloads"].update({chance.choice(("w1", "w3", "x\ny")): address()}),
-        lambda: ipam["tunnels"].update({chance.choice(("ipip", "vxlan6")): address()}),
+        lambda: ipam["tunnels"].update(ipip=address()),
         lambda: found["ipam"]["allocated"].update((address(), "x") for dummy in range(chance.choice((1, 70, 3_000)))),
         lambda: found["ipam"].update(allocated={f"{ipam['blocks'][0]['cidr'][:-4]}{n}": "x" for n in range(64)}),
         lambda: found["ipam"]["opened"].append(block()["cidr"]),
