@@ -191,15 +191,24 @@ def _router_id(value: t.Optional[str], node: str, address: str) -> str:
         return address or naming.router_id(node)
     if value == "hash":
         return naming.router_id(node)
+    label = f"calico_node_router_id of {node}"
     try:
-        return str(ipaddress.IPv4Address(value))
+        found = ipaddress.IPv4Address(value)
     except ValueError:
         raise FleetError(
-            f"calico_node_router_id of {node}",
+            label,
             value,
             "is neither an IPv4 address nor hash.",
             "A router id is written as an IPv4 address, for example 10.10.1.11.",
         ) from None
+    if found.is_unspecified:
+        raise FleetError(
+            label,
+            value,
+            "is not a router id: BIRD takes it as unset and chooses another one.",
+            "Write another IPv4 address, for example 10.10.1.11.",
+        )
+    return str(found)
 
 
 def _check_router_ids(speakers: t.Mapping[str, Speaker], hosts: t.Mapping[str, Host]) -> None:
@@ -229,7 +238,7 @@ def _check_router_ids(speakers: t.Mapping[str, Speaker], hosts: t.Mapping[str, H
 
 def _check_cluster_id(value: t.Any, label: str) -> None:
     try:
-        ipaddress.IPv4Address(value)
+        found = ipaddress.IPv4Address(value)
     except ValueError:
         raise FleetError(
             label,
@@ -237,6 +246,13 @@ def _check_cluster_id(value: t.Any, label: str) -> None:
             "is not an IPv4 address.",
             "A cluster id is written as an IPv4 address, for example 244.0.0.1.",
         ) from None
+    if found.is_unspecified:
+        raise FleetError(
+            label,
+            value,
+            "is not a cluster id: BIRD takes it as unset and uses the router id.",
+            "Write another IPv4 address, for example 244.0.0.1.",
+        )
 
 
 def _mesh_password(value: t.Any, known: t.Collection[str]) -> str:

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import typing as t
 
+from ...base import addresses
 from ...bgp import filters as bgp_filters
 from ...bgp.filter_rules import FilterRule
 from ..inventory import bgp_announcements, bgp_secrets
@@ -95,15 +95,15 @@ def of_no_block(network: LintedFleet) -> t.Iterator[Issue]:
 
     There is no issue if BGP is disabled.
     """
-    pools = [(ipaddress.ip_network(pool.cidr), pool.blockSize) for pool in network.fleet.pools]
+    pools = [(addresses.cidr(pool.cidr), pool.blockSize) for pool in network.fleet.pools]
     lists = [(bgp_announcements.ADVERTISEMENTS, "", network.variable(bgp_announcements.ADVERTISEMENTS) or ())]
     for host in network.hosts:
         own = host.variables.get(bgp_announcements.NODE_ADVERTISEMENTS) or ()
         lists.append((bgp_announcements.NODE_ADVERTISEMENTS, f" of {host.name}", own))
     for variable, owner, entries in lists if network.speakers else ():
         for index, entry in enumerate(entries):
-            given = ipaddress.ip_network(entry["cidr"], strict=False)
-            if not any(given.overlaps(pool) and given.prefixlen <= size for pool, size in pools):
+            given = addresses.cidr(entry["cidr"])
+            if not any(given.overlaps(pool) and given.length <= size for pool, size in pools):
                 yield Issue(
                     f"{variable}[{index}].cidr{owner}",
                     entry["cidr"],

@@ -87,9 +87,10 @@ def _check(found: NodeState) -> None:
     """Raise Unreadable if the state has values that the compiler cannot compute with.
 
     These are an underlay MTU outside of 68 to 65535, a generation outside of 0 to 2**53, an unknown kind of tunnel or
-    tunnel device, two pools of one name, and invalid pools, pools of BIRD, blocks of BIRD, destinations of routes to
-    other nodes, BGP peers or names of nodes in BIRD's routes and peers. They are also too many pools, blocks, peers or
-    routes. BIRD's routes are checked only if the state has BIRD.
+    tunnel device, a tunnel address of another IP version than its kind's, two pools of one name, and invalid pools,
+    pools of BIRD, blocks of BIRD, destinations of routes to other nodes, BGP peers or names of nodes in BIRD's routes
+    and peers. They are also too many pools, blocks, peers or routes. BIRD's routes are checked only if the state has
+    BIRD.
     """
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")
@@ -104,6 +105,9 @@ def _check(found: NodeState) -> None:
         raise Unreadable("ipam.blocks", f"more than {limits.BLOCKS}")
     if not TUNNEL_KINDS.keys() >= found.ipam.tunnels.keys():
         raise Unreadable("ipam.tunnels", "of a kind that there is not")
+    for kind, text in found.ipam.tunnels.items():
+        if addresses.family_of(text) != TUNNEL_KINDS[kind]:
+            raise Unreadable(f"ipam.tunnels {kind}", f"{shown(text)}, no IPv{TUNNEL_KINDS[kind]} address")
     if found.bird is not None:
         _check_bird(found.bird)
         _check_blocks("bird_routes", [route.destination for route in found.bird_routes])

@@ -11,6 +11,7 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import addresses
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import pool_modes
@@ -160,6 +161,44 @@ def test_a_mode_that_there_is_not_gets_into_no_lockfile(
         assert (tmp_path / folder / ".calico.lock.yml").read_text() == before
         assert len(result["warnings"]) == 1, result["warnings"]
         assert result["warnings"][0].startswith("stored state of node3 cannot be read: bird.pools "), result["warnings"]
+
+
+def test_a_tunnel_address_of_the_other_ip_version_gets_into_no_lockfile(
+    tmp_path: pathlib.Path, fleet: dict[str, NodeState]
+) -> None:
+    """Claim an IPv4 address of the node's own block for its IPv6 tunnel, in a copy that is newer than the lockfile.
+
+    Gain: A lockfile that no run can read, so that every run ends for all nodes.
+    Precedent: CWE-20, CWE-400.
+    Result: The node is left out and named, and the lockfile stays as before.
+    """
+    honest = {name: answers.node_info(state) for name, state in fleet.items()}
+    own = addresses.parse_cidr(fleet[LIAR].ipam.blocks[0].cidr)
+    assert own is not None
+    address = addresses.Address(own.version, own.network + 9).text
+
+    def claim(state: dict[str, t.Any]) -> None:
+        state["ipam"]["generation"] += 1
+        state["ipam"]["tunnels"]["vxlan6"] = address
+
+    everyone = {**{name: {"seen": answer} for name, answer in honest.items()}, LIAR: {"seen": lie(honest, claim)}}
+    limited, whole = (inventory(tmp_path / name) for name in ("limited", "whole"))
+    before = (tmp_path / "whole" / ".calico.lock.yml").read_text()
+    results = controller.run(
+        [
+            controller.Run("fleet", {"observed": "seen"}, limited, {LIAR: everyone[LIAR]}),
+            controller.Run("fleet", {"observed": "seen"}, whole, everyone),
+        ]
+    )
+    for result, folder in zip(results, ("limited", "whole")):
+        assert "exception" not in result, result["exception"]
+        assert not result.get("failed"), result
+        assert (tmp_path / folder / ".calico.lock.yml").read_text() == before
+        assert result["warnings"] == [
+            f"stored state of node3 cannot be read: ipam.tunnels vxlan6 is {address}, no IPv6 address. It was written "
+            "by another release of this collection: use that release, or remove /var/lib/calico/state.json on the node "
+            "if its workloads may be planned anew."
+        ]
 
 
 def test_what_a_node_alone_says_goes_through_with_approval(tmp_path: pathlib.Path, fleet: dict[str, NodeState]) -> None:

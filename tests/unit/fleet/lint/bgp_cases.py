@@ -423,6 +423,8 @@ BGP_CASES: list[Case] = [
             "bgp_prefix_advertisements": [
                 {"cidr": "10.245.0.0/16", "communities": ["65000:3"]},
                 {"cidr": "10.244.0.0/27", "communities": ["65000:3"]},
+                {"cidr": "::ffff:10.244.0.0/123", "communities": ["65000:3"]},
+                {"cidr": "fd00::/8", "communities": ["65000:3"]},
             ]
         },
         [
@@ -432,11 +434,18 @@ BGP_CASES: list[Case] = [
             "warning: calico_bgp_prefix_advertisements[1].cidr 10.244.0.0/27 holds no block of any pool, and "
             "blocks are what is announced: nothing gets its communities. Write a pool's range (10.244.0.0/16) "
             "or one with whole blocks. [advertisement-of-no-block]",
+            "warning: calico_bgp_prefix_advertisements[2].cidr ::ffff:10.244.0.0/123 holds no block of any pool, and "
+            "blocks are what is announced: nothing gets its communities. Write a pool's range (10.244.0.0/16) "
+            "or one with whole blocks. [advertisement-of-no-block]",
+            "warning: calico_bgp_prefix_advertisements[3].cidr fd00::/8 holds no block of any pool, and "
+            "blocks are what is announced: nothing gets its communities. Write a pool's range (10.244.0.0/16) "
+            "or one with whole blocks. [advertisement-of-no-block]",
         ],
         {
             "bgp_prefix_advertisements": [
                 {"cidr": "10.0.0.0/8", "communities": ["65000:3"]},
                 {"cidr": "10.244.0.0/26", "communities": ["65000:3"]},
+                {"cidr": "::ffff:10.0.0.0/104", "communities": ["65000:3"]},
             ]
         },
     ),
