@@ -88,9 +88,9 @@ def _check(found: NodeState) -> None:
 
     These are an underlay MTU outside of 68 to 65535, a generation outside of 0 to 2**53, an unknown kind of tunnel or
     tunnel device, a tunnel address of another IP version than its kind's, two pools of one name, and invalid pools,
-    pools of BIRD, blocks of BIRD, destinations of routes to other nodes, BGP peers or names of nodes in BIRD's routes
-    and peers. They are also too many pools, blocks, peers or routes. BIRD's routes are checked only if the state has
-    BIRD.
+    pools of BIRD, blocks of BIRD, subnets or addresses of the node, destinations and next hops of routes to other
+    nodes, BGP peers or names of nodes in BIRD's routes and peers. They are also too many pools, blocks, peers or
+    routes. BIRD's routes are checked only if the state has BIRD.
     """
     if isinstance(found.underlay_mtu, bool) or found.underlay_mtu not in _MTUS:
         raise Unreadable("underlay_mtu", f"{shown(found.underlay_mtu)}, no MTU")
@@ -111,6 +111,7 @@ def _check(found: NodeState) -> None:
     if found.bird is not None:
         _check_bird(found.bird)
         _check_blocks("bird_routes", [route.destination for route in found.bird_routes])
+        _check_addresses("bird_routes next_hop", {route.next_hop for route in found.bird_routes})
         _check_names("bird_routes node", {route.node for route in found.bird_routes})
     _check_blocks("routes", [route.destination for route in found.routes if route.gateway])
 
@@ -127,7 +128,13 @@ def _check_pool(pool: Pool) -> None:
 def _check_bird(bird: Bird) -> None:
     for pool in bird.pools:
         _check_bird_pool(pool)
+    for place, subnet in (("bird.subnet", bird.subnet), ("bird.subnet6", bird.subnet6)):
+        if subnet and not _is_block(subnet):
+            raise Unreadable(place, f"{shown(subnet)}, no subnet")
+    _check_addresses("bird.address", (bird.address, bird.address6))
     _check_blocks("bird.blocks", bird.blocks)
+    _check_blocks("bird.backups", [route.destination for route in bird.backups])
+    _check_addresses("bird.backups next_hop", {route.next_hop for route in bird.backups})
     if len(bird.peers) > limits.PEERS:
         raise Unreadable("bird.peers", f"more than {limits.PEERS}")
     for peer in bird.peers:
@@ -156,6 +163,13 @@ def _check_blocks(place: str, cidrs: t.Sequence[str]) -> None:
     for cidr in cidrs:
         if len(cidr) > _LONGEST_CIDR or not _is_block(cidr):
             raise Unreadable(place, f"{shown(cidr)}, no block")
+
+
+def _check_addresses(place: str, texts: t.Iterable[str]) -> None:
+    """Raise Unreadable if one of these is neither "" nor a single address."""
+    for text in texts:
+        if text and not _is_address(text):
+            raise Unreadable(place, f"{shown(text)}, no single address")
 
 
 def _check_names(place: str, names: t.Iterable[str]) -> None:

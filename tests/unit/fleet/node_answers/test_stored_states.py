@@ -112,6 +112,19 @@ def test_a_state_up_to_its_limits_is_read(change: dict[str, t.Any]) -> None:
             "bird.pools cross_subnet is true, and the pool has no tunnel",
         ),
         (bird(pools=[{"cidr": "10.0.0.1/8"}]), "bird.pools is 10.0.0.1/8, no pool"),
+        (bird(subnet="junk"), "bird.subnet is junk, no subnet"),
+        (bird(subnet6="fd00::1"), "bird.subnet6 is fd00::1, no subnet"),
+        (bird(address="junk"), "bird.address is junk, no single address"),
+        (bird(address6="fd00::/64"), "bird.address is fd00::/64, no single address"),
+        (
+            bird(backups=[{"destination": "10.0.0.0/26", "next_hop": "junk"}]),
+            "bird.backups next_hop is junk, no single address",
+        ),
+        (bird(backups=[{"destination": "junk", "next_hop": ""}]), "bird.backups is junk, no block"),
+        (
+            {**bird(), "bird_routes": [{"destination": "10.0.0.0/26", "gateway": "", "next_hop": "junk"}]},
+            "bird_routes next_hop is junk, no single address",
+        ),
     ],
 )
 def test_a_state_beyond_a_limit_is_refused(change: dict[str, t.Any], words: str) -> None:
