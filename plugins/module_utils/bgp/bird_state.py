@@ -183,7 +183,24 @@ class Bird:
         `long_lived_stale_time` stays None if this BIRD has none. The default of `port` is BGP_PORT for a router outside
         of the fleet, else the port of this BIRD. templates/bird uses the same defaults.
         """
-        defaults = {
+        defaults = self._defaults(peer)
+        missing = {field: value for field, value in defaults.items() if getattr(peer, field) is None}
+        return dataclasses.replace(peer, **missing)
+
+    def sockets(self, peer: BirdPeer) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Return (address, port) of both ends of the session with `peer`, sorted, so that both ends have the same.
+
+        Where the kernel chooses the source address, it counts as this node's address of the session's family.
+        """
+        defaults = self._defaults(peer)  # `with_defaults` takes several times as long, and a fleet has many sessions
+        own = peer.source_address or defaults["source_address"]
+        own_port = defaults["local_port"] if peer.local_port is None else peer.local_port
+        port = defaults["port"] if peer.port is None else peer.port
+        one, other = sorted(((own, own_port), (peer.address, port)))
+        return one, other
+
+    def _defaults(self, peer: BirdPeer) -> dict[str, t.Any]:
+        return {
             "port": BGP_PORT if peer.kind == "external" else self.listen_port,
             "local_port": self.listen_port,
             "local_as": self.as_number,
@@ -194,5 +211,3 @@ class Bird:
             "graceful_restart_time": self.graceful_restart_time,
             "long_lived_stale_time": self.long_lived_stale_time,
         }
-        missing = {field: value for field, value in defaults.items() if getattr(peer, field) is None}
-        return dataclasses.replace(peer, **t.cast("dict[str, t.Any]", missing))

@@ -10,7 +10,6 @@ import hashlib
 import json
 import typing as t
 
-from ..base.addresses import family_of
 from ..bgp import session_changes
 from ..bgp.bird_state import Bird
 from ..bgp.session_changes import SessionChange
@@ -20,17 +19,22 @@ from . import transition
 _NAMED = 3  # the most items that a text names; of the others it gives the number
 
 
+#: What tells sessions apart: `ends` and `sockets` of a Reset.
+_Session = tuple[tuple[str, str], tuple[tuple[str, int], ...]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Reset:
     """A BGP session that ends or restarts, counted once for both of its ends.
 
     `ends` are the names of two nodes, or the name of a node and the address of a router outside the fleet. `external`
-    says that it is the latter.
+    says that it is the latter. Sessions with the same ends differ in `sockets`, the addresses and ports of both ends.
     """
 
     ends: tuple[str, str]
     external: bool
     text: str  # what happens to the session, and why it restarts: `ends`, `restarts: cluster id`
+    sockets: tuple[tuple[str, int], ...] = ()  # of both ends, as Bird.sockets returns them
 
     def __str__(self) -> str:
         return f"{self.ends[0]} with {self.ends[1]} {self.text}"
@@ -72,7 +76,7 @@ class Impact:
 
         `hold` and `divert` are not in it.
         """
-        content = [plan, [str(reset) for reset in self.resets], self.withdrawn, self.hosts]
+        content = [plan, [(str(reset), reset.sockets) for reset in self.resets], self.withdrawn, self.hosts]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
     @property
@@ -159,13 +163,13 @@ def of_run(
 
     `before` has the stored states and `after` the new data for BIRD of the nodes in this run, by node name. None stands
     for a node without a state or without BGP. Of a node that only `before` has, the routes count and the sessions do
-    not; a node that only `after` has is ignored. Sessions with the same ends and IP version count as one. `divert` in
-    the result is True only if `hold` is. `announced` has the CIDRs of the blocks that the fleet will advertise,
-    `staying` the names of all nodes that remain. `passwords` maps node names to the names of the passwords whose values
-    change; None means no change. The nodes in `alone` end an earlier change by themselves: their backup routes are no
-    reason for phases.
+    not; a node that only `after` has is ignored. Both ends of a session between nodes have the same `sockets` and count
+    as one. An end whose counterpart is missing counts, too. `divert` in the result is True only if `hold` is.
+    `announced` has the CIDRs of the blocks that the fleet will advertise, `staying` the names of all nodes that remain.
+    `passwords` maps node names to the names of the passwords whose values change; None means no change. The nodes in
+    `alone` end an earlier change by themselves: their backup routes are no reason for phases.
     """
-    resets: dict[tuple[tuple[str, str], int], Reset] = {}
+    resets: dict[_Session, Reset] = {}
     hold = divert = False
     for node, state in before.items():
         if state is None or node not in after:
@@ -178,7 +182,7 @@ def of_run(
             resets.setdefault(key, reset)
     known = {block for state in before.values() for block in announced_by(state)}
     return Impact(
-        resets=tuple(sorted(resets.values(), key=lambda reset: reset.ends)),
+        resets=tuple(sorted(resets.values(), key=lambda reset: (reset.ends, reset.sockets))),
         withdrawn=tuple(sorted(known.difference(announced))),
         hold=hold,
         divert=hold and divert,
@@ -222,15 +226,19 @@ def told_alone(
 
 def _resets(
     node: str, state: NodeState, target: t.Optional[Bird], passwords: t.Collection[str]
-) -> t.Iterator[tuple[tuple[tuple[str, str], int], Reset]]:
-    """Yield ((ends, IP version), session) for each session that is interrupted if the node's BIRD becomes `target`.
+) -> t.Iterator[tuple[_Session, Reset]]:
+    """Yield ((ends, sockets), session) for each session that is interrupted if the node's BIRD becomes `target`.
 
-    `ends` are those of the Reset, so two nodes have the same key for their session. `passwords` has the names of the
+    The key is that of the Reset, so two nodes have the same key for their session. `passwords` has the names of the
     passwords whose values change.
     """
-    for change in session_changes.resets(state.bird, target, passwords):
-        reset = _reset(node, change)
-        yield (reset.ends, family_of(change.address)), reset
+    if state.bird is None:
+        return
+    changes = session_changes.resets(state.bird, target, passwords)
+    peers = {peer.name: peer for peer in state.bird.peers} if changes else {}
+    for change in changes:
+        reset = _reset(node, change, state.bird.sockets(peers[change.name]))
+        yield (reset.ends, reset.sockets), reset
 
 
 def changing(before: t.Mapping[str, t.Optional[NodeState]], after: t.Mapping[str, NodeState]) -> tuple[str, ...]:
@@ -242,11 +250,11 @@ def changing(before: t.Mapping[str, t.Optional[NodeState]], after: t.Mapping[str
     return tuple(node for node, state in before.items() if node in after and _changes(state, after[node]))
 
 
-def _reset(node: str, change: SessionChange) -> Reset:
+def _reset(node: str, change: SessionChange, sockets: tuple[tuple[str, int], ...]) -> Reset:
     if change.external:
-        return Reset((node, change.address), True, change.text)
+        return Reset((node, change.address), True, change.text, sockets)
     one, other = sorted((node, change.node))
-    return Reset((one, other), False, change.text)
+    return Reset((one, other), False, change.text, sockets)
 
 
 def announced_by(state: t.Optional[NodeState]) -> t.Iterator[str]:

@@ -34,6 +34,22 @@ def test_nodes_listen_at_the_port_of_the_fleet_and_other_routers_at_that_of_bgp(
     assert (found.port, found.local_port) == (port, 1790)
 
 
+@pytest.mark.parametrize(
+    ("peer", "sockets"),
+    [
+        (BirdPeer("p", "10.10.1.12", 1, "mesh"), (("10.10.1.11", 1790), ("10.10.1.12", 1790))),
+        (BirdPeer("p", "10.10.1.1", 1, "external"), (("10.10.1.1", 179), ("10.10.1.11", 1790))),
+        (BirdPeer("p", "10.10.1.1", 1, "external", port=1791), (("10.10.1.1", 1791), ("10.10.1.11", 1790))),
+        (BirdPeer("p", "fd00::12", 1, "mesh", family=6, local_port=7), (("fd00::11", 7), ("fd00::12", 1790))),
+        (BirdPeer("p", "fd00::12", 1, "mesh", family=6, source_address=""), (("fd00::11", 1790), ("fd00::12", 1790))),
+        (BirdPeer("p", "10.10.1.12", 1, "node", source_address="10.9.0.1"), (("10.10.1.12", 1790), ("10.9.0.1", 1790))),
+    ],
+)
+def test_both_ends_of_a_session_have_its_sockets_sorted(peer: BirdPeer, sockets: tuple[tuple[str, int], ...]) -> None:
+    """The sockets are the address and port of each end, whatever the peer leaves to the defaults of the BIRD."""
+    assert BIRD.sockets(peer) == sockets
+
+
 def test_what_a_state_of_an_earlier_release_does_not_say() -> None:
     """Defaults of fields that came later than their classes: a stored state without them means what it meant then."""
     peer, pool = BirdPeer("peer", "10.10.1.12", 64512, "mesh"), BirdPool("10.244.0.0/16")

@@ -27,6 +27,16 @@ def fleet(nodes: t.Mapping[str, str] = LAB, **rest: t.Any) -> States:
     return states(build(pool(), nodes=nodes, workloads=[], **rest))
 
 
+def dual() -> States:
+    """Return the states of the lab's nodes with addresses and pools of both IP versions."""
+    six = pool("direct", "six", "fd00:10:244::/48", blockSize=122)
+    return states(build(pool(), six, workloads=[], own=ADDRESSES6))
+
+
+def without_bird(before: States) -> States:
+    return {name: dataclasses.replace(state, bird=None) for name, state in before.items()}
+
+
 def of_run(before: t.Mapping[str, t.Optional[NodeState]], after: States, **rest: t.Any) -> Impact:
     """Return the impact of a change from `before` to `after`, with the hosts that change.
 
@@ -66,6 +76,70 @@ def test_sessions_with_routers_outside_are_bare() -> None:
         "sessions  4 of these with routers outside: node1 with 10.10.1.1 restarts: own AS number, node2 with 10.10.1.1 "
         "restarts: own AS number, node3 with 10.10.1.1 restarts: own AS number and 1 more"
     )
+
+
+TWO_DAEMONS = [
+    {"name": "tor", "peerIP": "10.10.1.1", "asNumber": 65000, "nodeSelector": "name in {'node1', 'node2'}"},
+    {"name": "tor2", "peerIP": "10.10.1.1:1790", "asNumber": 65000, "nodeSelector": "name in {'node1', 'node2'}"},
+]
+NAMED = {name: {"calico_node_labels": {"name": name}} for name in LAB}
+
+
+@pytest.mark.parametrize(("removed", "count"), [([], 4), (TWO_DAEMONS[:1], 2), (TWO_DAEMONS[1:], 2)])
+def test_sessions_with_two_ports_of_a_router_count_for_themselves(removed: list[dict[str, t.Any]], count: int) -> None:
+    """A node with sessions on ports 179 and 1790 of one router resets each that goes, and the limits count each."""
+    found = of_run(fleet(bgp_peers=TWO_DAEMONS, own=NAMED), fleet(bgp_peers=removed, own=NAMED))
+    assert [reset.ends[0] for reset in found.resets] == ["node1"] * (count // 2) + ["node2"] * (count // 2)
+    assert found.bare == found.resets
+    assert ImpactLimits(session_resets=count, external_resets=count).exceeded(found) == []
+    assert ImpactLimits(session_resets=count - 1, external_resets=count - 1).excess(found) == 2
+    assert found.without(dataclasses.replace(found, resets=found.resets[:1])).resets == found.resets[1:]
+
+
+P = {"name": "p", "node": "node1", "peerIP": "10.10.2.13", "sourceAddress": "10.20.1.11"}
+Q = {"name": "q", "node": "node3", "peerIP": "10.10.1.11", "sourceAddress": "10.20.2.13"}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        fleet(),
+        dual(),
+        fleet(reflectors=REFLECTORS),
+        fleet(bgp_listen_port=1179),
+        fleet(own={"node1": {"calico_node_bgp_listen_port": 1791}, "node3": {"calico_node_bgp_listen_port": 1793}}),
+        fleet(bgp_peers=[{"name": "p", "peerSelector": "all()", "sourceAddress": "None"}]),
+        fleet(bgp_node_to_node_mesh=False, bgp_peers=[P]),
+        fleet(bgp_peers=[{"name": "p", "node": "node1", "peerIP": "10.10.2.13", "listenPort": 1790}]),
+    ],
+)
+def test_all_sessions_between_nodes_have_two_ends_and_count_once(before: States) -> None:
+    """Without BGP every session ends: half as many as the nodes' BIRDs have in all."""
+    ends = [peer for state in before.values() if state.bird is not None for peer in state.bird.peers]
+    found = of_run(before, without_bird(before))
+    assert 2 * len(found.resets) == len(ends) > 0
+    assert found.bare == ()
+
+
+@pytest.mark.parametrize(
+    ("peers", "sockets"),
+    [
+        (  # each node listens on a port of its own for one of the sessions, and the other's port is 179
+            [{"name": "p", "node": "node1", "peerIP": "10.10.2.13", "listenPort": 1790},
+             {"name": "q", "node": "node3", "peerIP": "10.10.1.11", "listenPort": 1791}],
+            [(("10.10.1.11", 179), ("10.10.2.13", 1791)), (("10.10.1.11", 1790), ("10.10.2.13", 179))],
+        ),
+        (
+            [P, Q],
+            [(("10.10.1.11", 179), ("10.20.2.13", 179)), (("10.10.2.13", 179), ("10.20.1.11", 179))],
+        ),
+    ],
+)  # fmt: skip
+def test_two_sessions_of_the_same_nodes_count_as_two(peers: list[dict[str, t.Any]], sockets: t.Any) -> None:
+    """Sessions of the same nodes and IP version that differ in a port or an address are two, each with both ends."""
+    before = fleet(bgp_node_to_node_mesh=False, bgp_peers=peers)
+    resets = of_run(before, without_bird(before)).resets
+    assert [(reset.ends, reset.sockets) for reset in resets] == [(("node1", "node3"), pair) for pair in sockets]
 
 
 def test_what_comes_interrupts_nothing() -> None:
@@ -168,8 +242,15 @@ def test_another_plan_or_impact_has_another_name() -> None:
         dataclasses.replace(MANY, withdrawn=()).digest("plan"),
         dataclasses.replace(MANY, hosts=()).digest("plan"),
         dataclasses.replace(MANY, resets=MANY.resets[1:]).digest("plan"),
+        dataclasses.replace(
+            MANY,
+            resets=(
+                dataclasses.replace(MANY.resets[0], sockets=(("10.10.1.11", 179), ("10.10.1.12", 1790))),
+                *MANY.resets[1:],
+            ),
+        ).digest("plan"),
     ]
-    assert len(set(names)) == 5
+    assert len(set(names)) == 6
     assert names[0] == dataclasses.replace(MANY).digest("plan")
     assert len(names[0]) == 12
 
@@ -207,8 +288,7 @@ def test_what_two_nodes_tell_of_is_no_single_nodes_word() -> None:
 
 
 def test_sessions_of_each_ip_version_count_for_themselves() -> None:
-    six = pool("direct", "six", "fd00:10:244::/48", blockSize=122)
-    after = states(build(pool(), six, workloads=[], own=ADDRESSES6))
+    after = dual()
     bird = after["node3"].bird
     assert bird is not None
     peers = [dataclasses.replace(peer, as_number=1) if peer.family == 6 else peer for peer in bird.peers]
@@ -223,6 +303,22 @@ def test_sessions_of_each_ip_version_count_for_themselves() -> None:
     assert len(found.resets) == 3
     left = found.without(alone["node3"])
     assert (left.resets, left.withdrawn) == ((), ())
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_without_takes_away_the_sessions_of_one_ip_version_alone(family: int) -> None:
+    """The session of the other IP version, which ends between the same nodes with the same words, stays."""
+    before = dual()
+    after = without_bird(before)
+    bird = before["node4"].bird
+    assert bird is not None
+    # node4's state tells only of sessions of the other IP version, so the nodes 1 to 3 tell alone of those of `family`.
+    quiet = dataclasses.replace(bird, peers=tuple(peer for peer in bird.peers if peer.family != family))
+    found, alone = told_alone({**before, "node4": dataclasses.replace(before["node4"], bird=quiet)}, after)
+    assert len(found.resets) == 2 * 6
+    left = found.without(alone["node1"])
+    assert len(left.resets) == 2 * 6 - 1
+    assert [str(reset) for reset in left.resets].count("node1 with node4 ends") == 1
 
 
 def lies(**counts: int) -> tuple[Impact, dict[str, Impact]]:

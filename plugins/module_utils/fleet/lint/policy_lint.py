@@ -23,13 +23,14 @@ from ...policy.model import (
     LOG,
     Endpoint,
     Entity,
-    NamedPortKey,
+    NamedPort,
     Policy,
     PolicyNetworkSet,
     PolicyRule,
     PolicySet,
 )
-from ...policy.sets.needed_sets import of_rules
+from ...policy.rule_words import port_text
+from ...policy.sets.needed_sets import named_port_key
 
 #: The least lengths of names that count as misspellings of each other: with two adjacent letters swapped (wbe, web),
 #: of the shorter name with one letter missing, and with one letter replaced. Shorter names are similar by chance: app,
@@ -241,24 +242,47 @@ def _misspells(name: str, other: str) -> bool:
 def _misspelt(policy: Policy, vocabulary: _Vocabulary) -> t.Iterator[str]:
     for text in vocabulary.misspelt(policy.selector):
         yield f"its selector: {text}"
-    for direction, rules in _directions(policy):
-        for number, rule in enumerate(rules, 1):
-            for side, entity in (("source", rule.source), ("destination", rule.destination)):
-                for text in vocabulary.misspelt(entity.selector) if entity.selector else ():
-                    yield f"rule {number} of {direction}, {side}: {text}"
+    for where, dummy, entity in _entities(policy):
+        for text in vocabulary.misspelt(entity.selector) if entity.selector else ():
+            yield f"{where}: {text}"
 
 
 def _unknown_ports(policy: Policy, ports: t.Collection[tuple[str, str]]) -> t.Iterator[str]:
     """Yield a sentence for each named port in the rules of `policy` that is not in `ports`, (name, protocol) pairs.
 
-    Ports in notPorts are examined, too. A port that rules name beside different selectors gets a sentence for each of
-    them.
+    A port that several lists of ports name gets a sentence for each of them.
     """
-    for key in dict.fromkeys(of_rules(policy)):
-        if isinstance(key, NamedPortKey) and (key.name, key.protocol) not in ports:
-            near = _nearly(key.name, {name for name, protocol in ports if protocol == key.protocol})
-            remedy = f"Did you mean {near}?" if near else "Give it to workloads (ports), or write its number."
-            yield f"nobody has a port {key.name} of {key.protocol.upper()}, so that no packet matches. {remedy}"
+    for where, rule, entity in _entities(policy):
+        for negated, given in ((False, entity.ports), (True, entity.not_ports)):
+            keys = {port: named_port_key(port, rule.protocol, entity) for port in given if isinstance(port, NamedPort)}
+            unknown = {port: key for port, key in keys.items() if (key.name, key.protocol) not in ports}
+            others = ", ".join(port_text(port) for port in given if port not in unknown)
+            effect = _effect(others, negated)
+            for key in unknown.values():
+                near = _nearly(key.name, {name for name, protocol in ports if protocol == key.protocol})
+                remedy = f"Did you mean {near}?" if near else "Give it to workloads (ports), or write its number."
+                yield f"{where}: nobody has a port {key.name} of {key.protocol.upper()}, so that {effect}. {remedy}"
+
+
+def _effect(others: str, negated: bool) -> str:
+    """Return what a list of ports does that has only `others` beside unknown ports. `negated` says that it is notPorts.
+
+    `others` are ports as text, "" if there are none.
+    """
+    if negated:
+        return f"notPorts excludes only {others}" if others else "notPorts excludes no port, as if it were left out"
+    return f"ports matches only {others}" if others else "no packet matches"
+
+
+def _entities(policy: Policy) -> t.Iterator[tuple[str, PolicyRule, Entity]]:
+    """Yield (where, rule, entity) for the source and the destination of each rule in force.
+
+    `where` is the place as text: "rule 1 of Ingress, source".
+    """
+    for direction, rules in _directions(policy):
+        for number, rule in enumerate(rules, 1):
+            for side, entity in (("source", rule.source), ("destination", rule.destination)):
+                yield f"rule {number} of {direction}, {side}", rule, entity
 
 
 # --- hosts ------------------------------------------------------------------------------------------------------------

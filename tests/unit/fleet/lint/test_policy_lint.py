@@ -17,10 +17,12 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.mode
     DefinedPort,
     Endpoint,
     Entity,
+    Flow,
     NamedPort,
     Policy,
     PolicyRule,
     PolicyTier,
+    Port,
     policy_set,
 )
 
@@ -40,8 +42,16 @@ def port(number: int) -> Entity:
 AT = port(1)
 
 
-def named(name: str) -> PolicyRule:
-    return PolicyRule("Allow", protocol="tcp", destination=Entity(ports=(NamedPort(name),)))
+def ports(*given: t.Union[str, int]) -> tuple[Port, ...]:
+    return tuple(NamedPort(one) if isinstance(one, str) else PortRange(one, one) for one in given)
+
+
+def named(*given: t.Union[str, int]) -> PolicyRule:
+    return PolicyRule("Allow", protocol="tcp", destination=Entity(ports=ports(*given)))
+
+
+def without(*given: t.Union[str, int]) -> PolicyRule:
+    return PolicyRule("Allow", protocol="tcp", source=Entity(not_ports=ports(*given)))
 
 
 def texts(*parts: t.Union[Policy, PolicyTier, Endpoint]) -> list[str]:
@@ -82,12 +92,28 @@ def texts(*parts: t.Union[Policy, PolicyTier, Endpoint]) -> list[str]:
         ),
         (
             Policy("p", ingress=(named("https"),)),
-            "nobody has a port https of TCP, so that no packet matches. Did you mean http?",
+            "rule 1 of Ingress, destination: nobody has a port https of TCP, so that no packet matches. Did you mean "
+            "http?",
         ),
         (
             Policy("p", ingress=(named("sql"),)),
-            "nobody has a port sql of TCP, so that no packet matches. Give it to workloads (ports), or write its "
-            "number.",
+            "rule 1 of Ingress, destination: nobody has a port sql of TCP, so that no packet matches. Give it to "
+            "workloads (ports), or write its number.",
+        ),
+        (
+            Policy("p", ingress=(named("sql", "http", 8080),)),
+            "rule 1 of Ingress, destination: nobody has a port sql of TCP, so that ports matches only http, 8080. "
+            "Give it to workloads (ports), or write its number.",
+        ),
+        (
+            Policy("p", types=("Egress",), egress=(named("http"), without("sql"))),
+            "rule 2 of Egress, source: nobody has a port sql of TCP, so that notPorts excludes no port, as if it were "
+            "left out. Give it to workloads (ports), or write its number.",
+        ),
+        (
+            Policy("p", ingress=(without("https", 22),)),
+            "rule 1 of Ingress, source: nobody has a port https of TCP, so that notPorts excludes only 22. Did you "
+            "mean http?",
         ),
     ],
 )
@@ -107,11 +133,36 @@ def test_what_is_odd_in_a_policy(policy: Policy, finding: str) -> None:
         Policy("p", selector='app == "jobs"'),  # nothing matches, but an agent may attach a workload between runs
         Policy("p", selector='app != "wbe"'),
         Policy("p", selector='app in {"web", "cache"} && !has(colour)'),
-        Policy("p", ingress=(named("http"),)),
+        Policy("p", ingress=(named("http"), without("http"))),
+        Policy("p", ingress=(named("http"),), egress=(without("sql"),)),  # no rule of Egress is in force
     ],
 )
 def test_what_is_not(policy: Policy) -> None:
     assert texts(policy, Policy("web-2", selector='app == "web"')) == []
+
+
+def test_each_list_that_names_an_unknown_port_gets_its_own_sentence() -> None:
+    """A port without an owner closes a rule in ports and excludes nothing in notPorts: each rule is named."""
+    assert [text.partition(". ")[0] for text in texts(Policy("p", ingress=(without("sql"), named("sql", "ftp"))))] == [
+        "GlobalNetworkPolicy p: rule 1 of Ingress, source: nobody has a port sql of TCP, so that notPorts excludes no "
+        "port, as if it were left out",
+        "GlobalNetworkPolicy p: rule 2 of Ingress, destination: nobody has a port sql of TCP, so that no packet "
+        "matches",
+        "GlobalNetworkPolicy p: rule 2 of Ingress, destination: nobody has a port ftp of TCP, so that no packet "
+        "matches",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "matched"), [(named("sql"), False), (named("sql", 81), True), (without("sql"), True)]
+)
+def test_the_texts_about_unknown_ports_are_true(given: PolicyRule, matched: bool) -> None:
+    """The evaluator matches a flow to port 81 where no finding says that no packet matches."""
+    policy = Policy("p", selector="all()", ingress=(given,))
+    [text] = texts(policy)
+    flow = Flow(6, "10.65.0.9", "10.65.0.1", 40000, 81)
+    trace = Evaluator(policy_set([], [policy]), [WEB]).verdict(WEB, "Ingress", flow).trace
+    assert (trace[0].matched, "no packet matches" in text) == (matched, not matched)
 
 
 @pytest.mark.parametrize(
