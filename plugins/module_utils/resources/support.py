@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base import selectors
 from ..base.addresses import parse_cidr_or_address
 from .errors import Refused, ResourceError
 from .kinds.bgp_filter import BGPFilter, each_filter_rule
@@ -59,6 +60,14 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
                         "There are no Kubernetes services here: select the endpoints by labels, and name their ports.",
                         f"{path}.{side}.services",
                     )
+                if entity.serviceAccounts and _quotes_global(entity.serviceAccounts.selector):
+                    # It becomes a part of the entity's selector, which cannot be shown as a resource with this text.
+                    yield Refused(
+                        entity.serviceAccounts.selector,
+                        "compares a label with a text that has global() in it.",
+                        "No label has such a value: remove the comparison.",
+                        f"{path}.{side}.serviceAccounts.selector",
+                    )
     elif isinstance(resource, BGPFilter):
         yield from _unsupported_lengths(resource)
     elif isinstance(resource, WorkloadEndpoint):
@@ -79,6 +88,12 @@ def _unsupported(resource: Resource) -> t.Iterator[Refused]:
                     "Let clients use the workload's own address, or remove it.",
                     f"ports[{index}].hostPort",
                 )
+
+
+def _quotes_global(selector: str) -> bool:
+    """Return whether a valid selector has the text "global()" within quotes."""
+    leaves = selectors.leaves(selectors.parse(selector).root)
+    return any("global()" in str(leaf) for leaf in leaves if not isinstance(leaf, selectors.Global))
 
 
 def _unsupported_lengths(resource: BGPFilter) -> t.Iterator[Refused]:

@@ -595,6 +595,12 @@ UNSUPPORTED = [
         "ipNATs is not supported here. Route the address to the workload, or remove it.",
     ),
     (
+        POLICY,
+        rule(source={"serviceAccounts": {"selector": "has(a) || b in {'c', 'global()'}"}}),
+        "ingress[1].source.serviceAccounts.selector has(a) || b in {'c', 'global()'} compares a label with a text "
+        "that has global() in it. No label has such a value: remove the comparison.",
+    ),
+    (
         "WorkloadEndpoint",
         {"interfaceName": "cali0", "allowSpoofedSourcePrefixes": ["10.0.0.1"]},
         "allowSpoofedSourcePrefixes is not supported here. "
@@ -674,6 +680,7 @@ def test_a_staged_deletion_names_a_policy_and_its_tier() -> None:
     [
         (POLICY, rule(source={"serviceAccounts": {"names": ["a"]}, "namespaceSelector": "global()"})),
         ("Profile", rule(protocol="TCP", destination={"ports": ["http"]})),
+        ("Profile", rule(source={"serviceAccounts": {"selector": "global()"}})),
         ("WorkloadEndpoint", {"interfaceName": "cali0", "ports": [{"name": "a", "protocol": "TCP", "port": 80}]}),
         ("Tier", {}),
         ("IPPool", {"cidr": "10.0.0.0/16"}),
