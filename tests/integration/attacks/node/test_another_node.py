@@ -394,7 +394,8 @@ def test_a_rebuild_stops_where_nodes_disagree(tmp_path: pathlib.Path, fleet: dic
         f"node3 keeps a copy of its blocks of generation {2**52}, which no fleet has come to."
     )
     assert results[2]["msg"].startswith(
-        "stored state of node3 cannot be read: 'ipam.blocks has 10.244.0.0/16\\nx, which is not a CIDR without host bits'."
+        "stored state of node3 cannot be read: "
+        "'ipam.blocks has 10.244.0.0/16\\nx, which is not a CIDR without host bits'."
     )
     assert results[2]["msg"].isprintable()
     assert not list(tmp_path.glob("*/.calico.lock.yml"))
