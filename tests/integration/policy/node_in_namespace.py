@@ -91,6 +91,22 @@ class Node:
         for name in interfaces:
             done = self.beyond.run(["ip", "link", "set", name, "arp", "off", "addrgenmode", "none", "up"])
             assert done.code == 0, done.errors
+        self._await_links(interfaces)
+
+    def _await_links(self, interfaces: t.Collection[str]) -> None:
+        """Wait until both ends of these interfaces are operational; raise AssertionError after 30 seconds.
+
+        The kernel drops what is sent on the others. A busy one takes its time after an interface is up.
+        """
+        until = time.monotonic() + 30
+        for kernel in (self.kernel, self.beyond):
+            while True:
+                lines = [line.split() for line in kernel.run(["ip", "-brief", "link", "show"]).output.splitlines()]
+                waiting = set(interfaces) - {words[0].partition("@")[0] for words in lines if words[1] == "UP"}
+                if not waiting:
+                    break
+                assert time.monotonic() < until, f"not operational: {sorted(waiting)}"
+                time.sleep(0.01)
 
     def _must(self, argv: t.Sequence[str], stdin: str = "") -> None:
         done = self.kernel.run(argv, stdin)
@@ -137,6 +153,7 @@ class Node:
         for kernel in (self.kernel, self.beyond):
             done = kernel.run(["ip", "-batch", "-"], f"link set {interface} down name {name}\nlink set {name} up\n")
             assert done.code == 0, done.errors
+        self._await_links([name])
         self._macs[name] = self._macs[interface]
 
     def forget_connections(self) -> None:
