@@ -514,7 +514,7 @@ class _Parser:
     def fail(self, expected: str) -> SelectorError:
         """Return, not raise, the error at the next token, with `expected` unless the tokenizer expected something."""
         token = self.tokens[self.at]
-        # The tokenizer names in `value` what it expected, which is more precise; `value` is "" if any term is valid.
+        # The tokenizer names in `value` what it expected, which is more precise; "" stands for any term.
         return SelectorError(self.text, token.start, (token.kind == "error" and token.value) or expected)
 
     def accept(self, kind: str) -> t.Optional[_Token]:

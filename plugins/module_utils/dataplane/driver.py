@@ -195,7 +195,7 @@ class DriverRegistry:
         return self._kinds.get(change.kind, change.kind)
 
     def followers(self, names: t.Iterable[str]) -> set[str]:
-        """Return the set of names of the drivers that are followers of one of `names`. Unknown names are ignored."""
+        """Return the set of names of the direct followers of the drivers `names`. Unknown names are ignored."""
         return {follower for name in names if name in self._drivers for follower in self.step(name).followers}
 
     def chosen(self, names: t.Optional[t.Collection[str]]) -> tuple[str, ...]:

@@ -261,10 +261,11 @@ def _limits_of_routes(current: NodeState, target: NodeState, limits: t.Mapping[s
 
 
 def _shared(current: NodeState, target: NodeState) -> t.Iterator[tuple[str, int]]:
-    """Yield a pool's name and an MTU in bytes for each pool of a workload whose link's MTU changes.
+    """Yield a pool's name and an MTU in bytes for each pool in `target` of a workload whose link's MTU changes.
 
     It looks only at workloads in both states that have or had an IPv6 address: an address that is added or removed may
-    change their MTU. The MTU is the smaller of both, and a pool may occur several times.
+    change their MTU. A pool that the workload has in `current` alone is left out. The MTU is the smaller of both, and a
+    pool may occur several times.
     """
     before = {workload.interface: workload for workload in current.workloads}
     for workload in target.workloads:

@@ -34,7 +34,10 @@ Port = t.Union[PortRange, str]
 
 
 def _number(digits: str) -> int:
-    """Return the number that the first six of `digits` after leading zeros spell: no valid one has more than five."""
+    """Return the number that `digits` spell, from the first six after leading zeros; 0 if all are zeros.
+
+    No valid number has more than five, so a longer one is not valid either.
+    """
     return int(digits.lstrip("0")[:6] or "0")
 
 

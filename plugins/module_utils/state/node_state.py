@@ -371,8 +371,9 @@ class NodeState:
         """Return the state with the placeholders UNDERLAY and UNDERLAY_GATEWAY replaced.
 
         `device` is the underlay's device. `device6` is the device of the node's IPv6 address, for IPv6 routes and
-        sysctls; "" means the same one. `gateways` maps an address to its gateway; None means {}. A route whose
-        gateway is missing there is left out, because no path leads to it.
+        sysctls; "" means the same one. `gateways` maps the address in a placeholder UNDERLAY_GATEWAY to its gateway;
+        None means {}. A route with such a placeholder for an address that is missing there is left out, because no path
+        leads to it. Routes with another gateway, or with none, stay.
         """
         known = gateways or {}
         routes = []

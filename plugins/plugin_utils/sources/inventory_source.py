@@ -243,7 +243,10 @@ def _refused_key(path: str, value: t.Any) -> t.Optional[tuple[str, t.Any]]:
 
 
 def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
-    """Add the known origins (file:line) of `value` and values in it to `found`, by path (`calico_ip_pools[0].cidr`)."""
+    """Add the known origins of `value` and values in it to `found`, by path (`calico_ip_pools[0].cidr`).
+
+    An origin is "file:line", or the file alone where Ansible knows no line, as in a JSON file.
+    """
     origin = Origin.get_tag(value) if Origin is not None else None
     if origin is not None and origin.path:
         found[path] = f"{origin.path}:{origin.line_num}" if origin.line_num else str(origin.path)

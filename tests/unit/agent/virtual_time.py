@@ -54,6 +54,6 @@ def run(scenario: t.Coroutine[t.Any, t.Any, _T]) -> _T:
 
 
 async def inline(work: t.Callable[[], _T]) -> _T:
-    """Run `work` in the loop's own thread, at the loop's next turn, and return its result: a Worker."""
+    """Run `work` in the loop's thread at the loop's next turn, and return its result or raise its error: a Worker."""
     await asyncio.sleep(0)
     return work()

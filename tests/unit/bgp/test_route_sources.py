@@ -37,7 +37,7 @@ def test_routers_of_the_routes_family_bring_what_no_tunnel_leads_to() -> None:
     [
         ((), False),
         ((ROUTER,), False),
-        ((MESH,), True),  # True: a session with the node that the route comes from brings it
+        ((MESH,), True),  # True here, because the session is with the node that the route comes from
         ((OTHER,), False),  # False: the session is with another node, which passes no routes on
         ((REFLECTOR,), True),
         ((CLIENT,), True),  # True: this node reflects, so other reflectors pass on what they have

@@ -147,7 +147,8 @@ class ApiConnection(asyncio.BufferedProtocol):
     def stop(self) -> None:
         """Discard the requests received that have not begun; close the connection once the answer under way is sent.
 
-        A stream is cancelled. Requests that come during that answer are refused as `unavailable`. A connection that is
+        A stream is cancelled. Requests that are read during that answer are refused as `unavailable`. From a caller
+        other than root, at most one more piece is read; what it sends after that gets no answer. A connection that is
         being turned away ends as it would without this. Do not wait.
         """
         self._ended = self._stopped = True

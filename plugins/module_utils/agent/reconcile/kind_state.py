@@ -50,7 +50,7 @@ class KindState:
 
     @property
     def hinders_removals(self) -> bool:
-        """Whether reading or adding failed at the last attempt, so that superfluous objects may still be needed."""
+        """Whether reading, adding or correcting failed at the last attempt: superfluous objects may still be needed."""
         return bool(self.additions_failed)
 
     def retry(self, at: float) -> None:

@@ -245,9 +245,10 @@ class Stages:
 
         Return the changes made. `found` is the result of the look before; these kinds are planned again under `turn`.
         Followers in other stages are left out. There may be thousands of workloads and sysctls: if no other kind is
-        planned with them, only those that `repair.narrowed` leaves are read again, which may be all. What
-        fails, repair.ERRORS too, is noted as problems of the kinds. If additions of a kind that guards one of these
-        failed, nothing is made. Nor is it if the desired state is not known; the kinds are dirty again then.
+        planned with them, only those that `repair.narrowed` leaves are read again, which may be all. What fails,
+        repair.ERRORS too, is noted as problems of the kinds. If reading, adding or correcting failed at the last
+        attempt for a kind that guards one of these, nothing is made, which is noted as a problem too. Nothing is made
+        either if the desired state is not known; in this case the kinds are dirty again.
         """
         followers = self.registry.followers(found.added)
         kinds = [kind for kind in stage if kind in found.added or kind in followers]

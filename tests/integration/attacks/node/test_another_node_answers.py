@@ -37,7 +37,8 @@ OBEYED = {
     "_ansible_delegated_vars": {"ansible_delegated_host": "n2"},
     "undocumented": "forged",
 }
-#: {module: arguments with which its action calls it without a compiled fleet}, for several kinds of actions.
+#: {module: arguments of a task}: given these, the module's action calls it and needs no compiled fleet. The modules
+#: have several kinds of actions.
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "convergence_info": {"state": {}},
     "node": {"state": {}},

@@ -234,7 +234,10 @@ def of_client(address: str) -> Connection:
 
 
 def test_what_is_known_of_other_nodes_counts(tmp_path: pathlib.Path) -> None:
-    """A connection of a client on another node is cut when that node no longer reports the client, and only then."""
+    """If policy admits clients alone, the connection of a client on another node is cut by what that node reports.
+
+    It is cut once the node no longer reports the client, not before, and goes on when the node reports it again.
+    """
     connection = of_client("10.244.2.9")
 
     async def scenario() -> None:
