@@ -76,7 +76,7 @@ def test_the_password_stands_in_no_file_but_its_own(lab: BaseLab, name: str) -> 
 def test_the_other_switch_takes_over_before_the_hold_time(
     fleet: Fleet, lab: BaseLab, name: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """Streams that a switch forwards go by the other one long before BGP would notice that its power is cut.
+    """When the power of a switch is cut, its rack's other switch forwards its streams before BGP's hold time is over.
 
     A hash over addresses decides which of a rack's switches forwards what comes from the other rack. So a switch may
     forward none of the streams, and its end then loses no packet. Afterwards no host of the rack has a route by way of

@@ -216,8 +216,8 @@ class Agent:
 
         The allocations are read again if they could not be read before; the records of workloads are not. Addresses of
         attached workloads that are not allocated are allocated if possible. Files that cannot be read are noted in
-        `problems`; no error is raised. Without a readable state file the last state stays.
-        The reconciler brings the node to the new state later; this does not wait.
+        `problems`; no error is raised. Without a readable state file the last state stays. The reconciler brings the
+        node to the new state later; this does not wait.
         """
         self.persisted.reload()
         self._context.addresses.adopt(self.workloads)

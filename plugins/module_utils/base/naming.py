@@ -126,13 +126,13 @@ def link_local(mac: str) -> str:
 
 
 def router_id(node: str) -> str:
-    """Return a BGP router ID, as IPv4 text: the first four bytes of the SHA-256 of the node's name.
+    """Return a BGP router ID for the node: the first four bytes of the SHA-256 of its name, written as an IPv4 address.
 
     The first byte is reduced by 32 if it is 224 or more. The ID is for nodes without an IPv4 address, as with Calico's
     CALICO_ROUTER_ID=hash.
     """
     first, *others = hashlib.sha256(node.encode()).digest()[:4]
-    # A first byte of 224 or more is reduced by 32: multicast and reserved addresses are no valid router IDs.
+    # Multicast and reserved addresses are no valid router IDs.
     return ".".join(str(byte) for byte in (first - 32 if first > 223 else first, *others))
 
 

@@ -608,8 +608,8 @@ def parse(text: str) -> Selector:
     """Return the selector that `text` spells, from a cache if possible.
 
     A text of nothing, or of spaces and tabs alone, selects everything, as `all()`. Raise SelectorError if it is not a
-    selector or not a str. The cache holds the 1024 valid texts that were used last.
-    Use `parse_once` for texts that callers of an API send.
+    selector or not a str. The cache holds the 1024 valid texts that were used last. Use `parse_once` for texts that
+    callers of an API send.
     """
     if not isinstance(text, str):
         raise SelectorError(str(text), 0, "a text")

@@ -164,9 +164,10 @@ class Sources:
         return known.remote
 
     def ipam(self) -> Data:
-        """Return {"usage": list, "allocations": list} of dicts with the fields of Usage and of Allocation.
+        """Return the use of this node's blocks and its allocated addresses: {"usage": [...], "allocations": [...]}.
 
-        There is a Usage of each of this node's blocks, and an Allocation of each address that is allocated. If no agent
+        The first list has a dict with the fields of Usage for each block, the second one a dict with the fields of
+        Allocation for each address. If no agent
         runs, they are read from the disk, with warnings about that and about allocations that contradict the state.
         Raise CommandError if the agent refuses, does not answer within 30 seconds or may not be asked. If no agent
         runs, raise it also if allocations or the state cannot be read or there is no state, and ValueError if the state
@@ -187,10 +188,10 @@ class Sources:
     def ipam_check(self) -> Data:
         """Return the check of allocations: {"lines": texts to print, "problems": the number of problems, ...}.
 
-        The other keys, with a list each, are leaked, unused, missing, outside, mismatched, duplicate and invalid.
-        If no agent runs, check what is on the disk, and warn. Raise CommandError if the agent refuses, does not answer
-        within 30 seconds or may not be asked. If no agent runs, raise it also if allocations or the state cannot be
-        read or there is no state, and ValueError if the state has an invalid address or CIDR.
+        The other keys, with a list each, are leaked, unused, missing, outside, mismatched, duplicate and invalid. If no
+        agent runs, check what is on the disk, and warn. Raise CommandError if the agent refuses, does not answer within
+        30 seconds or may not be asked. If no agent runs, raise it also if allocations or the state cannot be read or
+        there is no state, and ValueError if the state has an invalid address or CIDR.
         """
         answer = self.ask_if_running("ipam.check")
         if answer is None:

@@ -105,8 +105,8 @@ class CachedTables:
         """Return the tables as `iptables.observe` does, from the cache while it is valid.
 
         It is valid until the generation of nftables shows that another process has written. For legacy tables it is so
-        until their sizes change, but at most TRUSTED seconds, or longer if reading the tables takes long.
-        Raise ObserveError or KernelError if the kernel cannot be read.
+        until their sizes change, but at most TRUSTED seconds, or longer if reading the tables takes long. Raise
+        ObserveError or KernelError if the kernel cannot be read.
         """
         if self._observed is not None and self._is_current(kernel, self._observed):
             return self._observed

@@ -31,9 +31,9 @@ def paths(state: NodeState, others: t.Mapping[str, NodeIpam], sample: int = 0, p
     `others` maps node names to what they own. In its blocks a node answers at the addresses of its tunnels only, and
     those count whose kind a pool or device of `state` uses. In a pool without such an address the address of a workload
     is used, unless there is policy, which may deny the probe. With BGP, pools with disable_bgp_export are left out. So
-    are pools of an IP version that the node has no address of. A
-    `sample` > 0 keeps at most that many paths, spread over the fleet from a place that the node's name gives; 0 keeps
-    all. The list is empty for a pure reflector, which has no route to any block.
+    are pools of an IP version that the node has no address of. A `sample` > 0 keeps at most that many paths, spread
+    over the fleet from a place that the node's name gives; 0 keeps all. The list is empty for a pure reflector, which
+    has no route to any block.
 
     `proof` is True for probes before the phase `flip`. Then packets that only routers outside the fleet will forward
     still take the old path, so on those paths `size` is at most the MTU that fits both modes.

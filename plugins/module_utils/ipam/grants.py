@@ -138,8 +138,8 @@ def grant_addresses(ledger: Ledger, requests: t.Mapping[WorkloadKey, WorkloadReq
     """Assign the tunnel addresses of `needs`, then addresses to workloads that declare none. Present addresses stay.
 
     `needs` maps a node to a mapping from kind of tunnel to the names of the pools that are preferred for it. Raise
-    PlanError if no pool fits, or if the pools that do have too few blocks. A node gets no tunnel address, without
-    an error, if no usable pool and none of its open blocks has the tunnel's IP version.
+    PlanError if no pool fits, or if the pools that do have too few blocks. A node gets no tunnel address, without an
+    error, if no usable pool and none of its open blocks has the tunnel's IP version.
     """
     for node in ledger.nodes.values():
         for kind, pools in sorted(needs.get(node.name, {}).items()):

@@ -128,8 +128,8 @@ def line_of(answer: t.Mapping[str, t.Any]) -> str:
 def logged(params: t.Mapping[str, t.Any], hidden: t.Collection[str]) -> str:
     """Return what the system's log says about a call: "Invoked with NAME=VALUE ...", "Invoked" without parameters.
 
-    The values of `hidden` parameters are NOT_LOGGING_PARAMETER. In others, the credentials of a URL, between
-    `://` and `@`, become ********, and up to 1024 characters are shown.
+    The values of `hidden` parameters are NOT_LOGGING_PARAMETER. In others, the credentials of a URL, between `://` and
+    `@`, become ********, and up to 1024 characters are shown.
     """
     words = []
     for name, value in params.items():

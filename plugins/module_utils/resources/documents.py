@@ -72,10 +72,10 @@ def parse_flat(kind: str, mapping: t.Mapping[str, t.Any]) -> Resource:
     """Return the resource of `kind` that a flat mapping describes, with defaults filled in.
 
     name, labels, annotations and, for kinds that have one, namespace are metadata; all other keys are spec. Errors name
-    fields without "spec." and "metadata.". An IPPool may also have the operator's `encapsulation`, and
-    `natOutgoing` of Enabled or Disabled. A mapping that has spec or metadata is read by `parse`, and its errors name
-    whole paths. apiVersion and kind may be given. Raises ResourceError if `kind` is unknown, or if `mapping` is not
-    valid or names another kind.
+    fields without "spec." and "metadata.". An IPPool may also have the operator's `encapsulation`, and `natOutgoing` of
+    Enabled or Disabled. A mapping that has spec or metadata is read by `parse`, and its errors name whole paths.
+    apiVersion and kind may be given. Raises ResourceError if `kind` is unknown, or if `mapping` is not valid or names
+    another kind.
     """
     if isinstance(mapping, t.Mapping):
         whole = "spec" in mapping or "metadata" in mapping

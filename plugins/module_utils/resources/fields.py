@@ -51,8 +51,8 @@ class Type(t.Protocol):
 def field(type_: Type, default: t.Any = None) -> t.Any:
     """Return a dataclass field that documents may set, of the field type `type_`.
 
-    `default` is its value if a document does not set it. A default that is a class is called for each instance,
-    and then the field does not count in the hash.
+    `default` is its value if a document does not set it. A default that is a class is called for each instance, and
+    then the field does not count in the hash.
     """
     # pylint: disable=invalid-field-call  # it is called within dataclasses, through this function
     if isinstance(default, type):

@@ -258,7 +258,7 @@ class EngineCall:
         return Printed(read(result["stdout"]), result)
 
     def _answer(self, printed: Printed) -> Data:
-        """Return the answer of a module that has started, as ActionBase parses it and with what it adds.
+        """Parse what a started module has printed, and return its answer as Ansible's ActionBase returns such answers.
 
         If it printed no answer that can be read, this is a failure with what it printed as `module_stdout`.
         """

@@ -39,8 +39,8 @@ class CniBackend(t.Protocol):
     async def add(self, request: AddRequest) -> AttachedWorkload:
         """Attach a workload, and return it once it can be reached; its `mac` and `mtu` are those of its inner link.
 
-        Repeating an equal request is no error: it returns the same workload. Raise AgentError if the workload
-        cannot be attached, or an attached one does not meet the request.
+        Repeating an equal request is no error: it returns the same workload. Raise AgentError if the workload cannot be
+        attached, or an attached one does not meet the request.
         """
 
     async def delete(self, id: str) -> bool:

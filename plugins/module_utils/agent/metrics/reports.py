@@ -72,7 +72,7 @@ class Reports:
 
 
 def plain(change: Change) -> dict[str, t.Any]:
-    """Return a change as a JSON-ready mapping from field to value, without the drivers' own values `old` and `new`.
+    """Return a change as a dict that JSON can hold: {field: text, or None for no value}.
 
     The fields are kind, action, subject, before, after, note and detail.
     """

@@ -71,9 +71,8 @@ class PolicyCompilers:
         The rules and sets include the `coming` workloads, which are being added; the result's `workloads` do not.
         `interfaces` maps the host's interfaces to their addresses; `others` are endpoints on other nodes. The same
         `state` object with equal other arguments gives the same object, or the same error without compiling, as long as
-        it is one of the last three results.
-        Raise PolicyNotCompiled if the policy cannot be compiled, as with an invalid selector, an unknown name of a
-        protocol or a mark mask of fewer than five bits.
+        it is one of the last three results. Raise PolicyNotCompiled if the policy cannot be compiled, as with an
+        invalid selector, an unknown name of a protocol or a mark mask of fewer than five bits.
         """
         if state.policy is None:
             return state

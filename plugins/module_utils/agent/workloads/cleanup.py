@@ -245,10 +245,10 @@ def _unlink(
 ) -> tuple[dict[str, str], t.Optional[KernelError]]:
     """Remove the links of the endpoints `linked`, then the connections that the kernel tracks for them and `others`.
 
-    The endpoints `others` have lost their links before.
-    It blocks. Return a mapping from the host ends of `linked` to a text that says why the link, or the namespace made
-    for it, is still there; {} if all are gone. Connections of a workload in it are not removed. Return also the error
-    with which the kernel refused to remove the connections of all others, None if it did not.
+    The endpoints `others` have lost their links before. It blocks. Return a mapping from the host ends of `linked` to a
+    text that says why the link, or the namespace made for it, is still there; {} if all are gone. Connections of a
+    workload in it are not removed. Return also the error with which the kernel refused to remove the connections of all
+    others, None if it did not.
     """
     failed = attach.detach_links(kernel, linked)
     unlinked = [*(endpoint for endpoint in linked if endpoint.interface not in failed), *others]

@@ -45,8 +45,8 @@ def refuse(verb: str, *rest: str) -> int:
 def _kinds(word: str) -> t.Iterator[Kind]:
     """Yield the kind that a word of the command line names, or those that occur in the file of that name, if it exists.
 
-    Only the first 1,048,576 characters of the file are read, and a kind is yielded as often as it occurs in them.
-    The name of a file that cannot be read is taken for a word. An option and any other word yield nothing.
+    Only the first 1,048,576 characters of the file are read, and a kind is yielded as often as it occurs in them. The
+    name of a file that cannot be read is taken for a word. An option and any other word yield nothing.
     """
     if word.startswith("-"):
         return

@@ -244,9 +244,12 @@ def finish(
     may not be in another set yet, or the chains that use that set may not be written yet. Otherwise none is. Raise the
     errors of `drain`.
     """
-    surplus = [change for change in changes if change.action == "~"]
-    kept = [change for change in surplus if failed and "iface" in change.new[1].type]
-    drain(kernel, [change for change in surplus if not failed or "iface" not in change.new[1].type])
+    kept: list[Change] = []
+    going: list[Change] = []
+    for change in changes:
+        if change.action == "~":
+            (kept if failed and "iface" in change.new[1].type else going).append(change)
+    drain(kernel, going)
     return kept
 
 

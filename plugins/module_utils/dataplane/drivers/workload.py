@@ -364,8 +364,8 @@ def route_metric(endpoint: VethEndpoint) -> int:
 
     The number is that at the end of the name, at most its last six digits, or 0. A namespace of others may be attached
     twice, by eth0 and by net1: eth0 is used while it exists. Two names with the same metric are in each other's way,
-    which `diff` says. This is the metric of IPv4 routes; that of IPv6 routes is
-    greater by METRIC_IPV6. In a namespace that we made the result is always 0.
+    which `diff` says. This is the metric of IPv4 routes; that of IPv6 routes is greater by METRIC_IPV6. In a namespace
+    that we made the result is always 0.
     """
     if endpoint.netns_owned or endpoint.peer_interface == "eth0":
         return 0

@@ -181,9 +181,10 @@ class Peers:
 
 
 def _check_reach(given: PeerDefinition) -> None:
-    """Raise FleetError if the peerIP, sourceAddress or reachableBy is an IPv6 link-local address.
+    """Raise FleetError if the peer's peerIP, sourceAddress or reachableBy is an IPv6 link-local address.
 
-    BIRD cannot use it without the name of an interface. Unspecified addresses and IPv4 multicast are refused, too.
+    BIRD cannot use such an address without the name of an interface. Unspecified addresses and IPv4 multicast are
+    refused, too.
     """
     peer = given.peer
     named = (

@@ -131,11 +131,11 @@ def carry_out(
 
     Return the number of the recorded generation, and the notes of `KernelWriter.apply`. The number is None if none was
     recorded: the target was stored and complete before, a change waits for a confirmation, the phase is a step of a
-    change, or the newest generation is the same.
-    With `confirm`, if the plan changes anything, the revert is armed first, once the engine that would do it is
-    installed. Raise AgentSilent, AgentRefused, NotTakenOver, ApplyError, MissingLibrary, BundleError, FileError,
-    StoreError, BirdError, LockUnusable, OSError, ValueError for a password that cannot be written or a policy that
-    cannot be compiled, or, without an agent, ObserveError, KernelError, RecordsUnreadable or IpamUnreadable.
+    change, or the newest generation is the same. With `confirm`, if the plan changes anything, the revert is armed
+    first, once the engine that would do it is installed. Raise AgentSilent, AgentRefused, NotTakenOver, ApplyError,
+    MissingLibrary, BundleError, FileError, StoreError, BirdError, LockUnusable, OSError, ValueError for a password that
+    cannot be written or a policy that cannot be compiled, or, without an agent, ObserveError, KernelError,
+    RecordsUnreadable or IpamUnreadable.
     """
     _check_bird(machine, planned)
     planned.writer.prepare(planned.node)

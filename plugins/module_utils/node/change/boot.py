@@ -24,11 +24,10 @@ def restore(machine: Machine, *, lock_timeout: float = 60.0) -> t.Optional[Chang
 
     Return the plan that was made, with notes about problems of workloads that were passed over, or None if nothing is
     stored. Wait for the node's addresses, at most `machine.boot_wait` seconds; without them, raise ObserveError, with
-    nothing changed but the stored state. A change
-    that was not confirmed in time, or before the reboot, is reverted, unless its file cannot be read. A running agent
-    repairs the kernel itself. If the node's allocations or records cannot be read, nothing is removed from the kernel,
-    and that error is raised at the end. BIRD is not reloaded: it starts afterwards and reads its file then.
-    `lock_timeout` is in seconds.
+    nothing changed but the stored state. A change that was not confirmed in time, or before the reboot, is reverted,
+    unless its file cannot be read. A running agent repairs the kernel itself. If the node's allocations or records
+    cannot be read, nothing is removed from the kernel, and that error is raised at the end. BIRD is not reloaded: it
+    starts afterwards and reads its file then. `lock_timeout` is in seconds.
 
     A kernel that cannot be written does not keep the files and bird.cfg from being written. Raise LockError,
     StoreError, FileError, ObserveError, KernelError, ApplyError, MissingLibrary, BirdError, OSError, RecordsUnreadable

@@ -37,7 +37,10 @@ _WHAT = {"ipset": "sets", "iptables": "chains"}
 
 
 class _Subject(t.NamedTuple):
-    """The name of one object of a policy, as people read it. A policy may be named `settings`, as another object is."""
+    """The key of one object of a policy. It tells a policy from another object that people read by the same name.
+
+    `name` is that name, such as `tier a` or `settings`; a policy may be called `settings`, too.
+    """
 
     name: str
     is_policy: bool = False

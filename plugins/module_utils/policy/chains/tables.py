@@ -54,7 +54,7 @@ class Tables:
 
 
 def targets(rules: t.Iterable[IptablesRule]) -> tuple[str, ...]:
-    """Return the names of the chains of ours that `rules` lead to directly, each once, in no particular order."""
+    """Return the names of our chains to which `rules` jump or go, each name once, in no particular order."""
     return tuple({target for rule in rules for target in rule.targets()})
 
 

@@ -302,7 +302,7 @@ def test_a_node_that_cannot_be_read_for_a_while_is_polled_again():
 
 
 def test_what_needs_no_policy_is_polled_while_policy_cannot_be_compiled():
-    """Routes and sysctls are repaired, and sets and rules are again as soon as policy can be compiled."""
+    """Polling repairs routes and sysctls meanwhile, and sets and rules as soon as policy can be compiled again."""
 
     async def scenario():
         node = Node()

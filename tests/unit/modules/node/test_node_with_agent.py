@@ -136,7 +136,7 @@ def test_a_workload_of_the_node_whose_owner_broke_it_holds_up_nothing(host, with
 @pytest.mark.parametrize("of", ["agent", "inventory"])
 @pytest.mark.parametrize("how", ["address", "device"])
 def test_what_root_in_a_namespace_breaks_is_told_and_holds_up_nothing(host, with_agent, of, how):
-    """BIRD is reloaded, additions and removals are made, and the workload's problem is a note and a warning.
+    """The module reloads BIRD, adds and removes objects, and reports the workload's problem as a note and a warning.
 
     The owner of a workload prevents the repair of its address, or replaces its interface by another one.
     """
