@@ -94,7 +94,7 @@ class Tor:
 
     @property
     def address(self) -> str:
-        """The switch's IPv4 address in the rack's subnet."""
+        """The switch's IPv4 address in the rack's subnet, without a prefix length."""
         return f"{RACKS[self.rack]}.{1 + self.number}"
 
     @property

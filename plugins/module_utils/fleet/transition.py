@@ -514,7 +514,7 @@ def _by_routers_alone(target: NodeState) -> tuple[str, ...]:
 
 
 def _placed(route: BirdRoute, bird: Bird) -> BirdRoute:
-    """Return `route` with the gateway, device and MTU that BIRD's kernel filter gives it under `bird`.
+    """Return `route` with the gateway, device, `onlink` and MTU that BIRD's kernel filter gives it under `bird`.
 
     That assumes that the peers which are to advertise it have done so. A route outside all pools is returned unchanged.
     Raise ValueError if the next hop is no address, or the node's subnet of that family no CIDR.

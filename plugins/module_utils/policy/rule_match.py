@@ -63,7 +63,7 @@ def _protocol_mismatch(rule: PolicyRule, flow: Flow) -> str:
 def _icmp_mismatch(rule: PolicyRule, flow: Flow) -> str:
     if rule.icmp is None and rule.not_icmp is None:
         return ""
-    # ICMP over IPv6 and ICMPv6 over IPv4 do not exist.
+    # ICMP over IPv6 and ICMPv6 over IPv4 do not exist, so no rule about ICMP matches them.
     if flow.protocol != _ICMP_NUMBERS[flow.ip_version]:
         return f"{_protocol(flow.protocol)} is not IPv{flow.ip_version}'s ICMP"
     if rule.icmp is not None and not _is_message(flow, rule.icmp):

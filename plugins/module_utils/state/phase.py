@@ -28,7 +28,7 @@ class Phase(str, enum.Enum):
         try:
             return cls(text)
         except ValueError:
-            raise ValueError(f"phase {text!r} is not one of {', '.join(PHASES)}") from None
+            raise ValueError(f"phase {text!r} is not one of {', '.join(cls)}") from None
 
 
 #: The phases of a change in their order. DIVERT is left out if nothing would change in it.

@@ -95,7 +95,11 @@ def _probes(
 
 
 def _unwatched(results: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """Return a text for each host that probed and whose counts do not begin before the flip: its name (the reason)."""
+    """Return a text for each host that probed and whose watch is missing or not complete: its name (the reason).
+
+    `complete` of `watch` in a result is True if the watch counted from before the flip until the soak ended it. The
+    texts are in the order of the hosts' names.
+    """
     found = []
     for host, answer in sorted(results.items()):
         watch = answer.get("watch") or {}

@@ -121,10 +121,10 @@ class World:
     def killed(self, step: Killed) -> None:
         """Do the calls of `step` at the same time, kill the agent, and start it again.
 
-        It is killed at the failpoint with the index `step.moment`, or after the calls if they do not reach that. If
-        there is no such failpoint, the kill is due at a random moment up to 4 milliseconds from just before the calls.
-        Raise AgentError if the agent refuses a call for another reason than a conflict. Raise what `Daemon.start` and,
-        before a failpoint, `Daemon.settled` raise.
+        It is killed at the failpoint with the index `step.moment`, for which it is started anew before the calls, or
+        after them if they do not reach that. If there is no such failpoint, the kill is due at a random moment up to 4
+        milliseconds from just before the calls. Raise AgentError if the agent refuses a call for another reason than a
+        conflict. Raise what `Daemon.start` and, before a failpoint, `Daemon.settled` raise.
         """
         point = failpoints.POINTS[step.moment] if step.moment < len(failpoints.POINTS) else ""
         if point:

@@ -149,7 +149,7 @@ def test_the_program_of_nodes_is_a_shell_script_that_hands_everything_on() -> No
 
 
 def test_a_kernel_that_refuses_is_no_fault_of_the_program(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refusal of the kernel is an error in words, with the exit status of a command that failed."""
+    """A refusal of the kernel is an error in words, with exit status 1, which a fault of the program has as well."""
 
     def refuse(*dummy: object) -> None:
         raise KernelError(errno.EPERM, "read devices")

@@ -75,7 +75,8 @@ class LogListener:
     async def _listen(self, loop: asyncio.AbstractEventLoop, group: int) -> t.Optional[str]:
         """Listen to a group until it is not wanted, and return None, or in words the reason why listening failed.
 
-        While it listens, the policy log has the number as its `group`; `on_problem` gets None at the beginning.
+        Records go to the policy log. While it listens, the policy log has the number as its `group`, afterwards 0. Once
+        listening has begun, `on_problem` gets None.
         """
         try:
             netlink = self._opener()

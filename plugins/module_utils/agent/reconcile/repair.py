@@ -56,9 +56,10 @@ def plan(
     interiors: t.Union[bool, t.Collection[str]] = False,
     stale: bool = True,
 ) -> NodePlan:
-    """Return the part of the node's plan that belongs to these kinds; the arguments are those of plan_node.
+    """Return the plan of the drivers named `kinds`, as if the other drivers changed nothing; only read.
 
-    Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for an unknown kind. Raise
+    Objects on a device that only another driver recreates are not missing in it. The arguments are those of plan_node.
+    Raise ObserveError or KernelError if the kernel cannot be read, and ValueError for a name that no driver has. Raise
     ObserveError too if an address of the node is on no interface, unless only guarding drivers are asked.
     """
     return plan_node(kernel, state, kinds, interiors, stale, registry)

@@ -62,7 +62,7 @@ SETTINGS = "/etc/calico/agent.json"
 _SECONDS = 20.0
 _FILE_LIMIT = 16 << 20  # the most bytes that are taken of one file, or of the output of one command
 #: Passwords to hide: BIRD's `password "..."`, in bird.cfg and inside JSON, and quoted ones in other configurations.
-#: A name may also end in such a word (bgp_passwords).
+#: A name may also end in such a word after a sign that is no letter or digit: bgp_passwords, but not mypassword.
 _SECRET = re.compile(
     r"""(?imx) (?<![a-z0-9]) (passwords?|passwd|passphrase|secret|token) (\W{1,6}?) (\\?["']) .*? (?=\3|$) """
 )

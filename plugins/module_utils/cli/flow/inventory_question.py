@@ -21,7 +21,7 @@ class InventoryAnswer(t.NamedTuple):
 def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool) -> InventoryAnswer:
     """Run the playbook explain.yml, without a time limit, and return its answer.
 
-    `inventories` are as `ansible-playbook -i` takes them. `verbose` makes it name policies that do not apply too. Raise
+    `inventories` are as `ansible-playbook -i` takes them. `verbose` adds lines on policies that do not apply. Raise
     NoVerdict on a node, without Ansible, for an inventory that does not exist, or if the playbook writes no answer, one
     that is no JSON, or an error. Raise OSError if ansible-playbook is found and cannot be started, or if temporary
     files cannot be written.

@@ -189,11 +189,12 @@ def _source(ends: bytes) -> t.Optional[bytes]:
 def connections(channel: rt.Channel) -> t.Iterator[Connection]:
     """Yield each connection in the kernel's table of tracked connections (conntrack) that has not ended.
 
-    TCP connections in the states TIME_WAIT and CLOSE have ended. The table is read while the caller iterates. Yield
-    nothing if the kernel tracks no connections.
+    TCP connections in the states TIME_WAIT and CLOSE have ended. Yield nothing if the kernel tracks no connections. The
+    table is read while the caller iterates: until the end, nothing else may use `channel`, which has a socket of
+    `open_socket`.
 
     Connections in a conntrack zone are left out, because they are not the host's own, and so are those for which the
-    kernel sends no complete addresses or protocol. Raise KernelError if the kernel refuses.
+    kernel sends no complete addresses or protocol. Raise KernelError if the kernel refuses or does not answer.
     """
     head = _NFGENMSG.pack(socket.AF_UNSPEC, 0, 0)
     try:

@@ -609,12 +609,13 @@ _ROUTE_ACTIONS = {
 def write_routes(
     channel: Channel, indexes: t.Mapping[str, int], operations: t.Sequence[port.RouteOperation]
 ) -> list[port.RouteFailure]:
-    """Make these route operations.
+    """Make these route operations in order.
 
     Return those that failed, in the order of their positions; [] if none did. `indexes` is a mapping from device name
     to index. An operation on a device without an index fails with ENODEV (a delete: ESRCH). Raise KernelError if the
-    socket fails or the kernel does not answer for 20 seconds, OSError for an invalid address, ValueError for a
-    destination without a prefix length, and KeyError for an unknown action or route type.
+    socket fails or the kernel does not answer for 20 seconds; some operations may have been made then. Before any is
+    made, raise OSError for an invalid address, ValueError for a destination without a prefix length, and KeyError for
+    an unknown action or route type.
     """
     templates: dict[tuple[str, port.RouteAttributes, str, int], t.Optional[tuple[bytes, bytes, bytes]]] = {}
     failures: list[port.RouteFailure] = []

@@ -38,8 +38,10 @@ SPEC = ModuleSpec(
 def run(module: ModuleCall) -> t.NoReturn:
     """Read the workloads of a node, and answer as the module workload_info.
 
-    End in `exit_json`, or in `fail_json` for an invalid selector, without a stored state that can be read, or if the
-    agent refuses or does not answer in time. Raise ValueError if it returns a workload that this release cannot read.
+    Without an agent, those that it attached are read from the disk, with a warning; the answer lacks those whose
+    records cannot be read. End in `exit_json`, or in `fail_json` for an invalid selector, without a stored state that
+    can be read, or if a running agent refuses or does not answer in time. Raise ValueError if it returns a workload
+    that this release cannot read.
     """
     with Sources(machine.here(), module.warn) as sources:
         try:

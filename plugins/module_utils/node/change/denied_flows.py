@@ -94,8 +94,9 @@ def judged(
 
     Read only. `state` has all workloads. Both are empty if there is no policy, or if policy does not cut denied flows.
     `others` are other nodes' endpoints that the inventory does not have; `connections` are those to judge, by default
-    those that `kernel.connections` yields. A connection that another one brought about counts as allowed if that one is
-    not among them, or was itself brought about. Raise KernelError.
+    those that `kernel.connections` yields. One to a multicast address counts as allowed. One that another connection
+    brought about is judged as that one, and counts as allowed if that one is not among them, or was itself brought
+    about. Raise KernelError.
     """
     policy = state.policy
     if policy is None or not policy.settings.cut_denied_flows:

@@ -61,7 +61,7 @@ class EndpointChains:
 
         Packets of established connections are accepted. Packets of invalid state are dropped, if the settings want
         this. Others of failsafe ports are accepted, and others that neither a policy nor a profile accepts are denied
-        as `RuleWriter.deny` does. Raise KeyError if the node does not have a policy that applies here.
+        as `RuleWriter.deny` does. Raise KeyError if the node does not have a policy that a tier names.
         """
         return [
             *self._tracked(direction),
@@ -75,7 +75,7 @@ class EndpointChains:
 
         Packets of established connections are accepted. Packets of invalid state are dropped, if the settings want
         this. Others are allowed unless a policy with applyOnForward, or the default action of its tier, denies them.
-        Raise KeyError if the node does not have a policy that applies here.
+        Raise KeyError if the node does not have a policy that a tier names.
         """
         return [
             *self._tracked(direction),
@@ -85,11 +85,12 @@ class EndpointChains:
         ]
 
     def pre_dnat(self, endpoint: LocalEndpoint) -> list[IptablesRule]:
-        """Return the rules for incoming packets before DNAT. Undecided packets continue to the other chains.
+        """Return the rules for incoming packets before DNAT.
 
         Packets of established connections are accepted. Packets of invalid state are dropped, if the settings want
-        this. Others of failsafe ports are accepted. Raise KeyError if the node does not have a policy that applies
-        here.
+        this. Others of failsafe ports are accepted. The endpoint's preDNAT policies decide on the others, without
+        default actions of tiers and without profiles. Undecided packets continue to the other chains. Raise KeyError if
+        the node does not have a policy that a tier names.
         """
         return [
             *self._tracked(model.INGRESS),
@@ -99,9 +100,11 @@ class EndpointChains:
         ]
 
     def untracked(self, endpoint: LocalEndpoint, direction: str) -> list[IptablesRule]:
-        """Return the rules for packets before connection tracking. Undecided packets continue to the other chains.
+        """Return the rules for packets before connection tracking.
 
-        Packets of failsafe ports are accepted. Raise KeyError if the node does not have a policy that applies here.
+        Packets of failsafe ports are accepted. The endpoint's doNotTrack policies decide on the others, without
+        default actions of tiers and without profiles. Undecided packets continue to the other chains. Raise KeyError if
+        the node does not have a policy that a tier names.
         """
         return [
             *self._failsafes(direction),

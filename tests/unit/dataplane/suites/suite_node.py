@@ -110,7 +110,8 @@ def state_of(kernel):
     """Return the host's state, whether ours or not, in a form to compare with `==`.
 
     It has links, all sets, and the names of namespaces; of IPv4 it has addresses, routes (tables 254 and 179), routing
-    rules and iptables. It has no sysctls, and nothing inside other namespaces.
+    rules, and the rules of iptables without their table and order. It has no policies of chains, no sysctls, and
+    nothing inside other namespaces.
     """
     saved = kernel.run(["iptables-save"]).output.splitlines()
     return {

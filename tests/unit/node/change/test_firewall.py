@@ -34,7 +34,7 @@ ARMED_AT, WITHIN = 1000.0, 60.0
 
 
 def state(rule: str) -> NodeState:
-    """Return a state with one rule and one route, of a node whose address no interface has yet."""
+    """Return a state with one rule in cali-INPUT, and one route, of a node whose address no interface has yet."""
     table = IptablesTable("filter", {"cali-INPUT": (rule,)}, (Hook("INPUT", "-j cali-INPUT"),))
     return NodeState("node1", "10.10.1.11/24", iptables=(table,), routes=(Route("10.244.3.0/26", "blackhole"),))
 

@@ -489,7 +489,7 @@ def test_the_empty_policy_set_leaves_everything_to_profiles() -> None:
 
 
 def test_random_flows_meet_what_rules_are_about_about_half_the_time() -> None:
-    """Rules decide on 35 to 75 of 100 random flows, since comparing denials by default would prove little."""
+    """Rules decide on 35 to 75 per cent of random flows, since comparing denials by default would prove little."""
     decided_by_rule = []
     for seed in range(40):
         rng = random.Random(seed)

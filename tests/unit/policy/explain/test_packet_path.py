@@ -331,7 +331,7 @@ def test_the_way_that_the_compiled_chains_are_held_to(seed: int) -> None:
         else:
             passes = expected.forwarded(flow, ingoing, outgoing)
             if not {flow.source, flow.destination} & interface_of.keys():
-                continue  # NODE has neither end of the flow
+                continue  # NODE has neither end of the flow, and the path asks no other nodes
         assert (path(evaluator, [node], flow, settings).action == "allow") == passes, flow
 
 
