@@ -222,7 +222,7 @@ class Monitor:
             body = rt.IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + rt.attribute(29, b"\x08\0\0\0")
             channel = rt.Channel(self._asker)
             try:
-                return [device(message) for message in channel.dump(rt.RTM_GETLINK, body, "list links")]
+                return channel.dump_decoded(rt.RTM_GETLINK, body, "list links", device)
             finally:
                 channel.close()
 

@@ -28,6 +28,7 @@ _IPSET_PROTOCOL, _IPSET_SETNAME = 1, 2
 _OLDEST_PROTOCOL = 6  # version of ipset's protocol that all kernels since 3.x support
 _NFGENMSG = struct.Struct("!BBH")  # family, version, resource
 _HEADERS = 20  # bytes of the headers: 16 of netlink and 4 of nfgenmsg
+_U32 = struct.Struct("=I")
 _ROUTE_PROTOCOL = 16 + 5  # offset in bytes of the protocol in a message about a route, netlink's header included
 
 _SO_GET_INFO = 64  # IPT_SO_GET_INFO, IP6T_SO_GET_INFO
@@ -117,11 +118,19 @@ def routes(channel: rt.Channel, protocol: int) -> int:
     """
     found = 1
     for family in (socket.AF_INET, socket.AF_INET6):
-        body = rt.RTMSG.pack(family, 0, 0, 0, 0, protocol, 0, 0, 0)
-        messages = channel.dump(rt.RTM_GETROUTE, body, "list routes")
-        ours = (one for one in messages if one[16] == family and one[_ROUTE_PROTOCOL] == protocol)
-        found = _checksum(ours, 16, found)
+        found = _checksum(_route_checksums(channel, family, protocol), 0, found)
     return found
+
+
+def _route_checksums(channel: rt.Channel, family: int, protocol: int) -> list[bytes]:
+    """Return the packed checksum of each route of a family that has this protocol number, b"" for another route."""
+
+    def checksum(message: bytes) -> bytes:
+        ours = message[16] == family and message[_ROUTE_PROTOCOL] == protocol
+        return _U32.pack(zlib.crc32(message[16:])) if ours else b""
+
+    body = rt.RTMSG.pack(family, 0, 0, 0, 0, protocol, 0, 0, 0)
+    return channel.dump_decoded(rt.RTM_GETROUTE, body, "list routes", checksum)
 
 
 def _checksum(messages: t.Iterable[bytes], start: int, found: int = 1) -> int:

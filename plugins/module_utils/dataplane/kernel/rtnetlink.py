@@ -20,6 +20,8 @@ import typing as t
 from ...base import addresses
 from . import port
 
+_T = t.TypeVar("_T")
+
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
 RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
 RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
@@ -260,25 +262,39 @@ class Channel:
         A dump that was interrupted or lost messages (ENOBUFS) is repeated, up to 10 times in all. Raise KernelError if
         the kernel refuses, if it does not answer for 20 seconds, or if none of the 10 was whole.
         """
+        return self.dump_decoded(kind, body, operation, bytes)
+
+    def dump_decoded(self, kind: int, body: bytes, operation: str, decode: t.Callable[[bytes], _T]) -> list[_T]:
+        """Return what `decode` makes of each message of a dump, headers included, as soon as it arrives.
+
+        So large dumps take less memory than their messages. `decode` must not use this channel. Messages of a dump that
+        is repeated are decoded again. Raise KernelError as `dump`, and what `decode` raises; the socket is closed then.
+        """
         for attempt in range(10):
             try:
-                answers = self._dump_once(kind, body, operation)
+                answers = self._dump_once(kind, body, operation, decode)
             except port.KernelError as error:
                 if error.errno == errno.ENOBUFS and attempt < 9:
                     continue
+                raise
+            except BaseException:
+                self.close()  # The rest of the dump is still to come.
                 raise
             if answers is not None:
                 return answers
         raise port.KernelError(errno.EINTR, operation, "the tables changed during each of 10 dumps")
 
-    def _dump_once(self, kind: int, body: bytes, operation: str) -> t.Optional[list[bytes]]:
-        """Return the messages of a dump, headers included, or None if the kernel says that a change interrupted it.
+    def _dump_once(
+        self, kind: int, body: bytes, operation: str, decode: t.Callable[[bytes], _T]
+    ) -> t.Optional[list[_T]]:
+        """Return the decoded messages of a dump, or None if the kernel says that a change interrupted it.
 
         Raise KernelError if the kernel refuses or does not answer for 20 seconds, or if messages were lost (ENOBUFS).
+        Raise what `decode` raises.
         """
         self._sequence = sequence = (self._sequence + 1) & 0x7FFFFFFF
         self._send(_HEADER.pack(16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0) + body, operation)
-        answers: list[bytes] = []
+        answers: list[_T] = []
         whole = True
         unpack = _HEADER.unpack_from
         append = answers.append
@@ -293,7 +309,7 @@ class Channel:
                     if flags & _NLM_F_DUMP_INTR:
                         whole = False
                     if answer > _NLMSG_DONE:
-                        append(data[offset : offset + length])
+                        append(decode(data[offset : offset + length]))
                     elif answer == _NLMSG_DONE:
                         number, extack = _failure(data[offset : offset + length], flags)
                         if number:
@@ -469,18 +485,11 @@ def dump_routes(
     body = RTMSG.pack(wanted, 0, 0, 0, table if table and table < 256 else 0, protocol or 0, 0, 0, 0)
     if table is not None:
         body += attribute(15, _U32.pack(table))
-    try:
-        messages = channel.dump(RTM_GETROUTE, body, "list routes")
-    except port.KernelError as error:
-        if error.errno == errno.ENOENT and table is not None:  # This table was never written.
-            return []
-        raise
     # Most routes differ from others only in their destination, which has a fixed place: the rest is decoded once.
     known: dict[bytes, t.Optional[tuple[str, port.RouteAttributes]]] = {}
-    found: list[port.KernelRoute] = []
-    append = found.append
     head, end = _DESTINATIONS[wanted], 40 + _SIZES[wanted]
-    for message in messages:
+
+    def decode(message: bytes) -> t.Optional[port.KernelRoute]:
         if message[36:40] == head:
             shape = message[16:40] + message[end:]
             destination = message[40:end]
@@ -491,9 +500,15 @@ def dump_routes(
             entry = known[shape]
         except KeyError:
             entry = known[shape] = _decode_route(message, names, table, protocol, wanted)
-        if entry is not None:
-            append((_TEXT[wanted](destination) + entry[0], entry[1]))
-    return found
+        return None if entry is None else (_TEXT[wanted](destination) + entry[0], entry[1])
+
+    try:
+        decoded = channel.dump_decoded(RTM_GETROUTE, body, "list routes", decode)
+    except port.KernelError as error:
+        if error.errno == errno.ENOENT and table is not None:  # This table was never written.
+            return []
+        raise
+    return [route for route in decoded if route is not None]
 
 
 _SIZES: dict[int, int] = {socket.AF_INET: 4, socket.AF_INET6: 16}  # bytes of an address
@@ -728,7 +743,7 @@ def dump_links(channel: Channel, kind: t.Optional[str] = None) -> list[port.Link
     body = IFINFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + _BRIEF
     if kind is not None:
         body += attribute(18, attribute(1, kind.encode() + b"\0"))
-    links = [_decode_link(message[16:]) for message in channel.dump(RTM_GETLINK, body, "list links")]
+    links = channel.dump_decoded(RTM_GETLINK, body, "list links", lambda message: _decode_link(message[16:]))
     return [link for link in links if kind in (None, link.kind)]
 
 

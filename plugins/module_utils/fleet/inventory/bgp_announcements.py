@@ -154,8 +154,8 @@ def _configuration(
     """
     fields = {"communities": communities, "prefixAdvertisements": advertisements, "ignoredInterfaces": ignored}
     if not advertisements:
-        # `parse_flat`, as Calico does, refuses names of communities without any advertisement. Here a single node may be
-        # their only user.
+        # As Calico does, `parse_flat` refuses names of communities without any advertisement. Here a single node may
+        # be their only user.
         fields["prefixAdvertisements"] = [{"cidr": "0.0.0.0/0", "communities": []}]
     try:
         return t.cast(

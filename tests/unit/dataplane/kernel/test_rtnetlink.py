@@ -265,3 +265,14 @@ def test_routes_of_ipv6_are_packed_with_their_own_destination():
             "14000100" + "fd000000000000000000000000000040"  # RTA_DST
         )
     )
+
+
+def test_a_message_that_cannot_be_decoded_costs_the_socket_and_not_the_next_dump():
+    made, wires = channel(
+        [[lambda s: route_message("10.0.0.1", 5, s), done]],
+        [[lambda s: route_message("10.0.0.9", 5, s), done]],
+    )
+    with pytest.raises(ZeroDivisionError):
+        made.dump_decoded(rtnetlink.RTM_GETROUTE, b"", "list routes", lambda message: len(message) // 0)
+    assert wires[0].closed
+    assert [destination for destination, _rest in rtnetlink.dump_routes(made, {})] == ["10.0.0.9/32"]
