@@ -11,11 +11,11 @@ import datetime
 import os
 import re
 import subprocess
-import tempfile
 import time
 import typing as t
 
 from ..bgp import passwords as bgp_passwords
+from ..dataplane import temporary_file
 from . import encoding, kernel_sync, secrets_file, snippets
 from .client import SOCKET, BirdClient
 from .errors import BirdError, CommandRefused, ConfigurationRefused, NotAnswering, ReloadNotFinished, SnippetRefused
@@ -60,6 +60,8 @@ def check(text: str, path: str = PATH, program: str = PROGRAM, secrets: t.Iterab
     text or a file that it includes, BirdError if `program` cannot be run or takes more than 60 seconds, NotEncodable
     for an invalid name, or OSError.
     """
+    import tempfile  # Only here: the agent loads this file and never checks a configuration; see temporary_file.
+
     with tempfile.TemporaryDirectory(prefix="calico-bird-") as folder:
         candidate = os.path.join(folder, "bird.cfg")
         _write(candidate, text)
@@ -189,9 +191,8 @@ def _candidate(text: str, path: str, program: str) -> t.Iterator[str]:
     A missing folder is made. Raises ConfigurationRefused if BIRD cannot read the file, BirdError if `program` cannot be
     run or takes more than 60 seconds, or OSError.
     """
-    folder = os.path.dirname(path) or "."
-    os.makedirs(folder, mode=0o755, exist_ok=True)
-    handle, candidate = tempfile.mkstemp(prefix=".bird.cfg.", dir=folder)
+    os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+    handle, candidate = temporary_file.beside(path)
     os.close(handle)
     try:
         _write(candidate, text)

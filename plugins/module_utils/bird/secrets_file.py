@@ -12,11 +12,11 @@ import contextlib
 import grp
 import os
 import stat
-import tempfile
 import typing as t
 
 from ..bgp import passwords
 from ..bgp.passwords import Passwords
+from ..dataplane import temporary_file
 
 #: The name of the password file in the include of bird.cfg. BIRD looks for it in bird.cfg's folder.
 NAME = "bird.secrets.conf"
@@ -67,9 +67,8 @@ def install(config: str, values: t.Mapping[str, str], written: t.Optional[int] =
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         return
-    folder = os.path.dirname(path) or "."
-    os.makedirs(folder, mode=0o755, exist_ok=True)
-    handle, candidate = tempfile.mkstemp(prefix=f".{NAME}.", dir=folder)  # made with mode 0600
+    os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
+    handle, candidate = temporary_file.beside(path)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(passwords.to_text(values))

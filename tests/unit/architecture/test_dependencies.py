@@ -43,8 +43,9 @@ ALLOWED: dict[str, set[str]] = {
 }  # fmt: skip
 # The modules of the agent that the room `cli` may import. Of the other rooms only `modules` may import the agent.
 KNOWN_OF_AGENT = {"api.client", "api.protocol", "settings"}
-# The modules of dataplane that bird and preflight may import: the port that reads a host, and the type of a change.
-KNOWN_OF_DATAPLANE = {"kernel.port", "change"}
+# The modules of dataplane that bird and preflight may import: the port that reads a host, the type of a change, and the
+# new file that replaces another one.
+KNOWN_OF_DATAPLANE = {"kernel.port", "change", "temporary_file"}
 
 PURE = {"base", "resources", "bgp", "ipam", "policy", "state", "fleet"}
 # Modules with which code reads clocks, files, the kernel or random numbers.

@@ -10,7 +10,7 @@ import typing as t
 
 from ...base import release
 from ...dataplane.plan import NodePlan
-from ...node.engine import bundle
+from ...node.engine import running_engine
 from ...node.store import packed_state
 from ...state.node_state import NodeState
 from ..agent import Agent
@@ -44,7 +44,7 @@ class Methods:
         self._root = root
         self._version = {
             "version": release.VERSION,
-            "engine": bundle.running_digest(agent.machine.engine) or "",
+            "engine": running_engine.digest(agent.machine.engine) or "",
             "settings": settings,
             "api": API,
         }

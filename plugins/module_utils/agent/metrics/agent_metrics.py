@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...base.release import VERSION
-from ...node.engine import bundle, engine_start
+from ...node.engine import engine_start, running_engine
 from ..agent import Agent
 from .instruments import DELETING, DRIVERS, INVENTORY, RUN_TIME, Instruments
 
@@ -18,7 +18,7 @@ def watch_agent(instruments: Instruments, agent: Agent) -> None:
     `PolicyLog.counted`, so that no other reader gets them.
     """
     # Read once: it is the digest of the engine that this process runs, even if another one is installed later.
-    engine = bundle.running_digest(agent.machine.engine) or ""
+    engine = running_engine.digest(agent.machine.engine) or ""
 
     def refresh() -> None:
         state = agent.state

@@ -9,9 +9,9 @@ import contextlib
 import difflib
 import os
 import stat
-import tempfile
 import typing as t
 
+from .. import temporary_file
 from ..change import Change, Failures
 from ..kernel.port import Kernel
 
@@ -115,7 +115,7 @@ def write(path: str, content: str, mode: int) -> None:
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o755, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
+    handle, temporary = temporary_file.beside(path)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content.encode("utf-8", errors="surrogateescape"))

@@ -113,16 +113,6 @@ def installed_digest(root: str = ROOT) -> t.Optional[str]:
     return engine_start.in_use(root) or None
 
 
-def running_digest(root: str = ROOT) -> t.Optional[str]:
-    """Return the digest of the engine that this process runs, or of the engine in use if this process runs from none.
-
-    Return None if none is in use either.
-    """
-    folder = str(pathlib.Path(__file__).resolve().parents[3])
-    inside = os.path.dirname(folder) == os.path.realpath(root)
-    return os.path.basename(folder) if inside else installed_digest(root)
-
-
 def damage(root: str = ROOT) -> tuple[str, ...]:
     """Return what is wrong with the engine in use, a clause for each; () without an engine, or if nothing is.
 
