@@ -36,7 +36,7 @@ _OVERHEAD = 0.0001  # seconds that the loop spends around each turn and the turn
 _REMEMBERED = 512  # If the used times of more callers are kept, those of callers that do not wait are forgotten.
 _LONG = 0.002  # seconds after which a turn with more to do pauses
 
-#: The turn that the running task holds, or None.
+#: The turn that the running task holds, or None; or one that it inherited from the task that began it, and does not hold.
 _current: contextvars.ContextVar[t.Optional[Turn]] = contextvars.ContextVar("turn", default=None)
 
 
@@ -218,10 +218,12 @@ class Turn:
         self._key = key
         self._holds = False
         self._token: t.Optional[contextvars.Token[t.Optional[Turn]]] = None
+        self._task: t.Optional[asyncio.Task[t.Any]] = None
 
     async def __aenter__(self) -> Turn:
         await self._share.acquire(self._key)
         self._holds = True
+        self._task = asyncio.current_task()
         self._token = _current.set(self)
         return self
 
@@ -233,16 +235,20 @@ class Turn:
             self._share.release()
 
     async def give_way(self) -> None:
-        """Pause and keep the turn, if it has used 2 milliseconds or more since it began or last paused."""
-        if self._share.used >= _LONG:
+        """Pause and keep the turn, if the running task holds it and it has used 2 milliseconds or more.
+
+        These count since the turn began or last paused.
+        """
+        if self._holds and self._task is asyncio.current_task() and self._share.used >= _LONG:
             await self._share.rest()
 
 
 async def give_way() -> None:
     """Let root's requests and the agent's other work run; for long loops in a handler.
 
-    It pauses only in a turn that has used 2 milliseconds or more since it began or last paused. A request of root has
-    no turn and never pauses.
+    It pauses only if this task holds a turn, and the turn has used 2 milliseconds of processor time or more since it
+    began or last paused. The pause ends when turns are within their share again, by default after 5 seconds at most;
+    the turn is kept. A request of root holds no turn and never pauses.
     """
     turn = _current.get()
     if turn is not None:

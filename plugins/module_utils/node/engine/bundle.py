@@ -17,6 +17,7 @@ here.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import json
@@ -184,8 +185,17 @@ def _content(source: str) -> dict[str, bytes]:
 
 
 def _byte_code(text: bytes, path: str) -> bytes:
-    """Return the content of the .pyc file of a source that lies at `path`, for this interpreter."""
-    code = marshal.dumps(compile(text, path, "exec", dont_inherit=True, optimize=0))
+    """Return the content of the .pyc file of a source that lies at `path`, for this interpreter.
+
+    It lacks the docstrings of functions: nothing reads them there, and each start of the engine would.
+    """
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if ast.get_docstring(node) is not None:
+            node.body[0] = ast.copy_location(ast.Pass(), node.body[0])
+    code = marshal.dumps(compile(tree, path, "exec", dont_inherit=True, optimize=0))
     return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(text) + code
 
 

@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.bounds import ApiLimits
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.calls import Method
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.client import AgentClient
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.fair_share import give_way
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.peer import Peer
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.server import Server
@@ -50,6 +51,7 @@ class LiveServer:
                 "fail": Method(self._fail),
                 "odd": Method(self._odd),
                 "wait": Method(self._wait),
+                "work": Method(self._work),
                 "count": Method(self._count, stream=True),
                 "watch": Method(self._watch, stream=True),
                 "flood": Method(self._flood, stream=True),
@@ -118,6 +120,14 @@ class LiveServer:
 
     async def _odd(self, params: dict[str, t.Any], peer: Peer) -> dict[str, t.Any]:
         return {"value": float("nan") if params.get("nan") else object()}
+
+    async def _work(self, params: dict[str, t.Any], peer: Peer) -> t.Any:
+        """Use processor time for 10 milliseconds, then give way to others."""
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end:
+            pass
+        await give_way()
+        return {"uid": peer.uid}
 
     async def _wait(self, params: dict[str, t.Any], peer: Peer) -> dict[str, t.Any]:
         try:

@@ -43,6 +43,11 @@ def test_requests_that_come_at_once_are_answered_in_their_order(live: LiveServer
     assert answers(live.say(lines)) == [{"id": n, "result": {"params": {"n": n}, "uid": ME}} for n in range(50)]
 
 
+def test_long_work_of_root_is_answered_on_the_common_socket_too(live: LiveServer) -> None:
+    """Its task is begun by the one that accepts connections in a turn, and does not hold that turn."""
+    assert answers(live.say(b'{"id":1,"method":"work"}\n')) == [{"id": 1, "result": {"uid": ME}}]
+
+
 def test_pieces_make_no_difference(live: LiveServer) -> None:
     with live.connect() as connection:
         for byte in b'\n  \n{"id":1,"method":"echo"}\n{"id":2,"method":"echo"}':
@@ -67,7 +72,7 @@ def test_errors_are_answered_as_they_are(live: LiveServer) -> None:
 
 
 def test_an_unknown_method_and_what_there_is(live: LiveServer) -> None:
-    known = "break, change, count, echo, fail, flood, odd, refuse, wait, watch"
+    known = "break, change, count, echo, fail, flood, odd, refuse, wait, watch, work"
     assert answers(live.say(b'{"id":1,"method":"ech"}\n')) == [
         error("unknown_method", f"the agent has no method 'ech'. It has: {known}.", 1)
     ]

@@ -16,6 +16,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import typing as t
 import zlib
 
 import pytest
@@ -85,6 +86,29 @@ def test_byte_code_that_arrives_for_this_interpreter_is_installed(source, tmp_pa
     code = marshal.loads(arrived["host_routing/node/command.py"][16:])
     digest = bundle.bundle_digest(str(source))
     assert code.co_filename == f"/usr/local/lib/calico/{digest}/host_routing/node/command.py"
+
+
+def test_byte_code_has_the_docstrings_of_classes_and_not_of_functions(source, tmp_path):
+    """A dataclass without a docstring would make one of its signature at each start, which takes longer."""
+    (source / "node" / "command.py").write_text(
+        '"""Module."""\n'
+        "class Shown:\n"
+        '    """Class."""\n'
+        "    def name(self):\n"
+        '        """Method."""\n'
+        "        return 'shown'\n"
+        "def empty():\n"
+        '    """Function."""\n'
+        "async def later():\n"
+        '    """Coroutine."""\n'
+        "    return 'later'\n"
+    )
+    code = carried_start.unpack(bundle.build(str(source)).data).byte_code["host_routing/node/command.py"]
+    found: dict[str, t.Any] = {}
+    exec(marshal.loads(code[16:]), found)
+    assert (found["__doc__"], found["Shown"].__doc__) == ("Module.", "Class.")
+    assert [found["Shown"].name.__doc__, found["empty"].__doc__, found["later"].__doc__] == [None, None, None]
+    assert (found["Shown"]().name(), found["empty"]()) == ("shown", None)
 
 
 def test_an_engine_of_another_interpreter_is_compiled_here(source, tmp_path):
