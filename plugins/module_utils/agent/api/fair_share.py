@@ -36,7 +36,7 @@ _OVERHEAD = 0.0001  # seconds that the loop spends around each turn and the turn
 _REMEMBERED = 512  # If the used times of more callers are kept, those of callers that do not wait are forgotten.
 _LONG = 0.002  # seconds after which a turn with more to do pauses
 
-#: The turn that the running task holds, or None; or one that it inherited from the task that began it, and does not hold.
+#: The turn that the running task holds, or None. A task inherits that of the task that began it, and does not hold it.
 _current: contextvars.ContextVar[t.Optional[Turn]] = contextvars.ContextVar("turn", default=None)
 
 
