@@ -102,7 +102,9 @@ class Peering:
     def meant(self) -> t.Iterator[tuple[PeerDefinition, tuple[Speaker, ...], tuple[Speaker, ...]]]:
         """Return an iterator over (definition, its nodes, their peers in the fleet), in the order of definition.
 
-        The peers are () if there is none, as for a router outside of the fleet. A node may be in both tuples.
+        Both tuples may be (), and a node may be in both. A node whose address is the peerIP is a peer only if asNumber
+        and port, where given, are its own; else the peers are (), as for a router outside of the fleet, even where
+        `sessions` has a session with that node.
         """
         return ((one.given, one.local, one.remote) for one in self._definitions)
 

@@ -158,7 +158,7 @@ def with_policy(
     """Return `state` with its policy compiled; see NodePolicyTables.with_policy. Nothing is kept for the next call.
 
     Raise SelectorError if the selector of a policy, or one in a rule in use, is not valid, and ValueError if the mark
-    mask has fewer than five bits. Errors of `Compiler.compile` are passed on.
+    mask has fewer than five bits or a rule in use has an unknown name of a protocol.
     """
     return NodePolicyTables().with_policy(state, interfaces, others)
 

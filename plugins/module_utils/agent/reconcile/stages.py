@@ -219,7 +219,11 @@ class Stages:
         return self._note_look(planned, whole, kinds)
 
     def _note_ended(self, over: t.Sequence[Change]) -> None:
-        """Report each change of `over`, a workload that ended and the reason, that the last look did not find."""
+        """Report each change of `over` that the last call did not have, and remember `over` for the next call.
+
+        A change stands for a workload that ended; its note is the reason, and a new reason is reported too. `over` has
+        to be all of them. Errors of `Listener.on_ended` are passed on; `over` is not remembered then.
+        """
         for change in over:
             if (change.subject, change.note) not in self._ended:
                 self._listener.on_ended(change)
@@ -442,7 +446,10 @@ def _interfaces(changes: t.Iterable[Change]) -> set[str]:
 
 
 def _by_kind(failed: t.Iterable[tuple[Change, str]], registry: DriverRegistry) -> dict[str, list[str]]:
-    """Return a mapping from kind to texts that say what failed and why, for kinds with failures only."""
+    """Return a mapping from the name of a driver in `registry` to texts that say what failed of it and why.
+
+    Drivers without failures are left out. A kind of change that no driver has counts as the name of one.
+    """
     texts: dict[str, list[str]] = {}
     for change, reason in failed:
         texts.setdefault(registry.name_of(change), []).append(f"{change.kind} {change.subject}: {reason}")

@@ -104,7 +104,10 @@ def _far_end(state: NodeState, device: str, gateway: str) -> str:
 
 
 def member_at(state: NodeState, address: str) -> t.Optional[FleetMember]:
-    """Return the node of the fleet that has `address`, None if there is none."""
+    """Return the node of the fleet, this one included, whose underlay address is `address`; None if there is none.
+
+    `address` is canonical text of either family, without a prefix length. Tunnel addresses are not looked at.
+    """
     held = "address6" if family_of(address) == 6 else "address"
     return next((member for member in state.nodes if getattr(member, held).partition("/")[0] == address), None)
 

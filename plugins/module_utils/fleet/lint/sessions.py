@@ -129,7 +129,8 @@ def one_sided(network: LintedFleet) -> t.Iterator[Issue]:
 def different_passwords(network: LintedFleet) -> t.Iterator[Issue]:
     """Report sessions whose two ends have different passwords, or a password at one end only.
 
-    Compared are the names of the secrets, not the passwords in them. It makes one issue for all of them.
+    Compared are the names of the secrets, not the passwords in them. Sessions with an end that is the mesh's are left
+    out. It makes one issue, which names the first session and the number of others.
     """
     found = [pair for pair in network.pairs if pair.there is not None and pair.here.password != pair.there.password]
     if found:

@@ -247,12 +247,13 @@ class LocalIpam:
     ) -> tuple[Allocation, ...]:
         """Assign one address of each of the IP `versions` to `handle`, and return the allocations, IPv4 first.
 
-        Without `versions`, they are those that `versions()` returns and those of `addresses`, which maps an IP version
-        to the address to assign; with them, an address of another version is ignored. `attributes` are texts about the
-        owner, for people. `pools` may be of both versions; for a version that none of them is of, every pool counts
-        that assigns automatically. An address that the handle has is kept. They are not on the disk before a flush that
-        begins after this call. Raise AllocationError if an address or a pool is not available, or if the handle has
-        another address: it keeps what it had, and gets nothing. Raise RuntimeError before a successful `load`.
+        Without `versions`, they are those that `versions(pools)` returns and those of `addresses`, which maps an IP
+        version to the address to assign; with them, an address of another version is ignored. `attributes` are texts
+        about the owner, for people. `pools` may be of both versions. For a version that none of them is of, every pool
+        counts that assigns automatically and, for an address of `addresses`, any pool for workloads. An address that
+        the handle has is kept. They are not on the disk before a flush that begins after this call. Raise
+        AllocationError if an address or a pool is not available, or if the handle has another address: it keeps what it
+        had, and gets nothing. Raise RuntimeError before a successful `load`.
         """
         self._need_load()
         with self._memory:

@@ -282,9 +282,10 @@ class _Own:
     def judged(self, state: NodeState, plan: NodePlan) -> NodePlan:
         """Return `plan` with a problem (`!`) for each address of an attached workload that `state` plans otherwise.
 
-        Problems of the attached workloads themselves become notes (`=`), so that they do not block the plan, and so do
-        those inside the network namespace of any workload. If the host end of such a workload is missing, the plan has
-        nothing for it.
+        A problem of an attached workload itself becomes a note (`=`) in `kept`, so that it does not block the plan, and
+        so does one inside the network namespace of any workload. If a workload with such a problem has no host end, the
+        additions that need that device, its routes and sysctls, are left out. Nothing is left out of a plan of the
+        agent.
         """
         names = {f"{found.namespace}/{found.name}" for found in self._workloads}
 

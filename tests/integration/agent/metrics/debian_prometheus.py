@@ -15,9 +15,10 @@ RELEASE = "bookworm"
 
 @functools.cache
 def debian_prometheus() -> pathlib.Path:
-    """Return the folder with the programs `prometheus` and `promtool`, downloaded at the first use.
+    """Return the folder with the programs `prometheus` and `promtool`.
 
-    Raise RuntimeError with the output of the failed command if they cannot be downloaded or unpacked, and
-    subprocess.TimeoutExpired if one command takes more than 300 seconds.
+    They are downloaded at the first use and kept below .build of the checkout. Another process that downloads them is
+    waited for without a limit. Raise RuntimeError with the output of the failed command if they cannot be downloaded or
+    unpacked, and subprocess.TimeoutExpired if one command takes more than 300 seconds.
     """
     return unpacked(ROOT / ".build" / "prometheus" / RELEASE, RELEASE, "prometheus") / "usr" / "bin"

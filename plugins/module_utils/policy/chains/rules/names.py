@@ -61,9 +61,9 @@ def workload_chain(group: str, direction: str) -> str:
 
 
 def host_chain(interface: str, direction: str, forward: bool = False) -> str:
-    """Return the name of the chain of the HostEndpoint of `interface`. Ingress is packets from the network.
+    """Return the name of the chain of the HostEndpoint of `interface` in one direction, "Ingress" or "Egress".
 
-    With `forward` it is the chain for forwarded packets.
+    Ingress is packets from the network. With `forward` it is the chain for forwarded packets in the table filter.
     """
     if forward:
         return chain_name("cali-fhfw-" if direction == INGRESS else "cali-thfw-", interface)
