@@ -103,10 +103,11 @@ class Prose:
         self.banned = banned
 
     def check(self, source: str, in_tests: bool = False) -> list[Problem]:
-        """Return the problems of `source`, sorted by line; raise SyntaxError if it is not Python.
+        """Return the problems of the docstrings, comments and messages of `source`, sorted by line.
 
-        A phrase that occurs twice in one text is one problem. `in_tests` exempts functions named test_... from
-        beginning with a verb.
+        Messages are the texts of errors, Ansible's documentation, and other literals that end with a dot. A phrase that
+        occurs twice in one text is one problem. `in_tests` exempts functions named test_... from beginning with a verb.
+        Raise SyntaxError if `source` is not Python.
         """
         tree = ast.parse(source)
         found: set[Problem] = set()

@@ -212,9 +212,11 @@ def _clear(scratch: Path) -> None:
 
 @contextlib.contextmanager
 def mounted(lower: list[Path], upper: Path, scratch: Path) -> Iterator[Path]:
-    """Yield the stacked tree with /proc, /dev and /sys mounted, for chroot; writes go to ``upper``.
+    """Yield the stacked tree of ``lower``, topmost first, with /proc, /dev and /sys mounted, for chroot.
 
-    At the end it is unmounted, and the work folder ``scratch`` is removed. Raise LabError if a mount or that fails.
+    Writes go to ``upper``, which is made if it is missing. The work folder ``scratch`` is removed at the beginning, if
+    a killed build left it, and at the end, after the tree is unmounted. Raise LabError if mounting, unmounting or
+    removing fails.
     """
     _clear(scratch)
     root, work = scratch / "root", scratch / "work"

@@ -114,8 +114,8 @@ def explained(lab: BaseLab, asked: dict[Attempt, tuple[Member, Member]]) -> dict
 def hold_matrix(lab: BaseLab, found: Sequence[Member], protocols: Sequence[str] = ("tcp", "udp")) -> None:
     """Assert that exactly the expected attempts succeed, and that the nodes' explanations agree.
 
-    Attempts are those of `three_tiers.matrix`, also from the outside host. Only those by TCP are explained. Raise
-    LabError if a host cannot make its attempts, serve or explain.
+    Attempts are those of `three_tiers.matrix` between the workloads `found`, also from the outside host. Only those by
+    TCP are explained. Raise LabError if a host cannot make its attempts, serve or explain.
     """
     asked = three_tiers.matrix(found, protocols)
     expected = {one for one, (source, target) in asked.items() if three_tiers.allowed(source, target, one.port)}

@@ -223,7 +223,7 @@ CLIENT = Endpoint("WorkloadEndpoint", "default/c", "node2", "cali1", ("10.244.2.
 
 
 def for_clients() -> NodeState:
-    """Return a state whose policy lets only workloads labelled as clients connect to workloads."""
+    """Return a state that lets only workloads labelled as clients connect to workloads, and cuts denied flows."""
     rule = PolicyRule("Allow", source=Entity(selector='app == "client"'))
     policies = policy_set(policies=[Policy("web", ingress=(rule,))], profiles=[allow_all()])
     return with_state(policy=PolicyState(policies, settings=PolicySettings(cut_denied_flows=True)))

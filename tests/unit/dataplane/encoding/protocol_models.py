@@ -13,9 +13,10 @@ _SPACE = " \t\n\v\f\r"
 
 
 def read_lines(text: str, size: int) -> list[str]:
-    """Return lines as fgets(3) reads them into a buffer of `size` bytes: longer ones are several, NUL ends one.
+    """Return lines as fgets(3) reads them into a buffer of `size` bytes, without their line feeds.
 
-    They have no line feeds. The rest after the last line feed is a line too, also if it is empty.
+    A line of more than `size` - 1 bytes is several, and of each what follows a NUL is lost. The rest after the last
+    line feed is a line too, also if it is empty.
     """
     found = []
     for line in text.encode("utf-8", "surrogatepass").split(b"\n"):

@@ -84,7 +84,7 @@ def test_change(link, name, mtu, mac, up):
 
 
 def test_alias_has_no_zero_byte_so_that_none_removes_it(link):
-    """An empty alias is sent without a zero byte. pyroute2 sends one, and the kernel stores it as an alias."""
+    """An alias, also an empty one, is sent without a zero byte. pyroute2 sends one, which the kernel stores."""
     body = link({}, ("IFLA_IFNAME", "cali1"))
     assert (
         links_packed.link_change(LinkChange("cali1", alias="us")).body == body + bytes.fromhex("06001400") + b"us\0\0"
