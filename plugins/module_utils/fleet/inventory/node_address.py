@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ...base.addresses import family_of, ip_address
@@ -14,6 +15,8 @@ from ..host import Host
 
 EXAMPLES = {4: "10.10.1.11/24", 6: "fd00:10:10:1::11/64"}
 VARIABLES = {4: "calico_node_address", 6: "calico_node_address_ipv6"}
+
+_PREFIX_LENGTH = re.compile("[0-9]{1,3}")
 
 
 def label(version: int, host: str) -> str:
@@ -49,7 +52,7 @@ def read(version: int, name: str, given: t.Any) -> tuple[str, int]:
     except ValueError:
         raise FleetError(where, value, f"is not an IPv{version} address with a prefix length.", remedy) from None
     bits = ip.max_prefixlen
-    if not slash or not length.isascii() or not length.isdecimal() or not 1 <= int(length) <= bits:
+    if not slash or not _PREFIX_LENGTH.fullmatch(length) or not 1 <= int(length) <= bits:
         raise FleetError(where, value, f"has no prefix length from /1 to /{bits}.", remedy)
     prefix = int(length)
     if ip.is_loopback or ip.is_multicast or ip.is_link_local or ip.is_unspecified or ip.is_reserved:

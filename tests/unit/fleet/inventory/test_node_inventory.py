@@ -146,3 +146,9 @@ def test_an_address_at_the_end_of_its_subnet(variable: str, value: str) -> None:
     """An address is accepted from /1 to a single one, and at the ends of a link of two hosts."""
     node = read(**{variable: value})
     assert value in (node.cidr, node.cidr6)
+
+
+def test_a_prefix_length_that_python_would_not_read_is_refused() -> None:
+    """Python turns at most 4,300 digits into a number, and raises ValueError for more."""
+    with pytest.raises(FleetError, match=r"has no prefix length from /1 to /32\."):
+        read(node_address=f"10.10.1.11/{'9' * 5000}")
