@@ -27,6 +27,7 @@ class ActionModule(StateAction):
                 "fleet": {"type": "str", "required": True},
                 "observed": {"type": "str", "required": True},
                 "cni": {"type": "bool", "default": False},
+                "cni_default": {"type": "bool", "default": False},
                 "install_packages": {"type": "bool", "default": True},
             }
         )
@@ -37,7 +38,8 @@ class ActionModule(StateAction):
             result.update(failed=True, msg=str(error))
             return result
         try:
-            findings, missing = host_check.check(task_vars[args["observed"]], state, args["cni"])
+            answer = task_vars[args["observed"]]
+            findings, missing = host_check.check(answer, state, args["cni"], args["cni_default"])
         except host_check.NotJudged as error:
             result.update(
                 failed=True,

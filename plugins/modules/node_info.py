@@ -60,6 +60,11 @@ options:
       - Passwords of BGP sessions, packed, for RV(passwords_changed). Filled in by the action from
         C(calico_bgp_secrets).
     type: str
+  cni_conf_dir:
+    description:
+      - Folder in which container runtimes search for networks, for RV(preflight).
+    type: path
+    default: /etc/cni/net.d
 seealso:
   - module: baremetal.host_routing.node
   - module: baremetal.host_routing.convergence_info

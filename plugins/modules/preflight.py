@@ -28,7 +28,14 @@ options:
     required: true
   cni:
     description:
-      - Whether packages that the CNI plugin recommends are required as well.
+      - Whether the host gets the CNI plugin. Packages that it recommends are required then.
+      - Its network must not become the default of containerd or CRI-O on a host with other networks, unless
+        O(cni_default) is true.
+    type: bool
+    default: false
+  cni_default:
+    description:
+      - Whether the CNI plugin's network may become the default of the host's containers.
     type: bool
     default: false
   install_packages:

@@ -18,6 +18,8 @@ Facts = t.Mapping[str, t.Any]
 #: The supported systems, on which the tests run: {id of os-release: versions}.
 SUPPORTED = {"debian": ("12", "13")}
 OWN_ALIAS = "calico:"
+#: The file of the network that the role writes for the CNI plugin.
+CNI_NETWORK = "10-calico.conflist"
 VXLAN_DEVICES = ("vxlan.calico", "vxlan-v6.calico")
 
 
@@ -64,6 +66,28 @@ def missing_packages(facts: Facts, state: NodeState, cni: bool = False) -> list[
         unneeded.add("iptables")
     found = [name for name in facts["missing_packages"] if name not in unneeded]
     return found + [name for name in packages.CNI if cni and not facts["packages"].get(name)]
+
+
+def cni_findings(facts: Facts) -> list[HostFinding]:
+    """Return an error if CNI_NETWORK, once written, is a new default network of containers; [] otherwise.
+
+    That is so if the host has another network that comes later, no earlier one, and a runtime that takes the first.
+    Once the file is there, there is no finding any more.
+    """
+    found = facts["cni"]
+    networks, runtimes = found["networks"], found["runtimes"]
+    if not networks or not runtimes or CNI_NETWORK in networks or networks[0] < CNI_NETWORK:
+        return []
+    return [
+        HostFinding(
+            "new-default-network",
+            "error",
+            f"the network calico would become the default of {_joined(runtimes)}.",
+            f"{found['folder']}/{CNI_NETWORK} would come before {networks[0]}, and new containers get the network that "
+            "comes first.",
+            "Set calico_node_cni_default: true if that is what you want, or calico_node_cni: false for this host.",
+        )
+    ]
 
 
 def lacks_onlink(version: str) -> bool:

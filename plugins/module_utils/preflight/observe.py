@@ -37,6 +37,12 @@ DAEMONS = {
     "NetworkManager": "NetworkManager",
     "systemd-network": "systemd-networkd",
 }
+#: Where runtimes search for networks by default (libcni), and the endings of the files that they read there.
+CNI_CONF_DIR = "/etc/cni/net.d"
+_CNI_ENDINGS = (".conf", ".conflist", ".json")
+#: Runtimes whose containers get the network in the first of these files; to others a network is named.
+_TAKE_THE_FIRST = ("containerd", "crio")
+_PROGRAMS = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
 _LINK_LOCAL_GATEWAY = struct.unpack("!I", socket.inet_aton("169.254.1.1"))[0]
 _REJECT = 0x0200  # RTF_REJECT in linux/route.h
 
@@ -47,12 +53,14 @@ def observe(
     run: t.Optional[t.Callable[..., t.Any]] = None,
     uid: t.Optional[int] = None,
     release: t.Optional[str] = None,
+    cni_conf_dir: str = CNI_CONF_DIR,
 ) -> Facts:
     """Return the facts about this host that `judge` needs, by name, as plain data.
 
     `root` is the folder in place of /, `run` starts programs (by default `kernel.run`), `uid` is the user id of the
-    process, and `release` the kernel's (uname -r). Absent files and programs are no error. Raise KernelError if the
-    kernel's devices, addresses or routes cannot be read. Errors of `run` are passed on.
+    process, `release` the kernel's (uname -r), and `cni_conf_dir` the folder of runtimes' networks. Absent files and
+    programs are no error. Raise KernelError if the kernel's devices, addresses or routes cannot be read. Errors of
+    `run` are passed on.
     """
     files = Files(root)
     run = run or kernel.run
@@ -73,6 +81,7 @@ def observe(
         "features": features.observe(files, release),
         "link_local_route": _link_local_route(files),
         "stored_node": _stored_node(files),
+        "cni": _cni(files, cni_conf_dir),
         "ipv6": _ipv6(files, kernel),
         "rp_filter_of_all": files.read("/proc/sys/net/ipv4/conf/all/rp_filter").strip(),
         **_devices(kernel),
@@ -176,6 +185,18 @@ def _link_local_route(files: Files) -> t.Optional[str]:
             if rank > best:
                 best, device = rank, fields[0]
     return device
+
+
+def _cni(files: Files, folder: str) -> Facts:
+    """Return the files of networks in `folder` in the order of runtimes, and the runtimes that take the first of them.
+
+    The keys are `folder`, `networks` (names of files) and `runtimes` (names of installed programs).
+    """
+    return {
+        "folder": folder,
+        "networks": sorted(name for name in files.listing(folder) if name.endswith(_CNI_ENDINGS)),
+        "runtimes": [name for name in _TAKE_THE_FIRST if any(files.exists(f"{place}/{name}") for place in _PROGRAMS)],
+    }
 
 
 def _stored_node(files: Files) -> t.Optional[str]:

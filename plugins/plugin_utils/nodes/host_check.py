@@ -23,15 +23,17 @@ class HostCheck(t.NamedTuple):
     missing_packages: t.Sequence[str]
 
 
-def check(answer: t.Mapping[str, t.Any], state: NodeState, cni: bool) -> HostCheck:
+def check(answer: t.Mapping[str, t.Any], state: NodeState, cni: bool, cni_default: bool = False) -> HostCheck:
     """Return the judgement whether a host can take `state`, by its answer to node_info.
 
-    With `cni`, packages that the CNI plugin recommends are looked for, too. Raise NotJudged if the part `preflight` of
+    With `cni`, packages that the CNI plugin recommends are looked for, too, and its network must not become a new
+    default of the host's containers, unless `cni_default` is True. Raise NotJudged if the part `preflight` of
     the answer is missing, or is not as the module gives it.
     """
     try:
         facts = shapes.plain(answer.get("preflight"))
-        return HostCheck(judge.judge(facts, state), judge.missing_packages(facts, state, cni))
+        networks = judge.cni_findings(facts) if cni and not cni_default else []
+        return HostCheck([*networks, *judge.judge(facts, state)], judge.missing_packages(facts, state, cni))
     except shapes.Unreadable as error:
         raise NotJudged(str(error)) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:

@@ -63,6 +63,7 @@ GOOD = {
     "ipv6": {"present": True, "advertised_default": []},
     "manual_routes": {},
     "rp_filter_of_all": "1",
+    "cni": {"folder": "/etc/cni/net.d", "networks": [], "runtimes": []},
 }
 
 
@@ -517,3 +518,30 @@ def test_packages_are_asked_for_by_those_who_need_them():
 def test_daemons_that_delete_routes_are_no_reason_to_stop():
     running = {"NetworkManager": ["NetworkManager"], "systemd-networkd": ["systemd-network"]}
     assert judging.judge(facts(daemons=running), STATE) == []
+
+
+@pytest.mark.parametrize(
+    ("networks", "runtimes"),
+    [
+        ([], ["containerd"]),
+        (["87-podman-bridge.conflist"], []),
+        (["05-bridge.conf", "10-containerd-net.conflist"], ["containerd"]),  # was the default, and still is
+        (["10-calico.conflist", "10-containerd-net.conflist"], ["containerd"]),  # calico is the default already
+    ],
+)
+def test_a_network_that_becomes_no_default_is_no_finding(networks, runtimes):
+    given = facts(cni__networks=networks, cni__runtimes=runtimes)
+    assert judging.cni_findings(given) == []
+
+
+def test_a_network_that_would_become_the_default_is_asked_for_in_words():
+    given = facts(cni__networks=["10-containerd-net.conflist", "99-lo.conf"], cni__runtimes=["containerd", "crio"])
+    assert [(one.id, one.severity, str(one)) for one in judging.cni_findings(given)] == [
+        (
+            "new-default-network",
+            "error",
+            "the network calico would become the default of containerd and crio. /etc/cni/net.d/10-calico.conflist "
+            "would come before 10-containerd-net.conflist, and new containers get the network that comes first.\n"
+            "Set calico_node_cni_default: true if that is what you want, or calico_node_cni: false for this host.",
+        )
+    ]

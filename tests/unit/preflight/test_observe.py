@@ -333,3 +333,21 @@ class TestFeatures:
         host.write("proc/modules", "")
         known = self.look(host)
         assert (known["vxlan"], known["ipip"]) == (True, None)
+
+
+def test_networks_of_runtimes_in_their_order_and_who_takes_the_first(host):
+    for name in ("99-lo.conf", "10-b.conflist", "10-a.json", "README", ".10-calico.conflist.0123abcd"):
+        host.write(f"etc/cni/net.d/{name}", "{}")
+    host.write("usr/bin/containerd", "")
+    assert host.observe()["cni"] == {
+        "folder": "/etc/cni/net.d",
+        "networks": ["10-a.json", "10-b.conflist", "99-lo.conf"],
+        "runtimes": ["containerd"],
+    }
+
+
+def test_networks_are_searched_in_the_folder_of_the_inventory(host):
+    host.write("etc/cni/other/10-b.conflist", "{}")
+    host.write("usr/local/bin/crio", "")
+    found = host.observe(cni_conf_dir="/etc/cni/other")["cni"]
+    assert found == {"folder": "/etc/cni/other", "networks": ["10-b.conflist"], "runtimes": ["crio"]}

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.setti
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane import hardening
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.drivers import tunnel
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import node
+from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge
 
 from tests.conftest import ROOT
 
@@ -121,3 +122,7 @@ def test_the_agents_unit_lets_it_do_its_work():
     assert {"CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE"} <= set(
         service["CapabilityBoundingSet"].split()
     )
+
+
+def test_the_preflight_knows_the_name_of_the_networks_file():
+    assert f"/etc/cni/net.d/{judge.CNI_NETWORK}" in files(calico_node_agent=True, calico_node_cni=True)

@@ -33,6 +33,7 @@ def gather(
     generation: t.Optional[int],
     policy: bool = True,
     given: t.Mapping[str, str] = MappingProxyType({}),
+    cni_conf_dir: str = observe.CNI_CONF_DIR,
 ) -> dict[str, t.Any]:
     store = Store(here.store)
     result: dict[str, t.Any] = {}
@@ -45,7 +46,7 @@ def gather(
         # A damaged engine counts as none, so that the node module installs it again.
         result["engine_digest"] = None if bundle.damage(here.engine) else bundle.installed_digest(here.engine)
     if "preflight" in subsets:
-        result["preflight"] = observe.observe(here.kernel, here.root)
+        result["preflight"] = observe.observe(here.kernel, here.root, cni_conf_dir=cni_conf_dir)
         result["missing_packages"] = result["preflight"]["missing_packages"]
     elif "packages" in subsets:
         result["missing_packages"] = packages.missing(packages.of_node(Files(here.root)))
@@ -85,6 +86,7 @@ SPEC = ModuleSpec(
         "generation": {"type": "int"},
         "policy": {"type": "bool", "default": True},
         "bgp_passwords": {"type": "str", "no_log": True},
+        "cni_conf_dir": {"type": "path", "default": observe.CNI_CONF_DIR},
     },
 )
 
@@ -100,7 +102,8 @@ def run(module: ModuleCall) -> t.NoReturn:
     params = module.params
     try:
         given = passwords.unpack(params["bgp_passwords"])
-        result = gather(here, params["gather"], params["generation"], params["policy"], given)
+        wanted = params["gather"], params["generation"], params["policy"]
+        result = gather(here, *wanted, given, params["cni_conf_dir"])
     except (StoreError, IpamUnreadable, KernelError, ValueError) as error:
         module.fail_json(msg=str(error))
     finally:

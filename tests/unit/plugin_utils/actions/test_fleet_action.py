@@ -249,7 +249,8 @@ def test_a_run_that_goes_too_far_is_asked_for(tmp_path: pathlib.Path) -> None:
 def test_a_steady_fleet_is_known_by_its_plan(tmp_path: pathlib.Path) -> None:
     """The fleet is steady if all hosts have this plan's states, and needs preparation if one lacks packages.
 
-    It needs preparation, too, if the answer of a host cannot be judged.
+    It needs preparation, too, if the network of the CNI plugin would become the default of containers, or if the answer
+    of a host cannot be judged.
     """
     folder = folder_with(tmp_path, "steady")
     good = {**GOOD, "missing_packages": [], "addresses": {"eth0": list(NODES.values())}}
@@ -271,10 +272,16 @@ def test_a_steady_fleet_is_known_by_its_plan(tmp_path: pathlib.Path) -> None:
     stored = stored_as(begun["plan"])
     other = {**stored, "node2": {**stored["node2"], "state": {**stored["node2"]["state"], "plan": "other"}}}
     lacking = {**stored, "node2": {**stored["node2"], "preflight": {**good, "missing_packages": ["bird2"]}}}
-    results = controller.run([run(answers(**seen)) for seen in (stored, other, lacking)])
+    networks = {"folder": "/etc/cni/net.d", "networks": ["10-containerd-net.conflist"], "runtimes": ["containerd"]}
+    asking = {**stored, "node2": {**stored["node2"], "preflight": {**good, "cni": networks}}}
+    results = controller.run(
+        [*(run(answers(**seen)) for seen in (stored, other, lacking, asking)), run(answers(**asking), cni=True)]
+    )
     assert [(result["steady"], result["prepare"]) for result in results] == [
         (True, False),
         (False, False),
+        (True, True),
+        (True, False),
         (True, True),
     ], results
 

@@ -37,3 +37,29 @@ def test_check_mode_names_packages_only_where_the_run_installs_them(tmp_path: pa
     assert [result.get("changed", False) for result in results] == [True, False, False, False]
     assert results[0]["diff"] == {"prepared": "node1  packages to install\n  + package  bird2\n"}
     assert not any("diff" in result for result in results[1:])
+
+
+def test_a_network_that_would_become_the_default_is_refused_unless_it_may(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    Case("inventory", ALL, HOSTS, None, {}, None, "", "").write(folder)
+    hosts_file = str(folder / "hosts.yml")
+    networks = {"folder": "/etc/cni/net.d", "networks": ["10-containerd-net.conflist"], "runtimes": ["containerd"]}
+    addresses = {**GOOD["addresses"], "eth0": list(NODES.values())}
+    seen = {
+        host: {"seen": {"state": None, "preflight": {**GOOD, "addresses": addresses, "cni": networks}}}
+        for host in ("node1", "node2")
+    }
+    path = targets.save(targets.Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
+
+    def run(**args: t.Any) -> controller.Run:
+        return controller.Run("preflight", {"fleet": path, "observed": "seen", **args}, hosts_file, seen)
+
+    without, refused, wanted = controller.run([run(), run(cni=True), run(cni=True, cni_default=True)])
+    assert "failed" not in without and "failed" not in wanted, (without, wanted)
+    assert refused["failed"]
+    assert refused["msg"].splitlines() == [
+        "node1: the network calico would become the default of containerd. /etc/cni/net.d/10-calico.conflist would "
+        "come before 10-containerd-net.conflist, and new containers get the network that comes first.",
+        "Set calico_node_cni_default: true if that is what you want, or calico_node_cni: false for this host.",
+    ]
