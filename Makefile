@@ -45,7 +45,7 @@ lint: setup ## ruff, mypy, yamllint, ansible-lint, licences, docs
 sanity: setup ## ansible-test sanity, without containers
 	@$(RUN_SUITES) sanity
 
-build-test: setup ## Build the artifact, install it elsewhere, find everything in it
+build-test: setup ## Build the artifact, install it elsewhere, find everything in it, import it as Galaxy does
 	@$(RUN_SUITES) build
 
 .PHONY: integration lab-test ipip-test

@@ -98,7 +98,12 @@ SUITES: tuple[Suite, ...] = (
         ("{bin}/python", "tests/run/lint.py"),
         limit=600,
     ),
-    Suite("build", "the built artifact installs and its modules are found", ("tests/run/build_artifact",), limit=400),
+    Suite(
+        "build",
+        "the built artifact installs, its modules are found, and galaxy-importer takes it without a warning",
+        ("tests/run/build_artifact",),
+        limit=900,
+    ),
     Suite(
         "sanity",
         "ansible-test sanity",

@@ -26,11 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 from ..actions import controller_variables
 from ..lines import shown_lines
-
-try:  # Origin has the file and line of a value. This part of ansible-core is private, so it may be missing.
-    from ansible._internal._datatag._tags import Origin  # type: ignore[import-not-found]
-except ImportError:
-    Origin = None
+from .value_origin import value_origin
 
 NODES_GROUP, REFLECTORS_GROUP = "calico_nodes", "calico_rr"
 _PORTS = ("ansible_port", "ansible_ssh_port")
@@ -80,7 +76,7 @@ def _groups(task_vars: t.Mapping[str, t.Any]) -> dict[str, set[t.Any]]:
 
 
 class _Value(t.NamedTuple):
-    """A variable's plain value, and the known file:line of it and values in it, by path (`calico_ip_pools[0].cidr`)."""
+    """A variable's plain value, and the known origins of it and values in it, by path (`calico_ip_pools[0].cidr`)."""
 
     plain: t.Any
     origins: dict[str, str]
@@ -107,18 +103,18 @@ class _Values:
             names = ", ".join(ignored[:5])
             shown_lines.warn(f"host {host}: {names} is a fact, no variable, and is left out. {_FACTS_REMEDY}")
         return {
-            str(key): self._value(host, str(key), raw[key])
+            str(key): self._value(host, str(key), raw[key], raw.get("inventory_file"))
             for key in raw
             if key in _PORTS or controller_variables.is_of_fleet(str(key))
         }
 
-    def _value(self, host: t.Any, name: str, raw: t.Any) -> _Value:
+    def _value(self, host: t.Any, name: str, raw: t.Any, source: t.Any) -> _Value:
         key = name, id(raw)
         if key not in self._known:
             self._held.append(raw)
             _check_bounds(name, raw)
-            self._known[key] = _value(host, name, raw) if _is_constant(raw) else None
-        return self._known[key] or _value(host, name, evaluated(self._hostvars[host], host, name))
+            self._known[key] = _value(host, name, raw, source) if _is_constant(raw) else None
+        return self._known[key] or _value(host, name, evaluated(self._hostvars[host], host, name), source)
 
 
 def evaluated(own: t.Mapping[str, t.Any], host: t.Any, name: str) -> t.Any:
@@ -149,9 +145,9 @@ def _reason(name: str, error: AnsibleTemplateError) -> str:
     return "" if variable is not None and variable.secret else f": {error.message.rstrip('.')}"
 
 
-def _value(host: t.Any, name: str, value: t.Any) -> _Value:
+def _value(host: t.Any, name: str, value: t.Any, source: t.Any) -> _Value:
     origins: dict[str, str] = {}
-    _origins(name, value, origins)
+    _origins(name, value, source, origins)
     return _Value(plain_variable(value, host, name), origins)
 
 
@@ -242,20 +238,20 @@ def _refused_key(path: str, value: t.Any) -> t.Optional[tuple[str, t.Any]]:
     return next(filter(None, (_refused_key(*entry) for entry in below)), None)
 
 
-def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
+def _origins(path: str, value: t.Any, source: t.Any, found: dict[str, str]) -> None:
     """Add the known origins of `value` and values in it to `found`, by path (`calico_ip_pools[0].cidr`).
 
-    An origin is "file:line", or the file alone where Ansible knows no line, as in a JSON file.
+    `source` is the inventory_file of the host, for `value_origin`.
     """
-    origin = Origin.get_tag(value) if Origin is not None else None
-    if origin is not None and origin.path:
-        found[path] = f"{origin.path}:{origin.line_num}" if origin.line_num else str(origin.path)
+    origin = value_origin(value, source)
+    if origin:
+        found[path] = origin
     if isinstance(value, t.Mapping):
         for key in value:
-            _origins(f"{path}.{key}", value[key], found)
+            _origins(f"{path}.{key}", value[key], source, found)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            _origins(f"{path}[{index}]", item, found)
+            _origins(f"{path}[{index}]", item, source, found)
 
 
 def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:
