@@ -9,15 +9,13 @@ With -i INVENTORY it checks the whole inventory (inventory_lint.py).
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import typing as t
 
-from ...base.document_limits import BeyondLimits
 from ...resources import ResourceError, check_supported, parse
-from ..errors import DONE, PROBLEMS, CommandError, UsageError
-from ..render import document_file
-from ..render.document_text import EXTENSIONS, Lines, NotReadable, documents_of
+from ..errors import DONE, PROBLEMS, UsageError
+from ..render import named_files
+from ..render.document_text import Lines, NotReadable, documents_of
 from . import inventory_lint
 
 
@@ -43,9 +41,9 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
 def _files_of_resources(arguments: argparse.Namespace) -> int:
     good = 0
     problems: list[Problem] = []
-    for path in _files(arguments.filename, arguments.recursive):
+    for path in named_files.paths(arguments.filename, arguments.recursive):
         name = "<stdin>" if path == "-" else path
-        text = _read(path)
+        text = named_files.read(path)
         try:
             documents = list(documents_of(text, name))
         except NotReadable as error:
@@ -75,29 +73,3 @@ def _problem(name: str, document: t.Any, lines: Lines) -> t.Optional[Problem]:
         # A missing field has no line of its own: in YAML, `lines` returns the line of the nearest field around it.
         return Problem(name, lines(error.field), str(error))
     return None
-
-
-def _files(names: t.Sequence[str], recursive: bool) -> t.Iterator[str]:
-    for name in names:
-        if name == "-" or not os.path.isdir(name):
-            yield name
-            continue
-        found = []
-        for folder, folders, entries in os.walk(name):
-            if not recursive:
-                folders.clear()
-            found += [os.path.join(folder, entry) for entry in entries if entry.endswith(EXTENSIONS)]
-        if not found:
-            raise CommandError(f"no resources specified in directory {name}. It has no file *.yaml, *.yml or *.json.")
-        yield from sorted(found)
-
-
-def _read(path: str) -> str:
-    try:
-        return document_file.read_stdin() if path == "-" else document_file.read(path)
-    except BeyondLimits as error:
-        raise CommandError(f"{path} {error}") from error
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise CommandError(f"{path} is not UTF-8 at byte {error.start}. Save it as UTF-8.") from error
