@@ -20,6 +20,9 @@ from .commands.refused import absent, no_node, refusal
 from .errors import MISUNDERSTOOD, PROBLEMS, CommandError
 from .sources import Sources
 
+#: Options with a value that users write before the command.
+_BEFORE_A_VALUE = ("-i", "--inventory", "-l", "--log-level", "-c", "--config", "--context")
+
 
 def main(
     arguments: t.Sequence[str],
@@ -43,11 +46,18 @@ def main(
 
 
 def _ordered(words: t.Sequence[str]) -> list[str]:
-    """Return the words with `help COMMAND` as `COMMAND --help`, and with options before the command behind it."""
+    """Return the words with options before the command behind it, and `help COMMAND` as `COMMAND --help`.
+
+    So the parser of the command has to know them, or says what is wrong with them.
+    """
     left, options = list(words), []
-    while left[:1] in (["-i"], ["--inventory"]) and len(left) > 2:
-        options += left[:2]
-        del left[:2]
+    while left:
+        if left[0] in _BEFORE_A_VALUE and len(left) > 2:
+            options += [left.pop(0), left.pop(0)]
+        elif left[0] == "--allow-version-mismatch" or left[0].partition("=")[0] in _BEFORE_A_VALUE and "=" in left[0]:
+            options.append(left.pop(0))
+        else:
+            break
     if left[:1] == ["help"] and left[1:2] != ["--help"]:
         return [*left[1:], "--help"]
     return left + options

@@ -86,6 +86,21 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
             "See `calicoctl node status --help`.",
         ),
         (
+            "-l debug get nodes",
+            "calicoctl get: unknown option '-l'. Nothing is logged here: errors are on stderr. Leave it out. "
+            "See `calicoctl get --help`.",
+        ),
+        (
+            "--inventory=hosts status",
+            "calicoctl status: unknown option '--inventory'. This command is about one node: run it there. "
+            "-i INVENTORY is for `get`, `ipam show`, `policy explain`, `scale` and `validate`. See `calicoctl status --help`.",
+        ),
+        ("-i hosts", "calicoctl: unknown command 'hosts'. See `calicoctl --help`."),
+        (
+            "--allow-version-mismatch",
+            "calicoctl: The following arguments are required: COMMAND. See `calicoctl --help`.",
+        ),
+        (
             "version --poll 5s",
             "calicoctl version: unknown option '--poll'. Repeat the command by `watch`. "
             "See `calicoctl version --help`.",
@@ -207,6 +222,7 @@ def test_output_formats_are_named(node: Node) -> None:
         ("patch bgpp x -p {}", "patch", ["BGPPeer"]),
         ("apply -f FILE", "apply", ["IPPool", "BGPPeer"]),
         ("apply --filename FILE", "apply", ["IPPool", "BGPPeer"]),
+        ("--allow-version-mismatch -c cfg apply -f FILE", "apply", ["IPPool", "BGPPeer"]),
     ],
 )
 def test_verbs_of_the_inventory(node: Node, line: str, verb: str, kinds: list[str]) -> None:

@@ -22,7 +22,7 @@ from . import inventory_resources
 DEFAULT_NAMESPACE = "default"
 
 
-class Wanted(t.NamedTuple):
+class WantedResources(t.NamedTuple):
     """Resources to show: those of a kind, in a namespace (None: in any), and only with `names` if there are any."""
 
     kind: Kind
@@ -30,7 +30,7 @@ class Wanted(t.NamedTuple):
     namespace: t.Optional[str] = None
 
 
-class Source(HasAsNumber, t.Protocol):
+class ResourceSource(HasAsNumber, t.Protocol):
     """The owner of resources: a node, or an inventory."""
 
     def documents(self, kind: Kind) -> list[Document]:
@@ -40,7 +40,7 @@ class Source(HasAsNumber, t.Protocol):
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
     wanted = _of_files(arguments) if arguments.filename else [_of_words(arguments)]
     write = writer(arguments.output, {one.kind: None for one in wanted})
-    source: Source
+    source: ResourceSource
     if arguments.inventory:
         source = inventory_resources.ask(arguments.inventory)
     else:
@@ -76,7 +76,7 @@ class _NodeSource:
             raise CommandError(f"state.json has a {kind.name} that this release does not know: {error}") from error
 
 
-def _of_words(arguments: argparse.Namespace) -> Wanted:
+def _of_words(arguments: argparse.Namespace) -> WantedResources:
     if arguments.kind is None:
         raise UsageError("say what to get: a KIND such as ippools, or -f FILE for the resources that a file names.")
     kind = kinds.find(arguments.kind)
@@ -84,10 +84,10 @@ def _of_words(arguments: argparse.Namespace) -> Wanted:
     namespace = None
     if kind.namespaced and not arguments.all_namespaces:
         namespace = arguments.namespace or DEFAULT_NAMESPACE
-    return Wanted(kind, tuple(dict.fromkeys(arguments.names)), namespace)
+    return WantedResources(kind, tuple(dict.fromkeys(arguments.names)), namespace)
 
 
-def _of_files(arguments: argparse.Namespace) -> list[Wanted]:
+def _of_files(arguments: argparse.Namespace) -> list[WantedResources]:
     """Return the resources that the documents of the files name.
 
     Raise CommandError for a file that cannot be read, or a document without a kind that is known here or a name.
@@ -108,7 +108,7 @@ def _of_files(arguments: argparse.Namespace) -> list[Wanted]:
     return wanted
 
 
-def _named(document: t.Any, file: str, arguments: argparse.Namespace) -> Wanted:
+def _named(document: t.Any, file: str, arguments: argparse.Namespace) -> WantedResources:
     known = document if isinstance(document, dict) else {}
     word, metadata = known.get("kind"), known.get("metadata")
     if not isinstance(metadata, dict):
@@ -116,11 +116,14 @@ def _named(document: t.Any, file: str, arguments: argparse.Namespace) -> Wanted:
     name = metadata.get("name")
     if not isinstance(word, str) or not isinstance(name, str):
         raise CommandError(f"{file}: a document has no kind or no metadata.name. Write both.")
-    kind = kinds.find(word)
+    try:
+        kind = kinds.find(word)
+    except UsageError as error:
+        raise CommandError(f"{file}: {error}") from error
     namespace = None
     if kind.namespaced:
         namespace = str(metadata.get("namespace") or arguments.namespace or DEFAULT_NAMESPACE)
-    return Wanted(kind, (name,), namespace)
+    return WantedResources(kind, (name,), namespace)
 
 
 def _check(arguments: argparse.Namespace, kind: Kind) -> None:
@@ -132,7 +135,7 @@ def _check(arguments: argparse.Namespace, kind: Kind) -> None:
         )
 
 
-def _selected(documents: list[Document], wanted: Wanted) -> list[Document]:
+def _selected(documents: list[Document], wanted: WantedResources) -> list[Document]:
     if wanted.namespace is None:
         return documents
     return [document for document in documents if document["metadata"]["namespace"] == wanted.namespace]

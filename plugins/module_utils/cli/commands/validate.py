@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`calicoctl validate -f FILE`: the check of resource documents, which names each invalid one.
 
-With -i INVENTORY it checks the whole inventory (inventory_lint.py).
+With -i INVENTORY it checks the whole inventory, which a playbook does.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 import typing as t
 
 from ...resources import ResourceError, check_supported, parse
+from .. import inventory_playbook
 from ..errors import DONE, PROBLEMS, UsageError
 from ..render import named_files
 from ..render.document_text import Lines, NotReadable, documents_of
-from . import inventory_lint
 
 
 class Problem(t.NamedTuple):
@@ -35,7 +35,13 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
         raise UsageError("say what to check: -f FILE for resources, or -i INVENTORY for a whole inventory.")
     if arguments.filename and (arguments.strict or arguments.output != "text"):
         raise UsageError("--strict and -o are about an inventory (-i INVENTORY).")
-    return inventory_lint.run(arguments) if arguments.inventory else _files_of_resources(arguments)
+    return _inventory(arguments) if arguments.inventory else _files_of_resources(arguments)
+
+
+def _inventory(arguments: argparse.Namespace) -> int:
+    answer = inventory_playbook.ask("validate.yml", arguments.inventory, {"strict": arguments.strict})
+    inventory_playbook.show(answer, arguments.output)
+    return DONE if answer["answer"]["good"] else PROBLEMS
 
 
 def _files_of_resources(arguments: argparse.Namespace) -> int:

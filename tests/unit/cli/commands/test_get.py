@@ -356,6 +356,12 @@ def test_resources_that_a_file_names(node: Node) -> None:
         ("", 1, "NODE/wanted.yaml has no document. Write apiVersion, kind, metadata and spec."),
         ("kind: IPPool", 1, "NODE/wanted.yaml: a document has no kind or no metadata.name. Write both."),
         ("metadata: {name: x}", 1, "NODE/wanted.yaml: a document has no kind or no metadata.name. Write both."),
+        (
+            "kind: NetworkPolic\nmetadata: {name: x}",
+            1,
+            "NODE/wanted.yaml: resource type 'NetworkPolic' is not supported. Did you mean networkpolicy? Here are: "
+            f"{', '.join(kind.names[0] for kind in kinds.KINDS)}.",
+        ),
         ("kind: IPPool\nmetadata: x", 1, "NODE/wanted.yaml: a document has no kind or no metadata.name. Write both."),
     ],
 )

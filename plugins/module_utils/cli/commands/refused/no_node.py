@@ -21,7 +21,5 @@ def check(arguments: argparse.Namespace, sources: Sources) -> None:
     if hasattr(arguments, "inventory"):
         remedy = "Name the inventory to ask with -i INVENTORY, or run this on a node."
     else:
-        remedy = (
-            "Run this on a node. For all nodes there are playbooks/status.yml and `calicoctl get -i INVENTORY`."
-        )
+        remedy = "Run this on a node. For all nodes there are playbooks/status.yml and `calicoctl get -i INVENTORY`."
     raise CommandError(f"{sources.no_node()} {remedy}")
