@@ -93,7 +93,8 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
         (
             "--inventory=hosts status",
             "calicoctl status: unknown option '--inventory'. This command is about one node: run it there. "
-            "-i INVENTORY is for `get`, `ipam show`, `policy explain`, `scale` and `validate`. See `calicoctl status --help`.",
+            "-i INVENTORY is for `get`, `ipam show`, `policy explain`, `scale` and `validate`. "
+            "See `calicoctl status --help`.",
         ),
         ("-i hosts", "calicoctl: unknown command 'hosts'. See `calicoctl --help`."),
         (
@@ -124,7 +125,7 @@ def test_what_was_mistyped(node: Node, line: str, error: str) -> None:
     ("line", "instead"),
     [
         (
-            "node run --node-image=x",
+            "node --allow-version-mismatch run --node-image=x",
             "there is no command `node run` here: playbooks/site.yml makes hosts nodes; on them systemd runs BIRD and "
             "the agent (calico-bird, calico-agent).",
         ),
@@ -201,6 +202,9 @@ def test_a_controller_is_no_node(node: Node) -> None:
     for line in ("status", "node status", "node diags", "workload list", "ipam check"):
         assert node.run(*line.split()) == (1, "", none + there)
     assert node.run("scale", "5")[0] == 0
+    (node.folder / "engine" / ("0" * 16)).mkdir(parents=True)
+    (node.folder / "engine" / "current").symlink_to("0" * 16)
+    assert node.run("get", "nodes")[2].startswith("calicoctl: this node has no state yet: ")
     node.store()
     assert node.run("get", "nodes")[0] == 0
 
