@@ -16,6 +16,7 @@ from .errors import MISUNDERSTOOD
 _CHOICE = re.compile(r"invalid choice: '([^']*)'")
 _UNKNOWN = re.compile(r"unrecognized arguments: (\S+)")
 _NO_DATASTORE = "There is no datastore here to connect to: leave it out."
+_CHECKED = "Addresses with problems are always shown, and `ipam show --ip ADDRESS` shows one. Leave it out."
 _ONE_NODE = (
     "This command is about one node: run it there. -i INVENTORY is for `get`, `ipam show`, `policy explain`, `scale` "
     "and `validate`."
@@ -28,6 +29,10 @@ _INSTEAD = {
     "-l": "Nothing is logged here: errors are on stderr. Leave it out.",
     "--log-level": "Nothing is logged here: errors are on stderr. Leave it out.",
     "--poll": "Repeat the command by `watch`.",
+    "--show-borrowed": "No address is borrowed here: a node takes those of its own blocks alone.",
+    "--show-all-ips": _CHECKED,
+    "--show-problem-ips": _CHECKED,
+    "--from-report": "Name an address that leaked with --ip.",
     "-i": _ONE_NODE,
     "--inventory": _ONE_NODE,
 }

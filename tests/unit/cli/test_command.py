@@ -102,6 +102,11 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
             "calicoctl: The following arguments are required: COMMAND. See `calicoctl --help`.",
         ),
         (
+            "ipam show --show-borrowed",
+            "calicoctl ipam show: unknown option '--show-borrowed'. No address is borrowed here: a node takes those of "
+            "its own blocks alone. See `calicoctl ipam show --help`.",
+        ),
+        (
             "version --poll 5s",
             "calicoctl version: unknown option '--poll'. Repeat the command by `watch`. "
             "See `calicoctl version --help`.",
@@ -203,6 +208,7 @@ def test_a_controller_is_no_node(node: Node) -> None:
         assert node.run(*line.split()) == (1, "", none + there)
     assert node.run("scale", "5")[0] == 0
     (node.folder / "engine" / ("0" * 16)).mkdir(parents=True)
+    (node.folder / "engine" / ("0" * 16) / "__main__.py").touch()
     (node.folder / "engine" / "current").symlink_to("0" * 16)
     assert node.run("get", "nodes")[2].startswith("calicoctl: this node has no state yet: ")
     node.store()
