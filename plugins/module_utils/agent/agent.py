@@ -477,10 +477,11 @@ class Agent:
     def status(self) -> dict[str, t.Any]:
         """Return the sync state, problems, counts and IPAM usage for the API method `status`, JSON-ready.
 
-        The keys are since, pid, node, plan, phase, complete, in_sync, problems, workloads and deleting (both numbers),
-        drift, last_resync and ipam. `drift` counts changes by other programs: `total` since the start, and of the last
-        23 to 24 hours `day`, all, and `kinds`, by kind. `ipam` lists the blocks with the fields of Usage; it is [] if
-        the allocations cannot be read. node, plan and phase are "" without a state.
+        The keys are since, pid, node, plan, phase, complete, in_sync, problems, workloads, inventory_workloads and
+        deleting (numbers), drift, last_resync and ipam. `workloads` counts those that the agent attached. `drift`
+        counts changes by other programs: `total` since the start, and of the last 23 to 24 hours `day`, all, and
+        `kinds`, by kind. `ipam` lists the blocks with the fields of Usage; it is [] if the allocations cannot be read.
+        node, plan and phase are "" without a state.
         """
         state = self.state
         return {
@@ -493,6 +494,7 @@ class Agent:
             "in_sync": self.in_sync,
             "problems": self.problems,
             "workloads": len(self.workloads),
+            "inventory_workloads": len(state.workloads) if state else 0,
             "deleting": len(self.cleanup),
             "drift": self.drift.to_dict(),
             "last_resync": self.last_resync,

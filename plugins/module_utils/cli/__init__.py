@@ -6,5 +6,5 @@
 Most ask the node's agent, or read its disk. Some read files or, on a controller, an inventory instead.
 
 `command.main` is the program. Each command is a function (parsed arguments, `Sources`) -> exit status, in a module of
-`commands`. The verbs of `commands.refusal` are none: they are parsed only for their help.
+`commands`. The verbs of `commands.refused.refusal` are none: they are parsed only for their help.
 """

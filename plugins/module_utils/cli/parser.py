@@ -1,16 +1,14 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parser of the command line: all commands with their options, and hints for mistyped words."""
+"""The parser of the command line: all commands with their options."""
 
 from __future__ import annotations
 
-import argparse
-import difflib
-import re
-import sys
 import typing as t
 
+from ..base.release import VERSION
+from .command_parser import Parser
 from .commands import (
     agent_status,
     diagnostics,
@@ -19,77 +17,34 @@ from .commands import (
     node_status,
     policy_drops,
     policy_explain,
-    refusal,
     scale,
     system_check,
     validate,
     version,
     workloads,
 )
+from .commands.refused import refusal
 from .errors import MISUNDERSTOOD
 from .flow import flow_question
 
 _EPILOG = "Exit status: 0 done, 1 problems were found or it failed, 2 the command line was not understood."
-_CHOICE = re.compile(r"invalid choice: '([^']*)'")
-_UNKNOWN = re.compile(r"unrecognized arguments: (\S+)")
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line: what is wrong, sometimes the word that was probably meant, and where help is.
-
-    An error is written to stderr and raises SystemExit with status 2.
-    """
-
-    def __init__(self, prog: t.Optional[str] = None, **named: t.Any) -> None:
-        named.update(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
-        super().__init__(prog, **named)
-
-    def error(self, message: str) -> t.NoReturn:
-        choice, option = _CHOICE.search(message), _UNKNOWN.search(message)
-        if choice and message.startswith("argument -o/"):
-            words = next(action.choices for action in self._actions if action.dest == "output" and action.choices)
-            message = f"unrecognized output format '{choice.group(1)}'. Use {' or '.join(words)}."
-        elif choice:
-            message = f"unknown command '{choice.group(1)}'." + _hint(choice.group(1), self._commands())
-        elif option:
-            word = option.group(1).partition("=")[0]
-            kind = "option" if word.startswith("-") else "argument"
-            message = f"unknown {kind} '{word}'." + (_hint(word, self._options()) if kind == "option" else "")
-        else:
-            message = f"{message[:1].upper()}{message[1:]}."
-        sys.stderr.write(f"{self.prog}: {message} See `{self.prog} --help`.\n")
-        raise SystemExit(MISUNDERSTOOD)
-
-    def _subparsers_of(self) -> t.Iterator[tuple[str, Parser]]:
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                yield from action.choices.items()
-
-    def _commands(self) -> list[str]:
-        return [name for name, dummy in self._subparsers_of()]
-
-    def _options(self) -> list[str]:
-        """Return the options of this parser and all parsers below: the outermost one reports unknown options."""
-        own = [option for action in self._actions for option in action.option_strings]
-        return own + [option for dummy, parser in self._subparsers_of() for option in parser._options()]
-
-
-def _hint(word: str, known: t.Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, 1)
-    return f" Did you mean {near[0]}?" if near else ""
 
 
 def build(program: str = "calicoctl") -> Parser:
     """Return the parser. Parsed arguments have `run`, the command's function: (arguments, sources) -> exit status.
 
-    Those of a verb of refusal.VERBS have none: such a verb is in the parser for its help alone. `program` is the
-    program's name in help and errors.
+    Those of a verb of refusal.VERBS and of `help` have none: these are in the parser for their help alone. `of_node` is
+    whether the command is about the node that it runs on, unless it has an `inventory`. `program` is the program's name
+    in help and errors.
     """
     parser = Parser(
         prog=program,
         description="Look at this node of the fleet, and at the workloads on it. What it is to have is said by the\n"
         "Ansible inventory: commands that change it in Calico say here which variable to edit.",
         epilog=_EPILOG,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"{program} {VERSION}", help="show the version of this program"
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
     _get(commands)
@@ -104,11 +59,12 @@ def build(program: str = "calicoctl") -> Parser:
     return parser
 
 
-def _command(commands: t.Any, name: str, run: t.Any, help: str, text: str = "") -> Parser:
+def _command(commands: t.Any, name: str, run: t.Any, help: str, text: str = "", of_node: bool = True) -> Parser:
+    """Add a command. `run` is its function, None for one that is only parsed for its help. `of_node`: see `build`."""
     description = text or f"{help[:1].upper()}{help[1:]}."
     made: Parser = commands.add_parser(name, help=help, description=description, epilog=_EPILOG)
     if run:
-        made.set_defaults(run=run)
+        made.set_defaults(run=run, of_node=of_node)
     return made
 
 
@@ -131,13 +87,16 @@ def _get(commands: t.Any) -> None:
         "and those of policy: globalnetworkpolicies, networkpolicies, both also staged, tiers, profiles,\n"
         "globalnetworksets, networksets, hostendpoints.",
     )
-    parser.add_argument("kind", metavar="KIND", help="as ippools, ippool, pool")
+    parser.add_argument("kind", metavar="KIND", nargs="?", help="as ippools, ippool, pool")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
     parser.add_argument(
         "-o", "--output", default="ps", metavar="FORMAT", help="ps, wide, yaml, json or custom-columns=NAME,..."
     )
     parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="of what is in one; 'default' by default")
     parser.add_argument("-A", "-a", "--all-namespaces", action="store_true", help="what is in any of them")
+    _files_of_resources(parser)
+    parser.add_argument("--export", action="store_true", help="changes nothing: documents have nothing of the cluster")
+    _inventory(parser)
 
 
 def _node(commands: t.Any) -> None:
@@ -152,7 +111,7 @@ def _node(commands: t.Any) -> None:
         "Gather what helps to find a fault into diags-DATE_TIME.tar.gz, for root's eyes alone. Passwords are left out.",
     )  # fmt: skip
     parser.add_argument("--log-dir", default=".", metavar="FOLDER", help="where to put it (by default here)")
-    _command(group, "checksystem", system_check.run, "tell if this host can be a node")
+    _command(group, "checksystem", system_check.run, "tell if this host can be a node", of_node=False)
 
 
 def _ipam(commands: t.Any) -> None:
@@ -161,6 +120,7 @@ def _ipam(commands: t.Any) -> None:
     parser.add_argument("--show-blocks", action="store_true", help="each block, too")
     parser.add_argument("--ip", metavar="ADDRESS", help="who has this address")
     parser.add_argument("--show-configuration", action="store_true", help="how addresses are given out")
+    _inventory(parser)
     _output(parser, "text", "json")
     parser = _command(
         group, "check", ipam.check, "look for addresses that leaked or are used twice",
@@ -231,10 +191,7 @@ def _policy(commands: t.Any) -> None:
         "--source-port", type=int, default=flow_question.SOURCE_PORT, metavar="PORT",
         help=f"that it is sent from ({flow_question.SOURCE_PORT}, as good as any that a kernel chooses)",
     )  # fmt: skip
-    parser.add_argument(
-        "-i", "--inventory", action="append", default=[], metavar="INVENTORY",
-        help="on the controller: ask this inventory, as ansible-playbook -i takes it; may be repeated",
-    )  # fmt: skip
+    _inventory(parser)
     parser.add_argument(
         "-v", "--verbose", "--all", dest="all", action="store_true",
         help="name policies that do not apply, too, and say why",
@@ -259,29 +216,36 @@ def _agent(commands: t.Any) -> None:
         ("plan", agent_status.plan, "show what the agent would repair"),
     ):
         _output(_command(commands, name, run, help), "text", "json")
-    parser = _command(commands, "version", version.run, "show the version of this program and of the agent")
+    about = "show the version of this program and of the agent"
+    parser = _command(commands, "version", version.run, about, of_node=False)
     parser.add_argument("--client", action="store_true", help="of this program alone")
+    parser = _command(commands, "help", None, "show the commands, or the help of one")
+    parser.add_argument("words", metavar="COMMAND", nargs="*", help="as ipam show")
 
 
 def _files(commands: t.Any) -> None:
     parser = _command(
         commands, "validate", validate.run, "check files of resources, or an inventory",
         "Check files of resources (projectcalico.org/v3, YAML or JSON); or, on the controller, a whole inventory:\n"
-        "what in it cannot be, does not work, breaks easily or is hardly meant. Nothing is applied.",
+        "what in it cannot be, does not work, breaks easily or is hardly meant. Nothing is applied.", of_node=False,
     )  # fmt: skip
-    parser.add_argument(
-        "-f", "--filename", action="append", default=[], metavar="FILE", help="file, folder or - ; may be repeated"
-    )
-    parser.add_argument("-R", "--recursive", action="store_true", help="with the folders in a folder")
+    _files_of_resources(parser)
     _inventory(parser)
     parser.add_argument("--strict", action="store_true", help="of an inventory: warnings make the exit status 1, too")
     _output(parser, "text", "json")
 
 
+def _files_of_resources(parser: t.Any) -> None:
+    parser.add_argument(
+        "-f", "--filename", action="append", default=[], metavar="FILE", help="file, folder or - ; may be repeated"
+    )
+    parser.add_argument("-R", "--recursive", action="store_true", help="with the folders in a folder")
+
+
 def _inventory(parser: t.Any) -> None:
     parser.add_argument(
         "-i", "--inventory", action="append", default=[], metavar="INVENTORY",
-        help="this inventory, as ansible-playbook -i takes it; may be repeated",
+        help="on the controller: ask this inventory, as ansible-playbook -i takes it; may be repeated",
     )  # fmt: skip
 
 
@@ -291,7 +255,7 @@ def _scale(commands: t.Any) -> None:
         "Tell what BGP costs in fleets of some sizes, in a mesh and behind route reflectors: sessions, paths, routes\n"
         "that are announced at a start from nothing and for one new block in the whole fleet, and BIRD's memory.\n"
         "Nodes are alike there, and no node is asked. With -i, on the controller, it is the fleet of that inventory\n"
-        "as it is; hosts may be down.",
+        "as it is; hosts may be down.", of_node=False,
     )  # fmt: skip
     parser.add_argument("sizes", metavar="NODES", nargs="*", type=int, help="as 200; by default 100 to 5000")
     parser.add_argument("--reflectors", type=int, metavar="COUNT", help=f"route reflectors ({scale.REFLECTORS})")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 import typing as t
@@ -13,6 +14,7 @@ import typing as t
 from ..agent import settings
 from ..agent.api.client import AgentClient, NotRunning
 from ..agent.api.protocol import AgentError
+from ..node.engine import bundle
 from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
 from ..node.machine import Machine
 from ..node.store import remote_endpoints
@@ -42,7 +44,7 @@ class Sources:
 
     def __init__(self, machine: Machine, warn: t.Callable[[str], None] = _to_stderr) -> None:
         self.machine = machine
-        self._warn = warn
+        self.warn = warn
         self._client = AgentClient(machine.agent_socket)
         self._warned = False
 
@@ -51,6 +53,17 @@ class Sources:
 
     def __exit__(self, *dummy: t.Any) -> None:
         self._client.close()
+
+    @property
+    def is_node(self) -> bool:
+        """Whether this host is a node: it has a state, or the engine, which users without rights see as well."""
+        state = os.path.join(self.machine.store, "state.json")
+        return os.path.exists(state) or bundle.installed_digest(self.machine.engine) is not None
+
+    def no_node(self) -> str:
+        """Return the sentence that this host is no node."""
+        machine = self.machine
+        return f"this host is no node: it has no {machine.store}/state.json and no engine in {machine.engine}."
 
     def stored(self) -> Stored:
         """Return the node's stored state with its date. Raise CommandError if there is none or it cannot be read."""
@@ -103,7 +116,7 @@ class Sources:
         except NotRunning:
             if not self._warned:
                 self._warned = True
-                self._warn(
+                self.warn(
                     f"the agent does not run (nobody listens at {self.machine.agent_socket}); "
                     "this is what the node has on its disk."
                 )
@@ -145,7 +158,7 @@ class Sources:
         else:
             found, problems = Endpoints(self.machine.workloads).load()
             for problem in problems:
-                self._warn(problem)
+                self.warn(problem)
         return sorted(found, key=lambda workload: workload.id)
 
     def remote_endpoints(self) -> RemoteEndpoints:
@@ -157,10 +170,10 @@ class Sources:
         try:
             known = remote_endpoints.known(self.machine.store).believed_by(self.state())
         except remote_endpoints.RemoteUnreadable as error:
-            self._warn(str(error))
+            self.warn(str(error))
             return RemoteEndpoints()
         if known.left_out:
-            self._warn(known.problem(self.machine.store))
+            self.warn(known.problem(self.machine.store))
         return known.remote
 
     def ipam(self) -> Data:
@@ -210,5 +223,5 @@ class Sources:
         except (IpamUnreadable, OSError) as error:
             raise CommandError(str(error)) from error
         for conflict in ipam.grant(self.state()):
-            self._warn(conflict)
+            self.warn(conflict)
         return ipam

@@ -15,14 +15,28 @@ from . import inventory_source, lockfile_store, policy_files
 from .fleet_source import fleet_variable
 
 
+class PlannedFleet(t.NamedTuple):
+    """A fleet, the path of its lockfile, and whether that exists."""
+
+    fleet: Fleet
+    lockfile: str
+    exists: bool
+
+
 def planned(task_vars: t.Mapping[str, t.Any]) -> Fleet:
     """Return the fleet with the blocks of its lockfile and those that a run would plan.
 
     Warnings are those of `inventory_source.hosts`. Raise FleetError if the inventory or the lockfile is invalid, or if
     the fleet cannot be planned.
     """
+    return with_lockfile(task_vars).fleet
+
+
+def with_lockfile(task_vars: t.Mapping[str, t.Any]) -> PlannedFleet:
+    """Return the fleet as `planned` does, with its lockfile. Raise what `planned` raises."""
     hosts = inventory_source.hosts(task_vars)
     with uncollected():
         documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
         path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
-        return Fleet.build(inventory.read(hosts, documents), lockfile_store.read(path))
+        previous = lockfile_store.read(path)
+        return PlannedFleet(Fleet.build(inventory.read(hosts, documents), previous), path, previous is not None)

@@ -18,9 +18,10 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-#: {page below docs: pattern of its console examples that are run here}. Those of scaling.md without an inventory are
-#: tested in tests/unit/cli/commands/test_scale.py.
+#: {page below docs: pattern of its console examples that are run here}. Those of calicoctl.md and scaling.md without an
+#: inventory are tested in tests/unit/cli.
 CONSOLES = {
+    "calicoctl.md": re.compile(r"```console\n(\$ bin/calicoctl .*?)```", re.DOTALL),
     "policy.md": re.compile(r"```console\n(.*?)```", re.DOTALL),
     "scaling.md": re.compile(r"```console\n(\$ bin/calicoctl scale -i.*?)```", re.DOTALL),
 }

@@ -20,7 +20,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.k
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node import drain
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.ipam.local_ipam import LocalIpam
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Stored
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import Block, NodeIpam
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
+    Block,
+    NodeIpam,
+    VethEndpoint,
+)
 
 from tests.unit.agent.api.refusal import refused
 from tests.unit.agent.gate import Gate
@@ -44,6 +48,22 @@ def test_an_added_workload_is_reachable_and_on_the_disk(tmp_path):
         assert [found.id for found in agent.list("app == 'web'")] == ["default/web"]
         assert agent.list("app == 'db'") == []
         assert await agent.check("default/web") == []
+
+    run(scenario())
+
+
+def test_workloads_are_counted_by_their_owner(tmp_path):
+    """The status counts the inventory's workloads beside those that the agent attached."""
+
+    async def scenario():
+        db = VethEndpoint("db", "cali0", "10.244.1.2", 1400, "default-pool", netns="db")
+        node = Node(tmp_path, with_state(workloads=(db,)))
+        agent = await node.start()
+        await node.settle()
+        await agent.add(node.request("web"))
+        await agent.add(node.request("shop"))
+        status = agent.status()
+        assert (status["workloads"], status["inventory_workloads"]) == (2, 1)
 
     run(scenario())
 

@@ -94,7 +94,8 @@ POD = AttachedWorkload(
 class Node:
     """A node; `run` is calicoctl and returns (exit status, stdout, stderr), with the test's folder shown as NODE.
 
-    `read` returns what was printed since its last call, with the fields `out` and `err`.
+    `read` returns what was printed since its last call, with the fields `out` and `err`. With `controller`, calicoctl
+    is the collection's.
     """
 
     def __init__(self, folder: pathlib.Path, read: t.Callable[[], t.Any]) -> None:
@@ -113,6 +114,7 @@ class Node:
             workloads=str(folder / "run" / "workloads"),
             agent_socket=str(folder / "run" / "agent.sock"),
         )
+        self.controller = False
         self.agents: list[FakeAgent] = []
         self._closed_at_end: list[t.Any] = []
 
@@ -136,7 +138,7 @@ class Node:
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         self._read()
-        status = command.main(arguments, self.machine)
+        status = command.main(arguments, self.machine, controller=self.controller)
         captured = self._read()
         place = str(self.folder)
         return status, captured.out.replace(place, "NODE"), captured.err.replace(place, "NODE")
@@ -151,3 +153,24 @@ def node(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> t.Iterat
     made = Node(tmp_path, capsys.readouterr)
     yield made
     made.close()
+
+
+@pytest.fixture
+def program(node: Node, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The path of the script that runs as ansible-playbook. It does nothing until a test writes another into it.
+
+    Its folder is the first one in PATH, and the node's folder has an empty file `hosts`.
+    """
+    (node.folder / "bin").mkdir()
+    (node.folder / "hosts").touch()
+    path = node.folder / "bin" / "ansible-playbook"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{node.folder / 'bin'}:/usr/bin:/bin")
+    return path
+
+
+def answering(text: str) -> str:
+    """Return a program in the place of ansible-playbook that writes `text` as the playbook's answer."""
+    found = '$(printf %s "$5" | sed \'s/.*"answer_file": "\\([^"]*\\)".*/\\1/\')'
+    return f"#!/bin/sh\ncat > {found} <<'END'\n{text}\nEND\n"

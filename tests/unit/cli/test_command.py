@@ -13,7 +13,9 @@ import subprocess
 import sys
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import parser
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.commands.refused import absent
 from ansible_collections.baremetal.host_routing.plugins.module_utils.dataplane.kernel.port import KernelError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import features
 
@@ -38,7 +40,7 @@ def places(*kinds: str, width: int = 16) -> str:
 def commands(made: parser.Parser) -> list[tuple[list[str], parser.Parser]]:
     """Return (words that lead to it, its parser) for `made` and for each command below it."""
     found = [([], made)]
-    for name, inner in made._subparsers_of():
+    for name, inner in made.subparsers():
         found += [([name, *words], deeper) for words, deeper in commands(inner)]
     return found
 
@@ -66,9 +68,49 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
         ("ipam shwo", "calicoctl ipam: unknown command 'shwo'. Did you mean show? See `calicoctl ipam --help`."),
         (
             "ipam show --shwo-blocks",
-            "calicoctl: unknown option '--shwo-blocks'. Did you mean --show-blocks? See `calicoctl --help`.",
+            "calicoctl ipam show: unknown option '--shwo-blocks'. Did you mean --show-blocks? "
+            "See `calicoctl ipam show --help`.",
         ),
-        ("ipam check now", "calicoctl: unknown argument 'now'. See `calicoctl --help`."),
+        ("ipam check now", "calicoctl ipam check: unknown argument 'now'. See `calicoctl ipam check --help`."),
+        ("--verison", "calicoctl: The following arguments are required: COMMAND. See `calicoctl --help`."),
+        ("help gte", "calicoctl: unknown command 'gte'. Did you mean get? See `calicoctl --help`."),
+        (
+            "workload list -i hosts",
+            "calicoctl workload list: unknown option '-i'. This command is about one node: run it there. -i INVENTORY "
+            "is for `get`, `ipam show`, `policy explain`, `scale` and `validate`. "
+            "See `calicoctl workload list --help`.",
+        ),
+        (
+            "node status --config=/etc/calico.cfg",
+            "calicoctl node status: unknown option '--config'. There is no datastore here to connect to: leave it out. "
+            "See `calicoctl node status --help`.",
+        ),
+        (
+            "-l debug get nodes",
+            "calicoctl get: unknown option '-l'. Nothing is logged here: errors are on stderr. Leave it out. "
+            "See `calicoctl get --help`.",
+        ),
+        (
+            "--inventory=hosts status",
+            "calicoctl status: unknown option '--inventory'. This command is about one node: run it there. "
+            "-i INVENTORY is for `get`, `ipam show`, `policy explain`, `scale` and `validate`. "
+            "See `calicoctl status --help`.",
+        ),
+        ("-i hosts", "calicoctl: unknown command 'hosts'. See `calicoctl --help`."),
+        (
+            "--allow-version-mismatch",
+            "calicoctl: The following arguments are required: COMMAND. See `calicoctl --help`.",
+        ),
+        (
+            "ipam show --show-borrowed",
+            "calicoctl ipam show: unknown option '--show-borrowed'. No address is borrowed here: a node takes those of "
+            "its own blocks alone. See `calicoctl ipam show --help`.",
+        ),
+        (
+            "version --poll 5s",
+            "calicoctl version: unknown option '--poll'. Repeat the command by `watch`. "
+            "See `calicoctl version --help`.",
+        ),
         ("", "calicoctl: The following arguments are required: COMMAND. See `calicoctl --help`."),
         (
             "ipam release",
@@ -82,6 +124,95 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
 )
 def test_what_was_mistyped(node: Node, line: str, error: str) -> None:
     assert node.run(*line.split()) == (2, "", f"{error}\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        (
+            "node --allow-version-mismatch run --node-image=x",
+            "there is no command `node run` here: playbooks/site.yml makes hosts nodes; on them systemd runs BIRD and "
+            "the agent (calico-bird, calico-agent).",
+        ),
+        (
+            "ipam configure --strictaffinity=true",
+            "there is no command `ipam configure` here: blocks are always strict here, as "
+            "`calicoctl ipam show --show-configuration` shows. The inventory sets the rest: calico_spare_blocks "
+            "(group_vars) and calico_node_agent_address_cooldown.",
+        ),
+        (
+            "--allow-version-mismatch cluster diags --help",
+            "there is no command `cluster` here: `calicoctl node diags` gathers what helps of one node, and "
+            "playbooks/status.yml looks at all nodes.",
+        ),
+        (
+            "datastore migrate export",
+            "there is no command `datastore` here: there is no datastore. The inventory says what nodes are to have, "
+            "and its lockfile which node owns which block: keep both in git.",
+        ),
+        ("checksystem", "there is no command `checksystem` here: it is `calicoctl node checksystem`."),
+    ],
+)
+def test_what_does_the_work_of_a_command_that_is_not_here(node: Node, line: str, instead: str) -> None:
+    assert node.run(*line.split()) == (2, "", f"calicoctl: {instead}\n")
+
+
+def test_no_command_of_ours_is_said_to_be_missing() -> None:
+    """A command of the parser is never answered by the table of commands that do not exist here."""
+    assert [words for words, dummy in commands(parser.build()) if absent.instead(words)] == []
+
+
+def test_the_commands_that_take_an_inventory_are_those_that_are_named() -> None:
+    found = [words for words, made in commands(parser.build()) if "--inventory" in made._option_string_actions]
+    assert sorted(map(" ".join, found)) == ["get", "ipam show", "policy explain", "scale", "validate"]
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("help", "--help"),
+        ("help get", "get --help"),
+        ("help ipam show", "ipam show --help"),
+        ("ipam help", "ipam --help"),
+        ("help apply", "apply --help"),
+    ],
+)
+def test_help_is_a_command_too(node: Node, line: str, same: str) -> None:
+    answer = node.run(*line.split())
+    assert answer == node.run(*same.split())
+    assert (answer[0], answer[2]) == (0, "")
+
+
+def test_the_version_is_an_option_too(node: Node) -> None:
+    assert node.run("--version") == (0, f"calicoctl {VERSION}\n", "")
+
+
+def test_an_option_of_calico_changes_nothing(node: Node) -> None:
+    node.store()
+    plain = node.run("get", "ippools")
+    assert node.run("get", "ippools", "--allow-version-mismatch") == plain
+    assert node.run("--allow-version-mismatch", "get", "ippools") == plain
+    assert plain[0] == 0
+
+
+def test_a_controller_is_no_node(node: Node) -> None:
+    """On a host that is no node, the collection's calicoctl says so, and how to go on."""
+    node.controller = True
+    none = "calicoctl: this host is no node: it has no NODE/calico/state.json and no engine in NODE/engine. "
+    ask = "Name the inventory to ask with -i INVENTORY, or run this on a node.\n"
+    assert node.run("get", "nodes") == (1, "", none + ask)
+    assert node.run("ipam", "show") == (1, "", none + ask)
+    assert node.run("policy", "explain", "--from", "a", "--to", "b", "--port", "1/tcp") == (2, "", none + ask)
+    there = "Run this on a node. For all nodes there are playbooks/status.yml and `calicoctl get -i INVENTORY`.\n"
+    for line in ("status", "node status", "node diags", "workload list", "ipam check"):
+        assert node.run(*line.split()) == (1, "", none + there)
+    assert node.run("scale", "5")[0] == 0
+    (node.folder / "engine" / ("0" * 16)).mkdir(parents=True)
+    (node.folder / "engine" / ("0" * 16) / "__main__.py").touch()
+    (node.folder / "engine" / "current").symlink_to("0" * 16)
+    assert node.run("get", "nodes")[2].startswith("calicoctl: this node has no state yet: ")
+    node.store()
+    assert node.run("get", "nodes")[0] == 0
 
 
 def test_output_formats_are_named(node: Node) -> None:
@@ -101,6 +232,7 @@ def test_output_formats_are_named(node: Node) -> None:
         ("patch bgpp x -p {}", "patch", ["BGPPeer"]),
         ("apply -f FILE", "apply", ["IPPool", "BGPPeer"]),
         ("apply --filename FILE", "apply", ["IPPool", "BGPPeer"]),
+        ("--allow-version-mismatch -c cfg apply -f FILE", "apply", ["IPPool", "BGPPeer"]),
     ],
 )
 def test_verbs_of_the_inventory(node: Node, line: str, verb: str, kinds: list[str]) -> None:
@@ -111,9 +243,19 @@ def test_verbs_of_the_inventory(node: Node, line: str, verb: str, kinds: list[st
 
 
 def test_verbs_of_the_inventory_without_a_kind_name_all_variables(node: Node) -> None:
-    status, out, err = node.run("create", "-f", "/no/such/file")
+    status, out, err = node.run("create")
     assert (status, out, err.count("\n")) == (1, "", 17)
     assert err.startswith(REFUSED.format("create") + places("Node", "IPPool", "BGPPeer", width=25))
+
+
+@pytest.mark.parametrize("line", ["-f {}", "--filename {}", "--filename={}", "-f{}"])
+def test_a_file_that_does_not_exist_comes_first(node: Node, line: str) -> None:
+    (node.folder / "there").mkdir()
+    (node.folder / "there" / "x.yaml").write_text("kind: IPPool\n")
+    (node.folder / "there" / "x.txt").write_text("kind: Node\n")
+    first, second = (line.format(node.folder / name).split() for name in ("there", "gone.yaml"))
+    expected = "calicoctl apply: -f NODE/gone.yaml does not exist.\n" + REFUSED.format("apply") + places("IPPool")
+    assert node.run("apply", *second, *first) == (1, "", expected)
 
 
 def test_a_reader_that_has_seen_enough(tmp_path: pathlib.Path) -> None:

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """docs/calicoctl.md shows calicoctl's output: each `$ calicoctl ...` in it is run here.
 
+tests/integration/fleet/test_pages_of_inventories.py runs each `$ bin/calicoctl ...`.
+
 After a wanted change: DOCUMENTATION=write pytest tests/unit/cli/test_documentation.py, then read git's differences.
 """
 
@@ -27,7 +29,7 @@ from tests.unit.cli.conftest import WEB, Node
 from tests.unit.cli.test_command import commands
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "calicoctl.md"
-_CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+_CONSOLE = re.compile(r"```console\n(\$ calicoctl.*?)```", re.DOTALL)
 
 
 @pytest.fixture
@@ -80,5 +82,5 @@ def test_the_page_shows_what_is_printed(documented: Node) -> None:
 def test_the_page_names_every_command() -> None:
     text = PAGE.read_text("utf-8")
     for words, made in commands(parser.build()):
-        if words and not list(made._subparsers_of()):
+        if words and not list(made.subparsers()):
             assert f"`{' '.join(words)}" in text or f"$ calicoctl {' '.join(words)}" in text, words

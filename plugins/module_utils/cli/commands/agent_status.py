@@ -28,18 +28,26 @@ def status(arguments: argparse.Namespace, sources: Sources) -> int:
 def text(found: Data) -> str:
     drift = found["drift"]
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(drift["kinds"].items()))
-    deleting = f", {found['deleting']} being deleted" if found["deleting"] else ""
     plan = found["plan"] or "none"
     lines = [
         f"node        {found['node']}",
         f"agent       {found['version']}, since {found['since']}, process {found['pid']}",
         f"plan        {plan[:12]}, phase {found['phase']}{'' if found['complete'] else ', not applied completely'}",
         f"in sync     {'yes' if found['in_sync'] else 'no'}, last full look at {found['last_resync'] or 'none yet'}",
-        f"workloads   {found['workloads']}{deleting}",
+        f"workloads   {_workloads(found)}",
         f"drift       {drift['day']} in 24 h{f' ({kinds})' if kinds else ''}, {drift['total']} since the start",
         *_problems(found["problems"]),
     ]
     return terminal_text.lines(lines)
+
+
+def _workloads(found: Data) -> str:
+    """Return how many workloads the node has, and whose. An agent of an earlier release counts its own alone."""
+    own, inventorys = found["workloads"], found.get("inventory_workloads")
+    deleting = f", {found['deleting']} being deleted" if found["deleting"] else ""
+    if inventorys is None:
+        return f"{own} attached by the agent{deleting}"
+    return f"{own + inventorys}: {inventorys} of the inventory, {own} attached by the agent{deleting}"
 
 
 def resync(arguments: argparse.Namespace, sources: Sources) -> int:

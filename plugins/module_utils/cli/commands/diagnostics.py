@@ -71,6 +71,8 @@ _SECRET = re.compile(
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
     name = f"diags-{datetime.datetime.now():%Y%m%d_%H%M%S}"
     path = os.path.join(arguments.log_dir, f"{name}.tar.gz")
+    if not sources.is_node:
+        sources.warn(f"{sources.no_node()} What is gathered is of this host alone.")
     sys.stdout.write("Collecting diagnostics\n")
     try:
         os.makedirs(arguments.log_dir, mode=0o700, exist_ok=True)

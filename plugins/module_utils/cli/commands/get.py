@@ -13,32 +13,117 @@ import typing as t
 from ...resources.errors import ResourceError
 from ...resources.resource import API_VERSION
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
-from ..render import kinds, tables, yaml_text
-from ..render.kind import Document, Kind, View
+from ..render import kinds, named_files, tables, yaml_text
+from ..render.document_text import NotReadable, documents_of
+from ..render.kind import Document, HasAsNumber, Kind, View
 from ..sources import Sources
+from . import inventory_resources
 
 DEFAULT_NAMESPACE = "default"
 
 
+class WantedResources(t.NamedTuple):
+    """Resources to show: those of a kind, in a namespace (None: in any), and only with `names` if there are any."""
+
+    kind: Kind
+    names: tuple[str, ...] = ()
+    namespace: t.Optional[str] = None
+
+
+class ResourceSource(HasAsNumber, t.Protocol):
+    """The owner of resources: a node, or an inventory."""
+
+    def documents(self, kind: Kind) -> list[Document]:
+        """Return all resources of a kind."""
+
+
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
-    kind = kinds.find(arguments.kind)
-    _check(arguments, kind)
-    write = writer(arguments.output, kind)
-    view = View(sources.state(), sources.workloads() if kind.of_workloads else ())
-    try:
-        documents = kind.documents(view)
-    except ResourceError as error:
-        raise CommandError(f"state.json has a {kind.name} that this release does not know: {error}") from error
-    found = _selected(documents, kind, arguments)
-    names = list(dict.fromkeys(arguments.names))
-    missing = [name for name in names if not any(_is_called(document, name) for document in found)]
-    if names:
-        found = [document for document in found if any(_is_called(document, name) for name in names)]
-    if found or not missing:
-        sys.stdout.write(write(found, view, arguments))
-    for name in missing:
+    wanted = _of_files(arguments) if arguments.filename else [_of_words(arguments)]
+    write = writer(arguments.output, {one.kind: None for one in wanted})
+    source: ResourceSource
+    if arguments.inventory:
+        source = inventory_resources.ask(arguments.inventory)
+    else:
+        source = _NodeSource(sources, any(one.kind.of_workloads for one in wanted))
+    found: list[tuple[Kind, list[Document]]] = []
+    missing: list[tuple[Kind, str]] = []
+    for one in wanted:
+        documents = _selected(source.documents(one.kind), one)
+        lacking = [name for name in one.names if not any(_is_called(document, name) for document in documents)]
+        missing += [(one.kind, name) for name in lacking]
+        if one.names:
+            documents = [document for document in documents if any(_is_called(document, name) for name in one.names)]
+        if documents or not lacking:
+            found.append((one.kind, documents))
+    if found:
+        sys.stdout.write(write(found, source, arguments))
+    for kind, name in missing:
         sys.stderr.write(f"resource does not exist: {kind.name}({name}). `calicoctl get {kind.names[0]}` lists all.\n")
     return PROBLEMS if missing else DONE
+
+
+class _NodeSource:
+    """The resources of the node that calicoctl runs on."""
+
+    def __init__(self, sources: Sources, workloads: bool) -> None:
+        self._view = View(sources.state(), sources.workloads() if workloads else ())
+        self.as_number = self._view.as_number
+
+    def documents(self, kind: Kind) -> list[Document]:
+        try:
+            return kind.documents(self._view)
+        except ResourceError as error:
+            raise CommandError(f"state.json has a {kind.name} that this release does not know: {error}") from error
+
+
+def _of_words(arguments: argparse.Namespace) -> WantedResources:
+    if arguments.kind is None:
+        raise UsageError("say what to get: a KIND such as ippools, or -f FILE for the resources that a file names.")
+    kind = kinds.find(arguments.kind)
+    _check(arguments, kind)
+    namespace = None
+    if kind.namespaced and not arguments.all_namespaces:
+        namespace = arguments.namespace or DEFAULT_NAMESPACE
+    return WantedResources(kind, tuple(dict.fromkeys(arguments.names)), namespace)
+
+
+def _of_files(arguments: argparse.Namespace) -> list[WantedResources]:
+    """Return the resources that the documents of the files name.
+
+    Raise CommandError for a file that cannot be read, or a document without a kind that is known here or a name.
+    """
+    if arguments.kind is not None:
+        raise UsageError("say what to get once: a KIND, or -f FILE for the resources that a file names.")
+    wanted = []
+    for path in named_files.paths(arguments.filename, arguments.recursive):
+        name = "<stdin>" if path == "-" else path
+        try:
+            documents = [document for document, dummy in documents_of(named_files.read(path), name)]
+        except NotReadable as error:
+            raise CommandError(f"{name}:{error.line}: {error}" if error.line else f"{name}: {error}") from error
+        wanted += [_named(document, name, arguments) for document in documents]
+    if not wanted:
+        files = ", ".join(arguments.filename)
+        raise CommandError(f"{files} has no document. Write apiVersion, kind, metadata and spec.")
+    return wanted
+
+
+def _named(document: t.Any, file: str, arguments: argparse.Namespace) -> WantedResources:
+    known = document if isinstance(document, dict) else {}
+    word, metadata = known.get("kind"), known.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = {}
+    name = metadata.get("name")
+    if not isinstance(word, str) or not isinstance(name, str):
+        raise CommandError(f"{file}: a document has no kind or no metadata.name. Write both.")
+    try:
+        kind = kinds.find(word)
+    except UsageError as error:
+        raise CommandError(f"{file}: {error}") from error
+    namespace = None
+    if kind.namespaced:
+        namespace = str(metadata.get("namespace") or arguments.namespace or DEFAULT_NAMESPACE)
+    return WantedResources(kind, (name,), namespace)
 
 
 def _check(arguments: argparse.Namespace, kind: Kind) -> None:
@@ -50,11 +135,10 @@ def _check(arguments: argparse.Namespace, kind: Kind) -> None:
         )
 
 
-def _selected(documents: list[Document], kind: Kind, arguments: argparse.Namespace) -> list[Document]:
-    if not kind.namespaced or arguments.all_namespaces:
+def _selected(documents: list[Document], wanted: WantedResources) -> list[Document]:
+    if wanted.namespace is None:
         return documents
-    wanted = arguments.namespace or DEFAULT_NAMESPACE
-    return [document for document in documents if document["metadata"]["namespace"] == wanted]
+    return [document for document in documents if document["metadata"]["namespace"] == wanted.namespace]
 
 
 def _is_called(document: Document, name: str) -> bool:
@@ -62,24 +146,25 @@ def _is_called(document: Document, name: str) -> bool:
     return name in (document["metadata"]["name"], document["spec"].get("workload"))
 
 
-Writer = t.Callable[[list[Document], View, argparse.Namespace], str]
+Found = list[tuple[Kind, list[Document]]]
+Writer = t.Callable[[Found, HasAsNumber, argparse.Namespace], str]
 
 
-def writer(output: str, kind: Kind) -> Writer:
-    """Return the function (documents, view, arguments) -> text that formats documents by `output`, the word after -o.
+def writer(output: str, wanted: t.Iterable[Kind]) -> Writer:
+    """Return the function (found, source, arguments) -> text that formats resources by `output`, the word after -o.
 
     Raise UsageError for another word than ps, wide, yaml, yml, json and custom-columns=NAME,..., or for no custom
-    column or one that `kind` does not have.
+    column or one that a kind of `wanted` does not have.
     """
     word, equals, rest = output.partition("=")
     if output in ("yaml", "yml"):
-        return lambda found, dummy, arguments: yaml_text.dump(_whole(found, kind, arguments))
+        return lambda found, dummy, arguments: yaml_text.dump(_whole(found, arguments))
     if output == "json":
-        return lambda found, dummy, arguments: json.dumps(_whole(found, kind, arguments), indent=2) + "\n"
+        return lambda found, dummy, arguments: json.dumps(_whole(found, arguments), indent=2) + "\n"
     if output in ("ps", "wide"):
-        return _table(kind, kind.short if output == "ps" else kind.wide)
+        return _tables({kind: kind.short if output == "ps" else kind.wide for kind in wanted})
     if word == "custom-columns" and equals:
-        return _table(kind, _headings(rest, kind))
+        return _tables({kind: _headings(rest, kind) for kind in wanted})
     raise UsageError(f"unrecognized output format '{output}'. Use ps, wide, yaml, json or custom-columns=NAME,...")
 
 
@@ -93,23 +178,37 @@ def _headings(text: str, kind: Kind) -> tuple[str, ...]:
     return headings
 
 
-def _table(kind: Kind, headings: t.Sequence[str]) -> Writer:
-    def write(found: list[Document], view: View, arguments: argparse.Namespace) -> str:
-        namespaces = kind.namespaced and arguments.all_namespaces
-        rows = [
-            [
-                *([document["metadata"]["namespace"]] if namespaces else []),
-                *(kind.columns[heading](document, view) for heading in headings),
+def _tables(headings: t.Mapping[Kind, t.Sequence[str]]) -> Writer:
+    """Return the function that writes one table for each kind, in the order in which they were found."""
+
+    def write(found: Found, source: HasAsNumber, arguments: argparse.Namespace) -> str:
+        of_kinds: dict[Kind, list[Document]] = {}
+        for kind, documents in found:
+            of_kinds.setdefault(kind, []).extend(documents)
+        parts = []
+        for kind, documents in of_kinds.items():
+            namespaces = kind.namespaced and (arguments.all_namespaces or bool(arguments.filename))
+            rows = [
+                [
+                    *([document["metadata"]["namespace"]] if namespaces else []),
+                    *(kind.columns[heading](document, source) for heading in headings[kind]),
+                ]
+                for document in documents
             ]
-            for document in found
-        ]
-        return tables.columns([*(["NAMESPACE"] if namespaces else []), *headings], rows) + "\n"
+            parts.append(tables.columns([*(["NAMESPACE"] if namespaces else []), *headings[kind]], rows) + "\n")
+        return "".join(parts)
 
     return write
 
 
-def _whole(found: list[Document], kind: Kind, arguments: argparse.Namespace) -> Document:
-    """Return the one found document if one name was asked for, else a list resource (IPPoolList...) of all found."""
-    if len(arguments.names) == 1 and len(found) == 1:
-        return found[0]
-    return {"apiVersion": API_VERSION, "kind": f"{kind.name}List", "items": found}
+def _whole(found: Found, arguments: argparse.Namespace) -> t.Any:
+    """Return the one found document if one name was asked for, else a list resource (IPPoolList...) of all found.
+
+    Of several documents that files name, return a plain list, as their kinds may differ.
+    """
+    documents = [document for dummy, of_kind in found for document in of_kind]
+    if len(documents) == 1 and (arguments.filename or len(arguments.names) == 1):
+        return documents[0]
+    if arguments.filename:
+        return documents
+    return {"apiVersion": API_VERSION, "kind": f"{found[0][0].name}List", "items": documents}

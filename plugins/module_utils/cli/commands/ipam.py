@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 import typing as t
+from ipaddress import ip_address, ip_network
 
 from ...base import terminal_text
 from ...base.addresses import parse_address
@@ -17,11 +18,14 @@ from ...state.node_state import NodeState
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
 from ..render import tables
 from ..sources import Data, Sources
+from . import inventory_resources
 
 _HEADING = ("GROUPING", "CIDR", "IPS TOTAL", "IPS IN USE", "IPS RESERVED", "IPS FREE")
 
 
 def show(arguments: argparse.Namespace, sources: Sources) -> int:
+    if arguments.inventory:
+        return _of_inventory(arguments)
     if arguments.show_configuration:
         return _configuration(arguments, sources)
     if arguments.ip:
@@ -67,14 +71,49 @@ def _percent(part: int, total: int) -> str:
     return f"{100 * part / total:.0f}" if total else "0"
 
 
+def _of_inventory(arguments: argparse.Namespace) -> int:
+    """Print what the inventory's plan says of blocks and addresses. What agents gave out is not known to it."""
+    address = _checked(arguments.ip) if arguments.ip else ""
+    found = inventory_resources.ask(arguments.inventory).ipam
+    if arguments.show_configuration:
+        return _show_configuration(arguments, found["configuration"])
+    if address:
+        owner = next((block for block in found["usage"] if ip_address(address) in ip_network(block["cidr"])), None)
+        unknown = f"{address} is not assigned\n"
+        if owner:
+            unknown = (
+                f"{address} is not assigned by the inventory. It is in block {owner['cidr']} of {owner['node']}, whose "
+                f"agent may have assigned it: run `calicoctl ipam show --ip {address}` there.\n"
+            )
+        return _show_address(arguments, address, found["allocations"], unknown)
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps({key: found[key] for key in ("usage", "allocations")}, indent=2) + "\n")
+        return DONE
+    sys.stdout.write(usage_table(found["usage"], found["pools"], blocks=arguments.show_blocks))
+    nodes = len({block["node"] for block in found["usage"]})
+    sys.stdout.write(
+        f"Counted are the blocks of {nodes} node{'' if nodes == 1 else 's'}, and in use is what the inventory itself "
+        "assigns, to tunnels and its workloads. What agents assigned, each node knows.\n"
+    )
+    if not found["planned"]:
+        lockfile = terminal_text.line(found["lockfile"])
+        sys.stdout.write(f"{lockfile} does not exist yet: these are the blocks that a first run would grant.\n")
+    return DONE
+
+
 def _address(arguments: argparse.Namespace, sources: Sources) -> int:
     address = _checked(arguments.ip)
-    entries = [*sources.ipam()["allocations"], *_planned(sources.state())]
+    entries = [*sources.ipam()["allocations"], *planned(sources.state())]
+    return _show_address(arguments, address, entries, f"{address} is not assigned\n")
+
+
+def _show_address(arguments: argparse.Namespace, address: str, entries: t.Iterable[Data], unknown: str) -> int:
+    """Print the first of the `entries` for `address`, or `unknown` if there is none."""
     entry = next((entry for entry in entries if entry["address"] == address), None)
     if arguments.output == "json":
         sys.stdout.write(json.dumps(entry, indent=2) + "\n")
     elif entry is None:
-        sys.stdout.write(f"{address} is not assigned\n")
+        sys.stdout.write(unknown)
     else:
         attributes = [f"  {key}: {value}" for key, value in sorted(entry["attributes"].items())]
         lines = [
@@ -86,7 +125,7 @@ def _address(arguments: argparse.Namespace, sources: Sources) -> int:
     return DONE
 
 
-def _planned(state: NodeState) -> t.Iterator[Data]:
+def planned(state: NodeState) -> t.Iterator[Data]:
     """Yield {address, handle, attributes} for each address that the inventory's plan gives to this node.
 
     These are the addresses of its tunnels and of its workloads. The handle of a workload is "namespace/name".
@@ -113,18 +152,27 @@ def _checked(text: str) -> str:
 
 def _configuration(arguments: argparse.Namespace, sources: Sources) -> int:
     ipam = sources.state().ipam
-    # No variable sets the first three directly: only one node assigns from a block, and the plan grants blocks.
     settings = {
-        "StrictAffinity": "true",
-        "AutoAllocateBlocks": "false",
-        "MaxBlocksPerHost": str(len(ipam.blocks) + len(ipam.spare_blocks)),
+        **configuration(len(ipam.blocks) + len(ipam.spare_blocks)),
         "IPCooldownSeconds": f"{sources.agent_settings().cooldown:g}",
     }
+    return _show_configuration(arguments, settings)
+
+
+def _show_configuration(arguments: argparse.Namespace, settings: t.Mapping[str, str]) -> int:
     if arguments.output == "json":
         sys.stdout.write(json.dumps(settings, indent=2) + "\n")
     else:
         sys.stdout.write(tables.boxed(("PROPERTY", "VALUE"), settings.items()))
     return DONE
+
+
+def configuration(blocks: int) -> dict[str, str]:
+    """Return the settings of Calico's IPAM that no variable sets, for a node with at most `blocks` blocks.
+
+    Only one node assigns from a block, and the plan grants blocks.
+    """
+    return {"StrictAffinity": "true", "AutoAllocateBlocks": "false", "MaxBlocksPerHost": str(blocks)}
 
 
 def check(arguments: argparse.Namespace, sources: Sources) -> int:

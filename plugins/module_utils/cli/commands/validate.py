@@ -3,22 +3,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`calicoctl validate -f FILE`: the check of resource documents, which names each invalid one.
 
-With -i INVENTORY it checks the whole inventory (inventory_lint.py).
+With -i INVENTORY it checks the whole inventory, which a playbook does.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import typing as t
 
-from ...base.document_limits import BeyondLimits
 from ...resources import ResourceError, check_supported, parse
-from ..errors import DONE, PROBLEMS, CommandError, UsageError
-from ..render import document_file
-from ..render.document_text import EXTENSIONS, Lines, NotReadable, documents_of
-from . import inventory_lint
+from .. import inventory_playbook
+from ..errors import DONE, PROBLEMS, UsageError
+from ..render import named_files
+from ..render.document_text import Lines, NotReadable, documents_of
 
 
 class Problem(t.NamedTuple):
@@ -37,15 +35,21 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
         raise UsageError("say what to check: -f FILE for resources, or -i INVENTORY for a whole inventory.")
     if arguments.filename and (arguments.strict or arguments.output != "text"):
         raise UsageError("--strict and -o are about an inventory (-i INVENTORY).")
-    return inventory_lint.run(arguments) if arguments.inventory else _files_of_resources(arguments)
+    return _inventory(arguments) if arguments.inventory else _files_of_resources(arguments)
+
+
+def _inventory(arguments: argparse.Namespace) -> int:
+    answer = inventory_playbook.ask("validate.yml", arguments.inventory, {"strict": arguments.strict})
+    inventory_playbook.show(answer, arguments.output)
+    return DONE if answer["answer"]["good"] else PROBLEMS
 
 
 def _files_of_resources(arguments: argparse.Namespace) -> int:
     good = 0
     problems: list[Problem] = []
-    for path in _files(arguments.filename, arguments.recursive):
+    for path in named_files.paths(arguments.filename, arguments.recursive):
         name = "<stdin>" if path == "-" else path
-        text = _read(path)
+        text = named_files.read(path)
         try:
             documents = list(documents_of(text, name))
         except NotReadable as error:
@@ -75,29 +79,3 @@ def _problem(name: str, document: t.Any, lines: Lines) -> t.Optional[Problem]:
         # A missing field has no line of its own: in YAML, `lines` returns the line of the nearest field around it.
         return Problem(name, lines(error.field), str(error))
     return None
-
-
-def _files(names: t.Sequence[str], recursive: bool) -> t.Iterator[str]:
-    for name in names:
-        if name == "-" or not os.path.isdir(name):
-            yield name
-            continue
-        found = []
-        for folder, folders, entries in os.walk(name):
-            if not recursive:
-                folders.clear()
-            found += [os.path.join(folder, entry) for entry in entries if entry.endswith(EXTENSIONS)]
-        if not found:
-            raise CommandError(f"no resources specified in directory {name}. It has no file *.yaml, *.yml or *.json.")
-        yield from sorted(found)
-
-
-def _read(path: str) -> str:
-    try:
-        return document_file.read_stdin() if path == "-" else document_file.read(path)
-    except BeyondLimits as error:
-        raise CommandError(f"{path} {error}") from error
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise CommandError(f"{path} is not UTF-8 at byte {error.start}. Save it as UTF-8.") from error

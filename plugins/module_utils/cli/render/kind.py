@@ -27,7 +27,14 @@ class View:
         return self.state.bird.as_number if self.state.bird else None
 
 
-Cell = t.Callable[[Document, View], str]
+class HasAsNumber(t.Protocol):
+    """The source of documents as cells of tables see it: the AS number of the fleet, None without BGP."""
+
+    @property
+    def as_number(self) -> t.Optional[int]: ...
+
+
+Cell = t.Callable[[Document, HasAsNumber], str]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,7 +62,7 @@ class Kind:
 
 
 def spec_field(*path: str, default: str = "") -> Cell:
-    def cell(document: Document, dummy: View) -> str:
+    def cell(document: Document, dummy: HasAsNumber) -> str:
         value: t.Any = document["spec"]
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
@@ -66,12 +73,12 @@ def spec_field(*path: str, default: str = "") -> Cell:
     return cell
 
 
-def name_of(document: Document, dummy: t.Optional[View] = None) -> str:
+def name_of(document: Document, dummy: t.Optional[HasAsNumber] = None) -> str:
     return str(document["metadata"]["name"])
 
 
 def spec_list(key: str, limit: int = 80) -> Cell:
-    def cell(document: Document, dummy: View) -> str:
+    def cell(document: Document, dummy: HasAsNumber) -> str:
         text = ",".join(document["spec"].get(key, ()))
         return text if len(text) <= limit else f"{text[: limit - 3]}..."
 

@@ -11,15 +11,15 @@ import typing as t
 from ...base import naming
 from ...base.addresses import host
 from ...bgp import filters as bgp_filters
-from ...bgp.bird_state import BirdPeer
+from ...bgp.bird_state import BirdPeer, Communities
 from ...bgp.filter_rules import FilterFunction
 from ...policy import to_resources
 from ...policy.model import Endpoint
 from ...resources import parse_flat
 from ...state.attachment import AttachedWorkload
-from ...state.node_state import VethEndpoint
+from ...state.node_state import FleetMember, VethEndpoint
 from ..errors import UsageError
-from .kind import Document, Kind, View, document_of, name_of, spec_field, spec_list
+from .kind import Document, HasAsNumber, Kind, View, document_of, name_of, spec_field, spec_list
 from .policy_kinds import POLICY_KINDS
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
@@ -29,31 +29,45 @@ def _nodes(view: View) -> list[Document]:
     state = view.state
     documents = []
     for member in state.nodes:
-        families = {"ipv4Address": member.address, "ipv6Address": member.address6}
-        bgp: Document = {field: address for field, address in families.items() if address}
-        if member.as_number != view.as_number:
-            bgp["asNumber"] = member.as_number
-        if member.reflector and member.name == state.node and state.bird and state.bird.cluster_id:
-            bgp["routeReflectorClusterID"] = state.bird.cluster_id
-        spec: Document = {"bgp": bgp}
-        if member.name == state.node:
-            if "ipip" in state.ipam.tunnels:
-                bgp["ipv4IPIPTunnelAddr"] = state.ipam.tunnels["ipip"]
-            if "vxlan" in state.ipam.tunnels:
-                spec["ipv4VXLANTunnelAddr"] = state.ipam.tunnels["vxlan"]
-                spec["vxlanTunnelMACAddr"] = naming.vtep_mac(state.node)
-            if "vxlan6" in state.ipam.tunnels:
-                spec["ipv6VXLANTunnelAddr"] = state.ipam.tunnels["vxlan6"]
-                spec["vxlanTunnelMACAddrV6"] = naming.vtep_mac(state.node)
-        metadata: Document = {"name": member.name}
-        if member.labels:
-            metadata["labels"] = dict(member.labels)
-        documents.append(document_of("Node", metadata, spec))
+        own = member.name == state.node
+        cluster_id = state.bird.cluster_id if own and state.bird else None
+        documents.append(node(member, view.as_number, state.ipam.tunnels if own else {}, cluster_id))
     return documents
 
 
-def _as_number(document: Document, view: View) -> str:
-    """Return the node's AS number, in parentheses if it is the one of this node's BIRD; "" if neither has one."""
+def node(
+    member: FleetMember,
+    as_number: t.Optional[int],
+    tunnels: t.Mapping[str, str],
+    cluster_id: t.Optional[str],
+) -> Document:
+    """Return a node of the fleet as a Node. `as_number` is the fleet's, which a Node does not repeat.
+
+    `tunnels` has the node's addresses by kind of tunnel, as far as they are known.
+    """
+    families = {"ipv4Address": member.address, "ipv6Address": member.address6}
+    bgp: Document = {field: address for field, address in families.items() if address}
+    if member.as_number != as_number:
+        bgp["asNumber"] = member.as_number
+    if member.reflector and cluster_id:
+        bgp["routeReflectorClusterID"] = cluster_id
+    spec: Document = {"bgp": bgp}
+    if "ipip" in tunnels:
+        bgp["ipv4IPIPTunnelAddr"] = tunnels["ipip"]
+    if "vxlan" in tunnels:
+        spec["ipv4VXLANTunnelAddr"] = tunnels["vxlan"]
+        spec["vxlanTunnelMACAddr"] = naming.vtep_mac(member.name)
+    if "vxlan6" in tunnels:
+        spec["ipv6VXLANTunnelAddr"] = tunnels["vxlan6"]
+        spec["vxlanTunnelMACAddrV6"] = naming.vtep_mac(member.name)
+    metadata: Document = {"name": member.name}
+    if member.labels:
+        metadata["labels"] = dict(member.labels)
+    return document_of("Node", metadata, spec)
+
+
+def _as_number(document: Document, view: HasAsNumber) -> str:
+    """Return the node's AS number, in parentheses if it is the fleet's or this node's BIRD's; "" if there is none."""
     own = document["spec"]["bgp"].get("asNumber")
     return str(own) if own else f"({view.as_number})" if view.as_number else ""
 
@@ -96,23 +110,33 @@ def _bgp_configuration(view: View) -> list[Document]:
         return []
     meshed = any(peer.kind == "mesh" for peer in bird.peers) and bird.cluster_id is None
     flat = {
-        "name": "default",
         "asNumber": bird.as_number,
         "listenPort": bird.listen_port,
-        "logSeverityScreen": "Fatal" if bird.log_severity == "None" else bird.log_severity,
+        "logSeverityScreen": bird.log_severity,
         "nodeToNodeMeshEnabled": meshed or not bird.peers,
         "bindMode": "NodeIP" if bird.strict_bind else "None",
         "ignoredInterfaces": list(bird.ignored_interfaces),
     }
-    if bird.communities:
+    return [bgp_configuration(flat, bird.communities)]
+
+
+def bgp_configuration(flat: Document, communities: t.Sequence[Communities]) -> Document:
+    """Return the BGPConfiguration `default` with the fields `flat`, and one prefixAdvertisement per CIDR.
+
+    The log severity may be None, which Calico does not have; it is shown as Fatal. Raise ResourceError for a value that
+    this release does not accept.
+    """
+    flat = {"name": "default", **flat}
+    flat["logSeverityScreen"] = "Fatal" if flat["logSeverityScreen"] == "None" else flat["logSeverityScreen"]
+    if communities:
         flat["prefixAdvertisements"] = [
             {
                 "cidr": entry.cidr,
                 "communities": [":".join(map(str, numbers)) for numbers in (*entry.standard, *entry.large)],
             }
-            for entry in bird.communities
+            for entry in communities
         ]
-    return [parse_flat("BGPConfiguration", flat).to_document()]
+    return parse_flat("BGPConfiguration", flat).to_document()
 
 
 def _bgp_filters(view: View) -> list[Document]:

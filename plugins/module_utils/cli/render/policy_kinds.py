@@ -13,7 +13,7 @@ import typing as t
 
 from ...policy import model, to_resources
 from ...resources import Resource
-from .kind import Cell, Document, Kind, View, name_of, spec_field, spec_list
+from .kind import Cell, Document, HasAsNumber, Kind, View, name_of, spec_field, spec_list
 
 _WHERE = "calico_policies or calico_policy_files (group_vars), calico_policies_<group> or calico_node_policies"
 _V = t.TypeVar("_V")
@@ -58,7 +58,7 @@ def _tiers(view: View) -> list[Document]:
     return [document for tier in _policy_set(view).tiers for document in _documents([tier], to_resources.tier)]
 
 
-def _order(document: Document, dummy: View) -> str:
+def _order(document: Document, dummy: HasAsNumber) -> str:
     """Return the order as Go prints a float64 with all its digits: 100, 1e+06, 1.000001e+06; "" for none."""
     order = document["spec"].get("order")
     if order is None:
@@ -70,7 +70,7 @@ def _order(document: Document, dummy: View) -> str:
     return f"{number.scaleb(-power):f}e{power:+03d}"
 
 
-def _labels(document: Document, dummy: View) -> str:
+def _labels(document: Document, dummy: HasAsNumber) -> str:
     labels = document["spec"].get("labelsToApply", {})
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 

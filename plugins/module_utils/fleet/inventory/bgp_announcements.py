@@ -52,12 +52,14 @@ _NOTHING = NodeAnnouncements()
 class Announcements:
     """The settings of a fleet for advertised and accepted routes.
 
-    `filters` are by name, in the order of the inventory. `nodes` are by node name.
+    `filters` are by name, in the order of the inventory. `nodes` are by node name. `communities` are those of nodes
+    without a list of their own.
     """
 
     filters: t.Mapping[str, resources.BGPFilter] = dataclasses.field(default_factory=dict)
     nodes: t.Mapping[str, NodeAnnouncements] = dataclasses.field(default_factory=dict)
     ignored_interfaces: tuple[str, ...] = ()
+    communities: tuple[Communities, ...] = ()
 
     def of(self, node: str) -> NodeAnnouncements:
         """Return the settings of one node; an empty NodeAnnouncements if none are known for it."""
@@ -124,7 +126,7 @@ def read(get: Get, hosts: t.Sequence[Host]) -> Announcements:
             variables.check(NODE_ADVERTISEMENTS, own, host.name)
             of_node = _communities(_configuration(names, own, (), NODE_ADVERTISEMENTS, host.name))
         nodes[host.name] = NodeAnnouncements(of_node, _include_dir(host))
-    return Announcements(_filters(get(FILTERS)), nodes, for_all.ignoredInterfaces)
+    return Announcements(_filters(get(FILTERS)), nodes, for_all.ignoredInterfaces, added)
 
 
 def _filters(entries: t.Sequence[t.Any]) -> dict[str, resources.BGPFilter]:

@@ -23,6 +23,9 @@ from ...state.errors import FleetError, did_you_mean, within
 from . import bgp_secrets, flat_resource
 from .bgp_peer_lists import PeerEntry
 
+#: The name of a BGPPeer whose entry has none.
+UNNAMED = "peer"
+
 
 class Times(t.NamedTuple):
     """The hold time and keepalive time of a session, in seconds."""
@@ -86,7 +89,7 @@ class Peers:
         content = flat_resource.mapping(resources.BGPPeer, entry.content, label)
         key = flat_resource.text_of(content)
         if key not in self._read:
-            named = content if "metadata" in content or "spec" in content else {"name": "peer", **content}
+            named = content if "metadata" in content or "spec" in content else {"name": UNNAMED, **content}
             try:
                 theirs, extensions = peer_extensions.split(named)
             except Refused as refused:

@@ -18,7 +18,7 @@ from . import node_address
 from .flat_resource import label_texts
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
-_HOSTNAME_LABEL = "kubernetes.io/hostname"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
 _SOURCE_SPOOFING = "calico_workload_source_spoofing"
 
 
@@ -144,7 +144,7 @@ def _labels(host: Host) -> dict[str, str]:
     value = host.variables.get("calico_node_labels")
     labels = {} if value is None else variables.check("calico_node_labels", value, host.name)
     texts = label_texts(labels, f"calico_node_labels of {host.name}")
-    texts.setdefault(_HOSTNAME_LABEL, host.name)
+    texts.setdefault(HOSTNAME_LABEL, host.name)
     return texts
 
 

@@ -25,6 +25,7 @@ STATUS: dict[str, t.Any] = {
     "in_sync": True,
     "problems": [],
     "workloads": 41,
+    "inventory_workloads": 1,
     "deleting": 0,
     "drift": {"total": 9, "day": 3, "kinds": {"sysctl": 1, "route": 2}},
     "last_resync": "2026-11-21T07:00:00Z",
@@ -34,7 +35,7 @@ node        node1
 agent       0.1.0, since 2026-11-12T07:00:00Z, process 812
 plan        7f3a91c02b1e, phase converge
 in sync     yes, last full look at 2026-11-21T07:00:00Z
-workloads   41
+workloads   42: 1 of the inventory, 41 attached by the agent
 drift       3 in 24 h (2 route, 1 sysctl), 9 since the start
 """
 BAD = """\
@@ -42,7 +43,7 @@ node        node1
 agent       0.1.0, since 2026-11-12T07:00:00Z, process 812
 plan        none, phase flip, not applied completely
 in sync     no, last full look at none yet
-workloads   41, 2 being deleted
+workloads   42: 1 of the inventory, 41 attached by the agent, 2 being deleted
 drift       0 in 24 h, 0 since the start
 ! route 10.244.3.0/26: busy.
 """
@@ -68,6 +69,12 @@ def test_bad(node: Node) -> None:
     bad.update(problems=["route 10.244.3.0/26: busy."], drift={"total": 0, "day": 0, "kinds": {}})
     node.agent().answers["status"] = {**STATUS, **bad}
     assert node.run("status") == (1, BAD, "")
+
+
+def test_an_agent_of_an_earlier_release_counts_its_own_workloads(node: Node) -> None:
+    earlier = {key: value for key, value in STATUS.items() if key != "inventory_workloads"}
+    node.agent().answers["status"] = earlier
+    assert "workloads   41 attached by the agent\n" in node.run("status")[1]
 
 
 def test_an_agent_that_is_just_looking_is_waited_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,12 @@ def test_the_archive(node: Node) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_of_a_node_that_has_nothing(node: Node) -> None:
-    assert node.run("node", "diags", "--log-dir", f"{node.folder}/d")[0] == 0
+    status, dummy, err = node.run("node", "diags", "--log-dir", f"{node.folder}/d")
+    assert (status, err) == (
+        0,
+        "calicoctl: this host is no node: it has no NODE/calico/state.json and no engine in NODE/engine. What is "
+        "gathered is of this host alone.\n",
+    )
     (path,) = (node.folder / "d").iterdir()
     found = members(path)
     assert found["bird/show-status.txt"].startswith("BIRD does not answer. Its control socket is ")
@@ -71,6 +76,7 @@ def test_of_a_node_that_has_nothing(node: Node) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_no_room_for_it(node: Node) -> None:
+    node.store()
     (node.folder / "file").write_text("")
     status, out, err = node.run("node", "diags", "--log-dir", f"{node.folder}/file")
     assert (status, out) == (1, "Collecting diagnostics\n")

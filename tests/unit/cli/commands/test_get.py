@@ -312,6 +312,82 @@ def test_what_makes_no_sense(node: Node, arguments: str, error: str) -> None:
     assert node.run("get", *arguments.split()) == (2, "", f"calicoctl: {error}\n")
 
 
+FILE = """\
+kind: IPPool
+metadata: {name: lab}
+---
+kind: WorkloadEndpoint
+metadata: {name: web-1}
+---
+kind: IPPool
+metadata: {name: default-ipv4-ippool}
+"""
+
+
+def test_resources_that_a_file_names(node: Node) -> None:
+    node.store()
+    node.agent()
+    path = node.folder / "wanted.yaml"
+    path.write_text(FILE)
+    assert node.run("get", "-f", str(path)) == (
+        0,
+        "NAME                  CIDR            SELECTOR\n"
+        "lab                   10.245.0.0/24   rack == 'a'\n"
+        "default-ipv4-ippool   10.244.0.0/16   all()\n"
+        "\n"
+        "NAMESPACE   WORKLOAD   NODE    NETWORKS        INTERFACE\n"
+        "default     web-1      node1   10.244.3.2/32   cali1f2e3d4c5b6\n"
+        "\n",
+        "",
+    )
+    several = json.loads(node.run("get", "-f", str(path), "-o", "json")[1])
+    assert [one["metadata"]["name"] for one in several] == [
+        "lab", "node1-calicoctl-web--1-eth0", "default-ipv4-ippool",
+    ]  # fmt: skip
+    path.write_text("kind: IPPool\nmetadata: {name: lab}\n---\nkind: IPPool\nmetadata: {name: gone}\n")
+    status, out, err = node.run("get", "--filename", str(path), "-o", "yaml", "--export")
+    assert (status, err) == (1, "resource does not exist: IPPool(gone). `calicoctl get ippools` lists all.\n")
+    assert out == node.run("get", "ippool", "lab", "-o", "yaml")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "error"),
+    [
+        ("", 1, "NODE/wanted.yaml has no document. Write apiVersion, kind, metadata and spec."),
+        ("kind: IPPool", 1, "NODE/wanted.yaml: a document has no kind or no metadata.name. Write both."),
+        ("metadata: {name: x}", 1, "NODE/wanted.yaml: a document has no kind or no metadata.name. Write both."),
+        (
+            "kind: NetworkPolic\nmetadata: {name: x}",
+            1,
+            "NODE/wanted.yaml: resource type 'NetworkPolic' is not supported. Did you mean networkpolicy? Here are: "
+            f"{', '.join(kind.names[0] for kind in kinds.KINDS)}.",
+        ),
+        ("kind: IPPool\nmetadata: x", 1, "NODE/wanted.yaml: a document has no kind or no metadata.name. Write both."),
+    ],
+)
+def test_files_that_name_nothing(node: Node, text: str, status: int, error: str) -> None:
+    node.store()
+    path = node.folder / "wanted.yaml"
+    path.write_text(text)
+    assert node.run("get", "-f", str(path)) == (status, "", f"calicoctl: {error}\n")
+
+
+def test_a_file_that_does_not_exist(node: Node) -> None:
+    expected = "calicoctl: /no/such/file cannot be read: No such file or directory.\n"
+    assert node.run("get", "-f", "/no/such/file") == (1, "", expected)
+
+
+def test_a_kind_or_a_file(node: Node) -> None:
+    assert node.run("get") == (
+        2,
+        "",
+        "calicoctl: say what to get: a KIND such as ippools, or -f FILE for the resources that a file names.\n",
+    )
+    assert node.run("get", "pools", "-f", "x") == (
+        2, "", "calicoctl: say what to get once: a KIND, or -f FILE for the resources that a file names.\n",
+    )  # fmt: skip
+
+
 def test_no_two_kinds_have_one_name() -> None:
     names = [name for kind in kinds.KINDS for name in kind.names]
     assert len(names) == len(set(names))

@@ -13,34 +13,14 @@ import pathlib
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import inventory_playbook
 
-from tests.unit.cli.conftest import Node
+from tests.unit.cli.conftest import Node, answering
 
 ANSWER = '{"lines": ["DENY   by web#1"], "answer": {"verdict": "deny"}}'
-
-
-@pytest.fixture
-def program(node: Node, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The path of the script that runs as ansible-playbook. It does nothing until a test writes another into it.
-
-    Its folder is the first one in PATH, and the node's folder has an empty file `hosts`.
-    """
-    (node.folder / "bin").mkdir()
-    (node.folder / "hosts").touch()
-    path = node.folder / "bin" / "ansible-playbook"
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{node.folder / 'bin'}:/usr/bin:/bin")
-    return path
 
 
 def explain(node: Node, inventory: str = "hosts", *more: str) -> tuple[int, str, str]:
     place = str(node.folder / inventory)
     return node.run("policy", "explain", "-i", place, "--from", "a", "--to", "b", "--port", "1/tcp", *more)
-
-
-def answering(text: str) -> str:
-    found = '$(printf %s "$5" | sed \'s/.*"answer_file": "\\([^"]*\\)".*/\\1/\')'
-    return f"#!/bin/sh\ncat > {found} <<'END'\n{text}\nEND\n"
 
 
 def test_the_answer_is_that_of_the_playbook(node: Node, program: pathlib.Path) -> None:

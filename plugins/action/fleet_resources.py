@@ -1,0 +1,48 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions import answer
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_fleet, inventory_resources
+
+
+class ActionModule(GuardedAction):
+    """The action fleet_resources, which prints the resources of an inventory and its lockfile.
+
+    The result has `lines`, `as_number`, `resources` and `ipam`. The task fails if the inventory or the lockfile is
+    invalid, or the fleet cannot be planned.
+    """
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        dummy, args = self.validate_argument_spec(answer.OPTIONS)
+        try:
+            found = inventory_fleet.with_lockfile(task_vars)
+        except FleetError as error:
+            answer.refuse(args, error)
+            result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)
+            return result
+        fleet = found.fleet
+        document = {
+            "as_number": fleet.settings.as_number,
+            "resources": inventory_resources.resources(fleet),
+            "ipam": {
+                **inventory_resources.ipam(fleet),
+                "lockfile": shown_path(found.lockfile),
+                "planned": found.exists,
+            },
+        }
+        rows = [(kind, str(len(documents))) for kind, documents in document["resources"].items() if documents]
+        lines = tables.columns(("KIND", "COUNT"), rows).splitlines()
+        answer.give(args, document, lines)
+        result.update(changed=False, lines=lines, **document)
+        return result

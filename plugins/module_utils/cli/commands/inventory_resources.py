@@ -1,0 +1,40 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The resources and addresses of an inventory, for `get -i` and `ipam show -i`. A playbook answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from .. import inventory_playbook
+from ..render.kind import Document, Kind
+
+Data = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class InventoryResources:
+    """The answer of playbooks/resources.yml.
+
+    `resources` are by the name of their kind. `ipam` has the blocks and addresses that the plan gives to nodes
+    (plugin_utils/sources/inventory_resources.py).
+    """
+
+    as_number: t.Optional[int]
+    resources: t.Mapping[str, list[Document]]
+    ipam: Data
+
+    def documents(self, kind: Kind) -> list[Document]:
+        """Return all resources of a kind."""
+        return self.resources[kind.name]
+
+
+def ask(inventories: t.Sequence[str]) -> InventoryResources:
+    """Return the resources of an inventory, with the blocks of its lockfile and those that a run would add.
+
+    `inventories` are as `ansible-playbook -i` takes them. Raise what `inventory_playbook.ask` raises.
+    """
+    answer = inventory_playbook.ask("resources.yml", inventories, {})["answer"]
+    return InventoryResources(answer["as_number"], answer["resources"], answer["ipam"])

@@ -1,0 +1,25 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands about one node, given on a host that is no node: usually the controller."""
+
+from __future__ import annotations
+
+import argparse
+
+from ...errors import CommandError
+from ...sources import Sources
+
+
+def check(arguments: argparse.Namespace, sources: Sources) -> None:
+    """Raise CommandError if the command is about the node that it runs on, and this host is none.
+
+    The error says how to ask an inventory, if the command can do that, or where to run it.
+    """
+    if not arguments.of_node or getattr(arguments, "inventory", None) or sources.is_node:
+        return
+    if hasattr(arguments, "inventory"):
+        remedy = "Name the inventory to ask with -i INVENTORY, or run this on a node."
+    else:
+        remedy = "Run this on a node. For all nodes there are playbooks/status.yml and `calicoctl get -i INVENTORY`."
+    raise CommandError(f"{sources.no_node()} {remedy}")
