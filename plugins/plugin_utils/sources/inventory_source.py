@@ -26,6 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 from ..actions import controller_variables
 from ..lines import shown_lines
+from . import given_inventory
 
 try:  # Origin has the file and line of a value. This part of ansible-core is private, so it may be missing.
     from ansible._internal._datatag._tags import Origin  # type: ignore[import-not-found]
@@ -50,10 +51,11 @@ _FACTS_REMEDY = (
 def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
     """Return all hosts of calico_nodes and calico_rr, sorted by name, whatever --limit says.
 
-    Blocks are planned for all hosts or for none. Raise FleetError if a variable is a template that cannot be evaluated,
-    is too large, or has a key that is neither text nor a number. Warn on the screen about facts with the name, but not
-    the value, of a fleet variable.
+    Blocks are planned for all hosts or for none. Raise FleetError if Ansible could not read a part of the inventory, as
+    hosts may be missing then, or if a variable is a template that cannot be evaluated, is too large, or has a key that
+    is neither text nor a number. Warn on the screen about facts with the name, but not the value, of a fleet variable.
     """
+    given_inventory.check_parsed(task_vars)
     groups = _groups(task_vars)
     nodes, reflectors = groups.get(NODES_GROUP, set()), groups.get(REFLECTORS_GROUP, set())
     values = _Values(task_vars["hostvars"])
