@@ -31,9 +31,9 @@ def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
     """Return the documents of the files that the variable names, in their order; [] if it is not set.
 
     `names` are paths, folders or patterns, relative to the inventory's folder, or to the current one if it has none.
-    Each file is read once. A pattern may match nothing. Raise FleetError if an entry is not a text, a path does not
-    exist, a folder cannot be read or has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed,
-    or lies where Ansible takes it for an inventory.
+    Each file is read once. Raise FleetError if an entry is not a text, a path does not exist, a pattern matches no
+    file, a folder cannot be read or has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed, or
+    lies where Ansible takes it for an inventory.
     """
     folder = task_vars.get("inventory_dir") or os.getcwd()
     sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]
@@ -66,7 +66,10 @@ def _files(label: str, name: str, folder: str) -> list[str]:
     if glob.has_magic(name):
         # The pattern is what the variable says: a [ in the path of the inventory's folder is no part of it.
         pattern = os.path.normpath(os.path.join(glob.escape(folder), os.path.expanduser(name)))
-        return sorted(entry for entry in glob.glob(pattern) if os.path.isfile(entry))
+        matching = sorted(entry for entry in glob.glob(pattern) if os.path.isfile(entry))
+        if not matching:
+            raise FleetError(label, name, "matches no file.", f"Correct it, as seen from {folder}, or remove it.")
+        return matching
     raise FleetError(label, name, "is no file and no folder.", f"Write where it is, seen from {folder}.")
 
 
