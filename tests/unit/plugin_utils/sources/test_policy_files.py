@@ -105,7 +105,7 @@ def test_refusals(folder: pathlib.Path) -> None:
         "calico_policy_files[0] ../empty has no file *.yml, *.yaml or *.json. Put policy there, or remove it."
     )
     for pattern in ("../policy/*.toml", "../polcy/*.yml", "../poli*"):
-        assert refusal(folder, "../policy/*.yml", pattern) == (
+        assert refusal(folder, "../policy/b.yml", pattern) == (
             f"calico_policy_files[1] {pattern} matches no file. Correct it, as seen from FOLDER/prod, or remove it."
         )
     assert refusal(folder, "../latin.yml") == (
