@@ -35,23 +35,45 @@ def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
     file, a folder cannot be read or has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed, or
     lies where Ansible takes it for an inventory.
     """
-    folder = task_vars.get("inventory_dir") or os.getcwd()
-    sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]
-    found: list[Document] = []
-    seen: set[str] = set()
-    for index, name in enumerate(names or ()):
-        label = f"{VARIABLE}[{index}]"
-        if not isinstance(name, str):
-            raise FleetError(label, name, "is not a path.", "Write for example ../policy/*.yml.")
-        for path in _files(label, name, folder):
-            if path not in seen:
-                seen.add(path)
-                _check_place(label, path, sources)
-                found += _documents(label, path)
+    found, errors = readable(names, task_vars)
+    if errors:
+        raise errors[0]
     return found
 
 
-def _files(label: str, name: str, folder: str) -> list[str]:
+def readable(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> tuple[list[Document], list[FleetError]]:
+    """Return the documents of all files that can be read, and the errors for which `documents` would refuse the others.
+
+    Of a file that cannot be parsed, the documents before the error are returned. `names` are those of `documents`.
+    """
+    folder = task_vars.get("inventory_dir") or os.getcwd()
+    sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]
+    found: list[Document] = []
+    errors: list[FleetError] = []
+    seen: set[str] = set()
+    for index, name in enumerate(names or ()):
+        label = f"{VARIABLE}[{index}]"
+        try:
+            paths = _files(label, name, folder)
+        except FleetError as error:
+            errors.append(error)
+            continue
+        for path in paths:
+            if path in seen:
+                continue
+            seen.add(path)
+            try:
+                _check_place(label, path, sources)
+                for document in _documents(label, path):
+                    found.append(document)
+            except FleetError as error:
+                errors.append(error)
+    return found, errors
+
+
+def _files(label: str, name: t.Any, folder: str) -> list[str]:
+    if not isinstance(name, str):
+        raise FleetError(label, name, "is not a path.", "Write for example ../policy/*.yml.")
     path = os.path.normpath(os.path.join(folder, os.path.expanduser(name)))
     if os.path.isfile(path):
         return [path]
