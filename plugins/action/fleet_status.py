@@ -7,16 +7,19 @@ import json
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines, status_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory
 
 
 class ActionModule(GuardedAction):
     """The action fleet_status, which prints the status of all nodes as one table or as JSON.
 
     The result has `lines`, `good`, `problems`, `warnings_found` and `nodes`. With `strict` the task fails if there is a
-    problem, without these keys; warnings change nothing.
+    problem, without these keys; warnings change nothing. It also fails if Ansible could not read a part of the
+    inventory.
     """
 
     _requires_connection = False
@@ -29,6 +32,11 @@ class ActionModule(GuardedAction):
                 "strict": {"type": "bool", "default": False},
             }
         )
+        try:
+            given_inventory.check_parsed(task_vars)
+        except FleetError as error:
+            result.update(failed=True, msg=str(error))
+            return result
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
         found = run_results.of_hosts(task_vars, args["status"], hosts, readers.status)
         problems, warned = status_lines.problems(hosts, found), status_lines.warnings(hosts, found)

@@ -7,14 +7,17 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory
 
 
 class ActionModule(GuardedAction):
     """The action generation_choice, which chooses the stored generation of a host for a rollback.
 
     The result has its number `generation` and the hash of its `plan`. The task fails if no generation is of the wanted
-    plan or none was named, and then lists the generations. It also fails if these cannot be read.
+    plan or none was named, and then lists the generations. It also fails if these cannot
+    be read, or a part of the inventory.
     """
 
     _requires_connection = False
@@ -23,6 +26,11 @@ class ActionModule(GuardedAction):
         dummy, args = self.validate_argument_spec(
             {"observed": {"type": "str", "required": True}, "plan": {"type": "str", "default": ""}}
         )
+        try:
+            given_inventory.check_parsed(task_vars)
+        except FleetError as error:
+            result.update(failed=True, msg=str(error))
+            return result
         host = task_vars["inventory_hostname"]
         try:
             generations = node_info.generations(task_vars[args["observed"]])

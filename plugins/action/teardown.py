@@ -3,11 +3,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import PlainAction
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory
 
 
 class ActionModule(PlainAction):
     """The controller's part of the module teardown: it calls the node and filters the answer.
 
-    It passes on the keys of the answer that the module documents, and those that report how the task went.
+    It passes on the keys of the answer that the module documents, and those that report how the task went. The task
+    fails without a call if Ansible could not read a part of the inventory.
     """
+
+    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        try:
+            given_inventory.check_parsed(task_vars)
+        except FleetError as error:
+            result.update(failed=True, msg=str(error))
+            return result
+        return super().act(result, task_vars)

@@ -12,9 +12,9 @@ version_added: 0.3.0
 description:
   - Reads the whole inventory and reports all problems, not only the first one, each with its place in the inventory and
     the remedy.
-  - Impossible settings, which every run refuses, are reported alone. Otherwise the module applies the rules in
-    docs/validate.md. An error is a setting that does not work. A warning is a setting that works but breaks easily or
-    is probably a mistake.
+  - Reports impossible settings, which every run refuses, and what the rules in docs/validate.md find in the rest of the
+    inventory. Rules whose findings may follow from a refused setting are applied when nothing is refused. An error is a
+    setting that does not work. A warning is a setting that works but breaks easily or is probably a mistake.
   - Connects to no host, and uses only facts that are cached.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
@@ -65,7 +65,7 @@ warnings_found:
   returned: success
   type: int
 findings:
-  description: All findings, errors first.
+  description: The findings, errors first, at most 20 of a kind.
   returned: success
   type: list
   elements: dict
@@ -76,6 +76,16 @@ findings:
     origin: {description: 'File and line, empty if unknown.', type: str}
     what: {description: The problem., type: str}
     remedy: {description: The remedy., type: str}
+left_out:
+  description: Numbers of further findings, by kind.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    severity: {description: V(error) or V(warning)., type: str}
+    rule: {description: Name of the rule; V(refused) for an impossible setting., type: str}
+    subject: {description: 'For rule V(refused), the variable or kind of resource; empty for others.', type: str}
+    count: {description: Number of findings of this kind that are left out of RV(findings)., type: int}
 lines:
   description: The findings as printed for people.
   returned: success

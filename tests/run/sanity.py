@@ -34,6 +34,7 @@ SOAK = os.environ.get("HOST_ROUTING_SOAK") == "1"
 STARTED = (
     "plugins/modules/*.py",
     "plugins/action/*.py",
+    "plugins/lookup/*.py",
     "plugins/module_utils/agent/daemon.py",
     "plugins/module_utils/bgp/filter_verdict.py",
     "plugins/module_utils/node/command.py",

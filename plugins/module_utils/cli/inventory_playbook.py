@@ -21,6 +21,11 @@ from ..base import terminal_text
 from .errors import NoVerdict
 
 _PROGRAM = "ansible-playbook"
+#: Ansible's setting to fail, with the reasons, at a source or a file of the inventory that no plugin can parse.
+_STRICT = "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"
+#: The beginning of Ansible's error then, which has no remedy.
+_NOT_PARSED = "Completely failed to parse inventory source"
+_REMEDY = "Put hosts and groups there as Ansible reads them, or take it out of the inventory."
 #: The collection's folder, three above the folder of this file, which is <collection>/plugins/module_utils/cli.
 COLLECTION = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
 
@@ -30,10 +35,11 @@ Data = dict[str, t.Any]
 def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]) -> Data:
     """Run playbooks/`playbook` with the extra variables `told` and return the object that it writes as its answer.
 
-    Wait for its end without a time limit. In the answer, `lines` are the texts to print and `answer` is the same
-    as data. `inventories` are as `ansible-playbook -i` takes them. Raise NoVerdict on a node, without Ansible, for an
-    inventory that does not exist, if the playbook writes no answer (with Ansible's output) or one that is no JSON, or
-    if its answer is an error. Raise OSError if the program cannot be started or temporary files cannot be written.
+    Wait for its end without a time limit. An inventory that Ansible cannot read as a whole has no answer. In the
+    answer, `lines` are the texts to print and `answer` is the same as data. `inventories` are as `ansible-playbook -i`
+    takes them. Raise NoVerdict on a node, without Ansible, for an inventory that does not exist, if the playbook writes
+    no answer (with Ansible's output) or one that is no JSON, or if its answer is an error. Raise OSError if the program
+    cannot be started or temporary files cannot be written.
     """
     path = os.path.join(COLLECTION, "playbooks", playbook)
     program = shutil.which(_PROGRAM)
@@ -43,12 +49,13 @@ def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]
         raise NoVerdict(f"{_PROGRAM} is not found. -i has Ansible read the inventory: run this where Ansible is.")
     for inventory in inventories:
         if "," not in inventory and not os.path.exists(inventory):
-            raise NoVerdict(f"-i {inventory} does not exist.")
+            raise NoVerdict(f"-i {inventory} does not exist. Write where it is, seen from {os.getcwd()}.")
     with tempfile.TemporaryDirectory(prefix="calicoctl-") as folder:
         file = os.path.join(folder, "answer.json")
         words = [word for inventory in inventories for word in ("-i", inventory)]
         done = subprocess.run(
             [program, path, *words, "-e", json.dumps({**told, "output": "none", "answer_file": file})],
+            env={**os.environ, _STRICT: "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -63,7 +70,8 @@ def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]
             ) from None
         except FileNotFoundError:
             said = done.stdout.decode("utf-8", "replace").strip() or f"it ended with exit status {done.returncode}"
-            raise NoVerdict(f"{_PROGRAM} could not ask the inventory:\n{said}") from None
+            remedy = f"\n{_REMEDY}" if _NOT_PARSED in said else ""
+            raise NoVerdict(f"{_PROGRAM} could not ask the inventory:\n{said}{remedy}") from None
     if "error" in answer:
         raise NoVerdict(answer["error"])
     return answer

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import FindingKind, bounded
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import counted
 
 from ..sources.lint_source import Looked
@@ -15,14 +16,22 @@ FIRST = 3  # the number of findings that a message names if they are not printed
 
 
 def text(looked: Looked) -> list[str]:
-    """Return the lines of the table; the last line is the verdict, and the only one without findings."""
-    found = looked.findings
+    """Return the lines of the table; the last line is the verdict, and the only one without findings.
+
+    If only the first findings of a kind are in the table, a line before the verdict counts the others.
+    """
+    found, more = bounded(looked.findings)
     rows = [(one.severity, one.rule, one.origin or one.variable) for one in found]
     heading, *table = tables.columns(HEADING, rows).splitlines()
     lines = [heading] if found else []
     for row, one in zip(table, found):
         lines += [row, f"  {one.what}", f"  {one.remedy}"]
-    return [*lines, _verdict(looked)]
+    return [*lines, *(_left_out(kind, count) for kind, count in more.items()), _verdict(looked)]
+
+
+def _left_out(kind: FindingKind, count: int) -> str:
+    about = f" about {kind.subject}" if kind.subject else ""
+    return f"and {counted(count, f'more {kind.severity}')} of rule {kind.rule}{about}"
 
 
 def failure(looked: Looked, printed: bool) -> str:
@@ -42,5 +51,6 @@ def _verdict(looked: Looked) -> str:
     if not looked.findings:
         return f"nothing found: {of}"
     parts = [counted(count, word) for count, word in ((looked.errors, "error"), (looked.warnings, "warning")) if count]
-    rest = f": {of}" if of else ": rules are asked when these are mended"
-    return " and ".join(parts) + rest
+    waiting = f", {counted(looked.waiting, 'rule')} more when the errors are mended" if looked.waiting else ""
+    rest = f": {of}{waiting}" if of else ": rules are asked when these are mended"
+    return " and ".join(parts) + rest + ("" if looked.complete else ", and there may be more errors")

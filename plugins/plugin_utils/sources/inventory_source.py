@@ -26,6 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 
 from ..actions import controller_variables
 from ..lines import shown_lines
+from . import given_inventory
 from .value_origin import value_origin
 
 NODES_GROUP, REFLECTORS_GROUP = "calico_nodes", "calico_rr"
@@ -43,28 +44,31 @@ _FACTS_REMEDY = (
 )
 
 
-def hosts(task_vars: t.Mapping[str, t.Any]) -> list[Host]:
+def hosts(task_vars: t.Mapping[str, t.Any], refused: t.Optional[list[FleetError]] = None) -> list[Host]:
     """Return all hosts of calico_nodes and calico_rr, sorted by name, whatever --limit says.
 
-    Blocks are planned for all hosts or for none. Raise FleetError if a variable is a template that cannot be evaluated,
-    is too large, or has a key that is neither text nor a number. Warn on the screen about facts with the name, but not
-    the value, of a fleet variable.
+    Blocks are planned for all hosts or for none. Raise FleetError if Ansible could not read a part of the inventory, as
+    hosts may be missing then, or if a variable is a template that cannot be evaluated, is too large, or has a key that
+    is neither text nor a number. If `refused` is a list, errors of variables are appended to it, once for a variable
+    that hosts share, and the hosts lack these variables. Warn on the screen about facts with the name, but not the
+    value, of a fleet variable.
     """
+    given_inventory.check_parsed(task_vars)
     groups = _groups(task_vars)
     nodes, reflectors = groups.get(NODES_GROUP, set()), groups.get(REFLECTORS_GROUP, set())
-    values = _Values(task_vars["hostvars"])
+    values = _Values(task_vars["hostvars"], refused)
     return [_host(name, values, groups, nodes, reflectors) for name in sorted(nodes | reflectors)]
 
 
-def outside(task_vars: t.Mapping[str, t.Any]) -> t.Iterator[Host]:
+def outside(task_vars: t.Mapping[str, t.Any], refused: t.Optional[list[FleetError]] = None) -> t.Iterator[Host]:
     """Yield the hosts of the inventory that are in neither group, but have variables of a node.
 
-    Raise FleetError as `hosts` does. Warn on the screen about facts with the name, but not the value, of a fleet
-    variable.
+    Errors are raised or appended to `refused` as by `hosts`. Warn on the screen about facts with the name, but not the
+    value, of a fleet variable.
     """
     groups = _groups(task_vars)
     members = groups.get(NODES_GROUP, set()) | groups.get(REFLECTORS_GROUP, set())
-    values = _Values(task_vars["hostvars"])
+    values = _Values(task_vars["hostvars"], refused)
     for name in sorted(groups.get("all", set()) - members):
         host = _host(name, values, groups, set(), set())
         if any(variables.BY_NAME[key].scope == variables.NODE for key in host.variables if key in variables.BY_NAME):
@@ -85,7 +89,9 @@ class _Value(t.NamedTuple):
 class _Values:
     """The variables of hosts. An object that several hosts share is converted once, unless Ansible evaluates it."""
 
-    def __init__(self, hostvars: t.Any) -> None:
+    def __init__(self, hostvars: t.Any, refused: t.Optional[list[FleetError]] = None) -> None:
+        self._refused = refused
+        self._refused_keys: set[tuple[str, int]] = set()
         self._hostvars = hostvars
         self._raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
         self._known: dict[tuple[str, int], t.Optional[_Value]] = {}
@@ -95,18 +101,31 @@ class _Values:
         """Return a host's variables that `is_of_fleet` accepts, and those of _PORTS, by name.
 
         Raise FleetError if one is a template that cannot be evaluated, is too large, or has a key that is neither text
-        nor a number. Warn on the screen about facts with the name, but not the value, of a fleet variable.
+        nor a number, unless the errors of variables are collected. Warn on the screen about facts with the name, but
+        not the value, of a fleet variable.
         """
         raw = self._raw(host)
         ignored = controller_variables.facts_of_fleet(raw)
         if ignored:
             names = ", ".join(ignored[:5])
             shown_lines.warn(f"host {host}: {names} is a fact, no variable, and is left out. {_FACTS_REMEDY}")
-        return {
-            str(key): self._value(host, str(key), raw[key], raw.get("inventory_file"))
-            for key in raw
-            if key in _PORTS or controller_variables.is_of_fleet(str(key))
-        }
+        source = raw.get("inventory_file")
+        names_of_fleet = [key for key in raw if key in _PORTS or controller_variables.is_of_fleet(str(key))]
+        found = ((str(key), self._value_or_refused(host, str(key), raw[key], source)) for key in names_of_fleet)
+        return {name: value for name, value in found if value is not None}
+
+    def _value_or_refused(self, host: t.Any, name: str, raw: t.Any, source: t.Any) -> t.Optional[_Value]:
+        """Return the value, or None if the list of refused variables has its error now."""
+        try:
+            return self._value(host, name, raw, source)
+        except FleetError as error:
+            if self._refused is None:
+                raise
+            if (name, id(raw)) not in self._refused_keys:
+                self._held.append(raw)
+                self._refused_keys.add((name, id(raw)))
+                self._refused.append(error)
+            return None
 
     def _value(self, host: t.Any, name: str, raw: t.Any, source: t.Any) -> _Value:
         key = name, id(raw)

@@ -12,8 +12,13 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.garbage import uncollected
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.inventory import Inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals, rules
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import ERROR, LintFinding
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import (
+    ERROR,
+    LintFinding,
+    bounded,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import LintedFleet, UnderlayLink
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
@@ -26,12 +31,15 @@ from .fleet_source import fleet_variable
 class Looked:
     """The findings, errors first, and the numbers of nodes and rules that were checked.
 
-    Both numbers are 0 if an error kept the rules from being checked.
+    Both numbers are 0 if errors kept the rules from being checked. `waiting` is the number of rules that are checked
+    only when nothing is refused. `complete` is False if the search for errors ended before its end.
     """
 
     findings: tuple[LintFinding, ...]
     nodes: int = 0
     rules: int = 0
+    waiting: int = 0
+    complete: bool = True
 
     @property
     def errors(self) -> int:
@@ -46,40 +54,97 @@ class Looked:
     def document(self, strict: bool) -> dict[str, t.Any]:
         """Return the findings as a dict for programs.
 
-        The keys are good, errors and warnings_found (numbers), and findings (a list of dicts with the fields of
-        LintFinding). `good` is False if there is an error, and with `strict` also if there is a warning.
+        The keys are good, errors and warnings_found (numbers), findings (a list of dicts with the fields of
+        LintFinding, at most MOST_OF_A_KIND of a kind) and left_out (a list of dicts with the fields of FindingKind and
+        a count). `good` is False if there is an error, and with `strict` also if there is a warning.
         """
+        shown, more = bounded(self.findings)
         return {
             "good": not (self.findings if strict else self.errors),
             "errors": self.errors,
             "warnings_found": self.warnings,
-            "findings": [dataclasses.asdict(one) for one in self.findings],
+            "findings": [dataclasses.asdict(one) for one in shown],
+            "left_out": [{**kind._asdict(), "count": count} for kind, count in more.items()],
         }
 
 
 def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
-    """Return the errors of an invalid inventory, or else what the rules find, without those of calico_lint_ignore.
+    """Return the errors of an invalid inventory, and what the rules find in the rest, without calico_lint_ignore's.
 
-    Of an invalid inventory there are at most 20 errors, none after one about a file or the plan, and none that may
-    follow from an earlier one. A FleetError becomes a finding; none is raised. Warnings on the screen are those of
-    `inventory_source.hosts`.
+    Errors and findings that may follow from an earlier error are left out, and so are the rules OF_THE_WHOLE then. A
+    FleetError becomes a finding; none is raised. Warnings on the screen are those of `inventory_source.hosts`.
     """
-    hosts: t.Sequence[Host] = ()
+    refused: list[FleetError] = []
     try:
-        hosts = inventory_source.hosts(task_vars)
-        with uncollected():
-            documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
-            inventory, refused = refusals.read(hosts, documents)
-            if inventory is None:
-                return Looked(tuple(_shortened(refusals.finding(error)) for error in refused))
-            ignored = rules.named(fleet_variable(hosts, rules.IGNORE))
-            path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
-            network = _network(task_vars, hosts, Fleet.build(inventory, lockfile_store.read(path)))
-            found = rules.findings(network, ignored)
-            return Looked(tuple(map(_shortened, found)), len(network.fleet.nodes), len(rules.RULES) - len(ignored))
+        hosts = inventory_source.hosts(task_vars, refused)
+    except FleetError as error:
+        return Looked((_shortened(refusals.finding(error)),))
+    with uncollected():
+        documents, unread = policy_files.readable(_variable(hosts, policy_files.VARIABLE, []), task_vars)
+        for error in unread:
+            error.origin = error.origin or origin(error.variable, hosts)
+        read = refusals.read(hosts, documents, (*refused, *unread))
+        return _judged(task_vars, hosts, read)
+
+
+def _variable(hosts: t.Sequence[Host], name: str, refused: list[FleetError]) -> t.Any:
+    """Return the value of a fleet variable, or None and append the error to `refused` if it is invalid."""
+    try:
+        return fleet_variable(hosts, name)
     except FleetError as error:
         error.origin = error.origin or origin(error.variable, hosts)
-        return Looked((_shortened(refusals.finding(error)),))
+        refused.append(error)
+        return None
+
+
+def _judged(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], read: refusals.RefusalSearch) -> Looked:
+    """Return the errors of `read`, those of the lockfile, and what the rules find in what is left of the inventory."""
+    errors = list(read.errors)
+    ignored: frozenset[str] = frozenset()
+    try:
+        ignored = rules.named(_variable(hosts, rules.IGNORE, errors))
+    except FleetError as error:
+        error.origin = error.origin or origin(error.variable, hosts)
+        errors.append(error)
+    network = None if read.inventory is None else _planned(task_vars, hosts, read, read.inventory, errors)
+    told = [refusals.finding(error) for error in errors]
+    if network is None:
+        return Looked(tuple(map(_shortened, told)), complete=read.complete)
+    waiting = rules.OF_THE_WHOLE - ignored if read.errors else frozenset()
+    found = [one for one in rules.findings(network, ignored | waiting) if not read.follows(one)]
+    asked = len(rules.RULES) - len(ignored) - len(waiting)
+    everything = sorted([*told, *found], key=lambda one: one.severity != ERROR)
+    return Looked(tuple(map(_shortened, everything)), len(network.fleet.nodes), asked, len(waiting))
+
+
+def _planned(
+    task_vars: t.Mapping[str, t.Any],
+    hosts: t.Sequence[Host],
+    read: refusals.RefusalSearch,
+    inventory: Inventory,
+    errors: list[FleetError],
+) -> t.Optional[LintedFleet]:
+    """Return what the rules examine, or None if it cannot be planned; append errors to `errors`.
+
+    A plan that fails after other errors may fail because of them: its error is left out. If it fails with the lockfile,
+    the rules examine the plan of a new fleet.
+    """
+    previous = None
+    try:
+        path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
+        previous = lockfile_store.read(path)
+    except FleetError as error:
+        error.origin = error.origin or origin(error.variable, hosts)
+        if error.variable not in {one.variable for one in errors}:
+            errors.append(error)
+    for plan in (previous, None):
+        try:
+            return _network(task_vars, read.hosts, Fleet.build(inventory, plan), errors)
+        except FleetError as error:
+            error.origin = error.origin or origin(error.variable, hosts)
+            if not read.errors and error.variable not in {one.variable for one in errors}:
+                errors.append(error)
+    return None
 
 
 def _shortened(finding: LintFinding) -> LintFinding:
@@ -87,16 +152,21 @@ def _shortened(finding: LintFinding) -> LintFinding:
     return dataclasses.replace(finding, origin=shown_path(finding.origin)) if finding.origin else finding
 
 
-def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: Fleet) -> LintedFleet:
-    """Return what the rules examine. Raise FleetError if an ansible_host or a variable of `outside` cannot be read."""
+def _network(
+    task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: Fleet, errors: list[FleetError]
+) -> LintedFleet:
+    """Return what the rules examine; append an error for each ansible_host or variable of `outside` that is refused."""
     ways: dict[str, str] = {}
     links: dict[str, t.Optional[UnderlayLink]] = {}
     links6: dict[str, t.Optional[UnderlayLink]] = {}
     for name, node in fleet.nodes.items():
         known = task_vars["hostvars"][name]
-        way = inventory_source.evaluated(known, name, "ansible_host") if "ansible_host" in known else None
-        if way:
-            ways[name] = str(way)
+        try:
+            way = inventory_source.evaluated(known, name, "ansible_host") if "ansible_host" in known else None
+            if way:
+                ways[name] = str(way)
+        except FleetError as error:
+            errors.append(error)
         facts = known.get("ansible_facts") or {}
         # Facts come from the node. If they do not have the form that the module setup returns, they are ignored.
         with contextlib.suppress(AttributeError, LookupError, OverflowError, TypeError, ValueError):
@@ -105,7 +175,7 @@ def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: F
                     links[name] = _link(facts, node.address)
                 if node.address6:
                     links6[name] = _link6(facts, node.address6)
-    return LintedFleet(fleet, hosts, tuple(inventory_source.outside(task_vars)), ways, links, links6)
+    return LintedFleet(fleet, hosts, tuple(inventory_source.outside(task_vars, errors)), ways, links, links6)
 
 
 def _link(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink]:

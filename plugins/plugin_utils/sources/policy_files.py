@@ -31,27 +31,49 @@ def documents(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> list[Document]:
     """Return the documents of the files that the variable names, in their order; [] if it is not set.
 
     `names` are paths, folders or patterns, relative to the inventory's folder, or to the current one if it has none.
-    Each file is read once. A pattern may match nothing. Raise FleetError if an entry is not a text, a path does not
-    exist, a folder cannot be read or has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed,
-    or lies where Ansible takes it for an inventory.
+    Each file is read once. Raise FleetError if an entry is not a text, a path does not exist, a pattern matches no
+    file, a folder cannot be read or has no file *.yml, *.yaml or *.json, or a file cannot be read, cannot be parsed, or
+    lies where Ansible takes it for an inventory.
+    """
+    found, errors = readable(names, task_vars)
+    if errors:
+        raise errors[0]
+    return found
+
+
+def readable(names: t.Any, task_vars: t.Mapping[str, t.Any]) -> tuple[list[Document], list[FleetError]]:
+    """Return the documents of all files that can be read, and the errors for which `documents` would refuse the others.
+
+    Of a file that cannot be parsed, the documents before the error are returned. `names` are those of `documents`.
     """
     folder = task_vars.get("inventory_dir") or os.getcwd()
     sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or ()]
     found: list[Document] = []
+    errors: list[FleetError] = []
     seen: set[str] = set()
     for index, name in enumerate(names or ()):
         label = f"{VARIABLE}[{index}]"
-        if not isinstance(name, str):
-            raise FleetError(label, name, "is not a path.", "Write for example ../policy/*.yml.")
-        for path in _files(label, name, folder):
-            if path not in seen:
-                seen.add(path)
+        try:
+            paths = _files(label, name, folder)
+        except FleetError as error:
+            errors.append(error)
+            continue
+        for path in paths:
+            if path in seen:
+                continue
+            seen.add(path)
+            try:
                 _check_place(label, path, sources)
-                found += _documents(label, path)
-    return found
+                for document in _documents(label, path):
+                    found.append(document)
+            except FleetError as error:
+                errors.append(error)
+    return found, errors
 
 
-def _files(label: str, name: str, folder: str) -> list[str]:
+def _files(label: str, name: t.Any, folder: str) -> list[str]:
+    if not isinstance(name, str):
+        raise FleetError(label, name, "is not a path.", "Write for example ../policy/*.yml.")
     path = os.path.normpath(os.path.join(folder, os.path.expanduser(name)))
     if os.path.isfile(path):
         return [path]
@@ -66,7 +88,10 @@ def _files(label: str, name: str, folder: str) -> list[str]:
     if glob.has_magic(name):
         # The pattern is what the variable says: a [ in the path of the inventory's folder is no part of it.
         pattern = os.path.normpath(os.path.join(glob.escape(folder), os.path.expanduser(name)))
-        return sorted(entry for entry in glob.glob(pattern) if os.path.isfile(entry))
+        matching = sorted(entry for entry in glob.glob(pattern) if os.path.isfile(entry))
+        if not matching:
+            raise FleetError(label, name, "matches no file.", f"Correct it, as seen from {folder}, or remove it.")
+        return matching
     raise FleetError(label, name, "is no file and no folder.", f"Write where it is, seen from {folder}.")
 
 

@@ -5,13 +5,19 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import re
 import typing as t
 
 from ...state.errors import shown
 
 #: A setting with an error does not work. One with a warning works, but breaks easily or is probably a mistake.
 ERROR, WARNING = "error", "warning"
+
+
+#: The most findings of one kind that are shown.
+MOST_OF_A_KIND = 20
 
 
 class Issue(t.NamedTuple):
@@ -56,3 +62,29 @@ class LintFinding:
     def __str__(self) -> str:
         where = f"{self.origin}: " if self.origin else ""
         return f"{where}{self.severity}: {self.what} {self.remedy} [{self.rule}]"
+
+    @property
+    def kind(self) -> FindingKind:
+        """The severity and rule, and for rule `refused` the variable without indexes and host, or its first word."""
+        name = self.variable.partition(" of ")[0] if self.variable.startswith("calico_") else ""
+        subject = re.sub(r"\[\d+\]", "[]", name) or re.split(r"[ :]", self.variable)[0]
+        return FindingKind(self.severity, self.rule, subject if self.rule == "refused" else "")
+
+
+class FindingKind(t.NamedTuple):
+    """What findings that are counted together have in common. `subject` is "" unless the rule is `refused`."""
+
+    severity: str
+    rule: str
+    subject: str
+
+
+def bounded(found: t.Sequence[LintFinding]) -> tuple[list[LintFinding], dict[FindingKind, int]]:
+    """Return the first MOST_OF_A_KIND findings of each kind, and how many more there are, by kind."""
+    counts: collections.Counter[FindingKind] = collections.Counter()
+    first = []
+    for one in found:
+        counts[one.kind] += 1
+        if counts[one.kind] <= MOST_OF_A_KIND:
+            first.append(one)
+    return first, {kind: count - MOST_OF_A_KIND for kind, count in counts.items() if count > MOST_OF_A_KIND}

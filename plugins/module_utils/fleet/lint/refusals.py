@@ -15,13 +15,13 @@ import typing as t
 
 from ...state.errors import FleetError
 from ..host import Host, origin
-from ..inventory import inventory, node_address
+from ..inventory import inventory, node_address, node_inventory
 from ..inventory.inventory import Inventory
 from ..inventory.policy_sources import Document
 from .finding import ERROR, LintFinding
 
-#: The most readings of the inventory. Each finds one error at most, so this is also the most errors that are reported.
-MOST = 20
+#: The most readings of the inventory. Each finds one error, except that addresses are judged for all hosts at once.
+MOST = 100
 RULE = "refused"
 #: Beginnings of FleetError.variable. An error there that is not the first is left out, because it may follow from what
 #: was taken out. An invalid value of these variables themselves is left out then as well.
@@ -30,32 +30,61 @@ _OF_THE_REST = ("group ", "calico_bgp_node_to_node_mesh", "calico_bgp_enabled")
 #: The pool that replaces the last one that is taken out, because a fleet has at least one. Its range is reserved for
 #: benchmarks (RFC 2544), so no other range of an inventory should overlap it.
 _STAND_IN = {"name": "stand-in", "cidr": "198.18.0.0/15", "vxlanMode": "Always"}
+#: The address of the last host if its own is missing or invalid. Its range is reserved for documentation (RFC 5737).
+_STAND_IN_ADDRESS = "203.0.113.1/24"
+_ADDRESSES = tuple(node_address.VARIABLES.values())
 
+#: The remedy of an error about a misspelt variable.
+_MEANT = re.compile(r"Did you mean (calico_\w+)\?")
+_WORD = re.compile(r"[\w.-]*\w")
 _ENTRY = re.compile(r"(calico_\w+)\[(\d+)\]")
 
 
+class RefusalSearch(t.NamedTuple):
+    """The result of `read`.
+
+    `errors` are those of the inventory, in the order of discovery. `inventory` was read from `hosts`, which are those
+    of the inventory without the values that the errors refuse. It is None if they cannot be read even so, or if no host
+    has an address of its own. `complete` is False if the search ended before all errors were found.
+    """
+
+    inventory: t.Optional[Inventory]
+    errors: tuple[FleetError, ...]
+    hosts: t.Sequence[Host]
+    complete: bool
+    left: _Rest
+
+    def follows(self, found: LintFinding) -> bool:
+        """Return whether a finding in `inventory` may be there only because of what the errors refuse."""
+        return bool(self.errors) and self.left.follows(FleetError(found.variable, None, found.what, ""))
+
+
 def read(
-    hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()
-) -> tuple[t.Optional[Inventory], tuple[FleetError, ...]]:
-    """Return the inventory and (), or None and the errors of `hosts` and `documents`, at most 20.
+    hosts: t.Sequence[Host], documents: t.Sequence[Document] = (), known: t.Sequence[FleetError] = ()
+) -> RefusalSearch:
+    """Return the errors of `hosts` and `documents`, and the inventory that is left without what they refuse.
 
     Errors that may follow from an earlier one are left out, as `_Rest.follows` decides. `documents` are policy
-    resources from files. The search ends at an error that is not about the value of a variable, such as one in a file
-    or a missing variable.
+    resources from files. `known` are errors of variables or files that `hosts` and `documents` lack for that reason.
+    The search ends at an error about a value that cannot be taken out, and after MOST readings.
     """
-    left = _Rest(hosts)
-    errors: list[FleetError] = []
+    left = _Rest(hosts, documents)
+    errors = list(known)
+    for error in known:
+        left.lacks(error)
     for _attempt in range(MOST):
         try:
-            read_one = inventory.read(left.hosts, documents)
-            return (None, tuple(errors)) if errors else (read_one, ())
+            found = inventory.read(left.hosts, left.documents)
+            return RefusalSearch(None if left.stands_in else found, tuple(errors), left.hosts, True, left)
         except FleetError as error:
             told = left.as_written(error)
             if not errors or not left.follows(told):
                 errors.append(told)
-            if not left.take_out(error.variable):
-                break
-    return None, tuple(errors)
+            if error.variable.startswith(_ADDRESSES):
+                errors += left.addresses_without(error.variable)
+            if not left.take_out(error):
+                return RefusalSearch(None, tuple(errors), left.hosts, True, left)
+    return RefusalSearch(None, tuple(errors), left.hosts, False, left)
 
 
 def finding(error: FleetError) -> LintFinding:
@@ -65,29 +94,90 @@ def finding(error: FleetError) -> LintFinding:
 
 
 class _Rest:
-    """The hosts of an inventory without the values that were taken out."""
+    """The hosts and documents of an inventory without the values that were taken out.
 
-    def __init__(self, hosts: t.Sequence[Host]) -> None:
+    `stands_in` says whether the only host left has an address that stands in for its own.
+    """
+
+    def __init__(self, hosts: t.Sequence[Host], documents: t.Sequence[Document] = ()) -> None:
         self._written = hosts
         self.hosts = list(hosts)
+        self.documents = list(documents)
+        self.stands_in = False
         self._gone: dict[tuple[str, str], list[int]] = {}  # (list, host or ""): indexes in the inventory, as written
         self._names: set[str] = set()  # names of resources and hosts that were taken out
-        self._variables: set[str] = set()
+        self._variables: set[tuple[str, str]] = set()  # (variable, host or "")
         self._whole: set[str] = set()  # variables that were taken out as a whole
+        self._lacks_files = False
 
-    def take_out(self, path: str) -> bool:
-        """Take out the value that an error names by `path`; return False if the hosts do not have it.
+    def lacks(self, error: FleetError) -> None:
+        """Note that the hosts lack a variable, or the documents those of a file, because of `error`."""
+        path, dummy, owner = error.variable.partition(" of ")
+        name = re.split(r"[.\[]", path)[0]
+        if name == "calico_policy_files" or not name.startswith("calico_"):
+            self._lacks_files = True
+        elif name in _ADDRESSES and owner:
+            self._without(owner)
+        else:
+            self._variables.add((name, owner))
+            self._whole.add(name)
 
-        The value is an entry of a list or a whole variable. If the last pool is taken out, a stand-in takes its place.
-        If a host's address is invalid, the host itself is taken out, unless it is the only one.
+    def addresses_without(self, variable: str) -> list[FleetError]:
+        """Take out all hosts with an address that is missing or invalid by itself, and return the errors about them.
+
+        The host that the error of `variable` names already stays. One reading for each host would take too long for
+        many of them.
         """
-        variable, dummy, owner = path.partition(" of ")
+        errors = []
+        for host in list(self.hosts):
+            if variable.partition(" of ")[2] == host.name:
+                continue
+            try:
+                node_inventory.read([host])
+            except FleetError as error:
+                if error.variable.startswith(_ADDRESSES):
+                    error.origin = error.origin or origin(error.variable, [host])
+                    errors.append(error)
+                    self._without(host.name)
+        return errors
+
+    def _without(self, name: str) -> None:
+        """Take out the host, or if it is the only one, give it an address that stands in for its own."""
+        self._names.add(name)
+        if len(self.hosts) > 1:
+            self.hosts = [host for host in self.hosts if host.name != name]
+        else:
+            self.stands_in = True
+            having = list(self.hosts)
+            self._replace(having, node_address.VARIABLES[6], None)
+            self._replace(having, node_address.VARIABLES[4], _STAND_IN_ADDRESS)
+
+    def take_out(self, error: FleetError) -> bool:
+        """Take out the value that an error refuses; return False if neither the hosts nor the documents have it.
+
+        The value is an entry of a list, a whole variable, or a document. If the last pool is taken out, or there is
+        none, a stand-in takes its place. If a host's address is missing or invalid, or its name, the host itself is
+        taken out.
+        """
+        variable, dummy, owner = error.variable.partition(" of ")
         entry = _ENTRY.match(variable)
         name = entry.group(1) if entry else variable.partition(".")[0]
+        if name in _ADDRESSES and any(host.name == owner for host in self.hosts):
+            self._variables.add((variable, owner))
+            again = self.stands_in
+            self._without(owner)
+            return not again
+        if name.startswith("host ") and len(self.hosts) > 1:
+            self._without(error.variable[len("host ") :])
+            return True
         having = [host for host in self.hosts if name in host.variables and owner in ("", host.name)]
+        if name == "calico_ip_pools" and not having and name not in self._whole:
+            self._whole.add(name)
+            self._replace(self.hosts, name, [_STAND_IN])
+            return True
         if not having:
-            return False
-        self._variables.add(variable)
+            return self._take_out_document(error.origin)
+        self._variables.add((variable, owner))
         if entry:
             index = int(entry.group(2))
             values = having[0].variables[name]
@@ -97,13 +187,28 @@ class _Rest:
             self._gone.setdefault((name, owner), []).append(self._index(name, owner, index))
             left = [*values[:index], *values[index + 1 :]]
             self._replace(having, name, [_STAND_IN] if not left and name == "calico_ip_pools" else left)
-        elif name in node_address.VARIABLES.values() and len(self.hosts) > len(having):
-            self._names.update(host.name for host in having)
-            self.hosts = [host for host in self.hosts if host not in having]
         else:
+            meant = _MEANT.fullmatch(error.remedy)
+            for host in having if meant else ():
+                # The value counts under the name that it was meant for: that variable is not missing.
+                self._replace([host], str(meant and meant.group(1)), host.variables[name])
             self._whole.add(name)
             self._replace(having, name, None)
         return True
+
+    def _take_out_document(self, place: str) -> bool:
+        """Take out the document at `place`, a file with or without a line; return False if there is none.
+
+        Without a known line these are all documents of the file.
+        """
+        file, dummy, line = place.rpartition(":")
+        of_file = [one for one in self.documents if one.file == (file if line.isdecimal() else place)]
+        if line.isdecimal():
+            of_file = [one for one in of_file if (one.line("") or 1) <= int(line)][-1:]
+        for document in of_file:
+            self._name(document.content)
+        self.documents = [one for one in self.documents if not any(one is gone for gone in of_file)]
+        return bool(of_file)
 
     def _name(self, entry: t.Any) -> None:
         if isinstance(entry, t.Mapping):
@@ -124,15 +229,19 @@ class _Rest:
     def follows(self, error: FleetError) -> bool:
         """Return whether `error` may be there only because this search has taken wrong entries out of the inventory.
 
-        That is so if it names a variable, resource or host that was taken out, the variable also of another host. Any
-        error about a group, the mesh or calico_bgp_enabled counts as such, also if it has another cause.
+        That is so if it names a variable, resource or host that was taken out. Any error about a group, the mesh or
+        calico_bgp_enabled counts as such, also if it has another cause. So does one about something that does not
+        exist, if a file could not be read.
         """
-        if error.variable.startswith(_OF_THE_REST) or error.variable.partition(" of ")[0] in self._variables:
+        variable, dummy, owner = error.variable.partition(" of ")
+        if error.variable.startswith(_OF_THE_REST) or {(variable, owner), (variable, "")} & self._variables:
             return True
+        if self._lacks_files and "does not exist" in error.rule:
+            return True  # A file that could not be read may define it.
         if any(name in error.rule for name in self._whole):
             return True  # The rule names a variable that was taken out as a whole: it may have had the missing value.
-        words = set(re.findall(r"[\w.-]*\w", f"{error.value} {error.rule}"))
-        return bool(words & self._names)
+        words = {word for word in _WORD.findall(error.rule) if len(word) > 2}  # "a" and "is" are hardly names there
+        return bool(words.union(_WORD.findall(str(error.value))) & self._names)
 
     def as_written(self, error: FleetError) -> FleetError:
         """Return `error` with the indexes that entries have in the inventory as it is written, and their file and line.

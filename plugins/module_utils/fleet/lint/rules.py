@@ -71,6 +71,32 @@ RULES: tuple[LintRule, ...] = (
 )
 
 
+#: The rules that are asked only if nothing in the inventory is refused: what they miss may be in a part that is. They
+#: report something that no other part of the inventory uses, matches, answers or permits.
+OF_THE_WHOLE = frozenset(
+    {
+        "pool-for-nobody",
+        "node-without-session",
+        "blocks-do-not-arrive",
+        "reflector-without-clients",
+        "single-reflector",
+        "one-reflector-of-several",
+        "cluster-id-apart",
+        "peer-for-nobody",
+        "peer-of-no-host",
+        "own-as-refused",
+        "session-one-sided",
+        "passwords-differ",
+        "bfd-on-one-side",
+        "filter-unused",
+        "community-unused",
+        "advertisement-of-no-block",
+        "secret-unused",
+        "odd-policy",
+        "probes-denied",
+    }
+)
+
 #: The variable that names the rules whose findings are intended.
 IGNORE = "calico_lint_ignore"
 

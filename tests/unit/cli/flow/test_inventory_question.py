@@ -8,6 +8,7 @@ tests/integration/fleet/test_pages_of_inventories.py runs the real one.
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -36,7 +37,11 @@ def test_what_has_no_answer(node: Node, program: pathlib.Path, monkeypatch: pyte
     assert explain(node) == (2, "", "calicoctl: to b is nobody.\n")
     program.write_text("#!/bin/sh\necho no hosts matched; exit 4\n")
     assert explain(node) == (2, "", "calicoctl: ansible-playbook could not ask the inventory:\nno hosts matched\n")
-    assert explain(node, "gone") == (2, "", "calicoctl: -i NODE/gone does not exist.\n")
+    assert explain(node, "gone") == (
+        2,
+        "",
+        f"calicoctl: -i NODE/gone does not exist. Write where it is, seen from {os.getcwd()}.\n",
+    )
     program.unlink()
     assert explain(node) == (
         2,

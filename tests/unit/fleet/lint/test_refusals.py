@@ -8,17 +8,23 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.policy_sources import Document
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals, rules
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import (
+    WARNING,
+    FindingKind,
+    LintFinding,
+    bounded,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from tests.unit.fleet.fleets import hosts, pool
 
 
 def refused(given: t.Sequence[Host]) -> list[str]:
-    inventory, errors = refusals.read(given)
-    assert (inventory is None) == bool(errors)
-    return [str(error) for error in errors]
+    return [str(error) for error in refusals.read(given).errors]
 
 
 def test_nothing() -> None:
@@ -126,22 +132,147 @@ def test_what_the_inventory_says_is_left_as_it_is() -> None:
     assert [host.variables for host in given] == before
 
 
-def test_an_error_that_no_variable_has_is_the_last_one() -> None:
-    """An error in a file cannot be taken out of the inventory: it is reported once, and the search ends."""
-    document = Document({"kind": "NetworkPolicy", "metadata": "web"}, "policies/web.yml", lambda path: 1)
-    inventory, errors = refusals.read(hosts(underlay_mtu=100), [document])
-    assert inventory is None
-    assert [error.variable for error in errors] == ["calico_underlay_mtu", "NetworkPolicy: metadata"]
+def document(content: t.Any, line: int, file: str = "policies/web.yml") -> Document:
+    return Document(content, file, lambda path: line + bool(path))
 
 
-def test_at_most_20_errors_are_reported() -> None:
-    """Each error takes another reading of the inventory, so the search ends after 20 of them."""
+def tier(name: str) -> dict[str, t.Any]:
+    return {"apiVersion": "projectcalico.org/v3", "kind": "Tier", "metadata": {"name": name}, "spec": {"order": "x"}}
+
+
+def test_all_documents_that_are_refused() -> None:
+    """A document is taken out by its file and line, so that the errors of the next ones are found as well."""
+    documents = [document(tier("red"), 1), document({**tier("blue"), "spec": {}}, 10), document(tier("grey"), 20)]
+    read = refusals.read(hosts(underlay_mtu=100), [*documents, document(tier("white"), 1, "other.yml")])
+    assert [(error.variable, error.origin) for error in read.errors] == [
+        ("calico_underlay_mtu", ""),
+        ("Tier red: spec.order", "policies/web.yml:2"),
+        ("Tier grey: spec.order", "policies/web.yml:21"),
+        ("Tier white: spec.order", "other.yml:2"),
+    ]
+    assert read.inventory is not None
+    assert [one.content["metadata"]["name"] for one in read.left.documents] == ["blue"]
+
+
+def test_documents_of_a_file_without_lines_are_taken_out_together() -> None:
+    documents = [Document(tier(name), "a.json", lambda path: None) for name in ("a", "b")]
+    read = refusals.read(hosts(), documents)
+    assert [(error.variable, error.origin) for error in read.errors] == [("Tier a: spec.order", "a.json")]
+    assert not read.left.documents
+
+
+def test_all_hosts_without_an_address() -> None:
+    """Each host whose address is missing or invalid is named, and the others are judged without them."""
+    nodes = {f"node{number}": f"10.10.1.{number}/24" for number in range(1, 6)}
+    own = {"node5": {"calico_node_address": "10.10.1.0/24"}}
+    given = hosts(nodes={**nodes, "node2": "", "node4": ""}, own=own, workloads=[])
+    given = [
+        dataclasses.replace(host, variables={k: v for k, v in host.variables.items() if v != ""}) for host in given
+    ]
+    read = refusals.read(given)
+    missing = (
+        "calico_node_address of {0} is not set. Set it in host_vars/{0}.yml, for example to 10.10.1.11/24; a node that "
+        "has IPv6 alone has calico_node_address_ipv6 instead."
+    )
+    assert [str(error) for error in read.errors] == [
+        missing.format("node2"),
+        missing.format("node4"),
+        "calico_node_address of node5 10.10.1.0/24 is the network address of its subnet. Write the node's own address "
+        "on the underlay with its prefix length, for example 10.10.1.11/24.",
+    ]
+    assert read.inventory is not None
+    assert list(read.inventory.nodes) == ["node1", "node3"]
+
+
+def test_the_addresses_of_many_hosts_take_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = {f"node{number}": "" for number in range(300)}
+    monkeypatch.setattr(refusals, "MOST", 3)
+    read = refusals.read(hosts(nodes={**nodes, "zone": "10.10.1.1/24"}, workloads=[]))
+    assert (len(read.errors), read.complete) == (300, True)
+    assert read.inventory is not None
+    assert list(read.inventory.nodes) == ["zone"]
+
+
+def test_no_host_has_an_address() -> None:
+    """The rest is read with an address that stands in, but no rule is asked about a fleet without hosts."""
+    read = refusals.read(hosts(nodes={"node1": "", "node2": ""}, workloads=[{"name": "w", "node": "node9"}]))
+    assert [error.variable for error in read.errors] == [
+        "calico_node_address of node1",
+        "calico_node_address of node2",
+        "calico_workloads[0].node",
+    ]
+    assert (read.inventory, read.complete) == (None, True)
+
+
+def test_what_is_missing_because_of_known_errors() -> None:
+    """A variable that cannot be evaluated, and a file that cannot be read, cause no further errors."""
+    known = [
+        FleetError("calico_node_address of node2", None, "is a template that cannot be evaluated.", "Correct it."),
+        FleetError("calico_policy_files[0]", "x", "matches no file.", "Correct it."),
+    ]
+    policy = {"kind": "GlobalNetworkPolicy", "name": "p", "tier": "of-the-file", "selector": "all()"}
+    read = refusals.read(
+        hosts(nodes={"node1": "10.10.1.1/24", "node2": ""}, policies=[policy], workloads=[]), (), known
+    )
+    assert list(read.errors) == known
+    assert read.inventory is not None
+    assert list(read.inventory.nodes) == ["node1"]
+
+
+def test_a_misspelt_variable_counts_as_the_one_that_it_was_meant_for() -> None:
+    nodes = {"node1": "10.10.1.1/24", "node2": ""}
+    given = hosts(nodes=nodes, own={"node2": {"calico_node_adress": "10.10.1.2/24"}}, workloads=[])
+    given = [
+        dataclasses.replace(host, variables={k: v for k, v in host.variables.items() if v != ""}) for host in given
+    ]
+    read = refusals.read(given)
+    assert [str(error) for error in read.errors] == [
+        "calico_node_adress is not a variable of this collection. Did you mean calico_node_address?"
+    ]
+    assert read.inventory is not None
+    assert list(read.inventory.nodes) == ["node1", "node2"]
+
+
+def test_pools_that_are_missing_are_replaced() -> None:
+    given = [
+        dataclasses.replace(host, variables={k: v for k, v in host.variables.items() if k != "calico_ip_pools"})
+        for host in hosts(underlay_mtu=100)
+    ]
+    assert [error.partition(" is ")[0] for error in refused(given)] == ["calico_underlay_mtu 100", "calico_ip_pools"]
+
+
+def test_the_search_ends_after_most_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that ends before its time says so."""
+    monkeypatch.setattr(refusals, "MOST", 20)
     for count, reported in ((19, 19), (20, 20), (25, 20)):
         given = hosts(workloads=[{"name": f"w{number}", "node": "node1", "labels": 1} for number in range(count)])
-        dummy, errors = refusals.read(given)
-        assert [error.variable for error in errors] == [
+        read = refusals.read(given)
+        assert [error.variable for error in read.errors] == [
             f"calico_workloads[{number}].labels" for number in range(reported)
         ]
+        assert read.complete == (count < 20)
+
+
+def test_at_most_20_findings_of_a_kind() -> None:
+    given = hosts(
+        workloads=[{"name": f"w{number}", "node": "node1", "labels": 1} for number in range(25)],
+        own={f"node{number}": {"calico_node_labels": 1} for number in range(1, 4)},
+    )
+    found = [refusals.finding(error) for error in refusals.read(given).errors]
+    shown, more = bounded([*found, *[LintFinding(WARNING, "single-reflector", "group x", "", "is.", "Do.")] * 21])
+    assert len(shown) == 20 + 3 + 20
+    assert more == {
+        FindingKind("error", "refused", "calico_workloads[].labels"): 5,
+        FindingKind("warning", "single-reflector", ""): 1,
+    }
+    assert LintFinding("error", "refused", "NetworkPolicy web: spec.tier", "", "", "").kind.subject == "NetworkPolicy"
+    assert (
+        LintFinding("error", "refused", "calico_node_address of n1", "", "", "").kind.subject == "calico_node_address"
+    )
+
+
+def test_the_rules_that_wait_exist() -> None:
+    assert {rule.name for rule in rules.RULES} >= rules.OF_THE_WHOLE
 
 
 def test_a_fleet_of_one_host_with_an_invalid_address() -> None:
@@ -155,7 +286,7 @@ def test_a_fleet_of_one_host_with_an_invalid_address() -> None:
 
 
 def test_a_finding_of_an_error() -> None:
-    dummy, errors = refusals.read(hosts(underlay_mtu=100))
+    errors = refusals.read(hosts(underlay_mtu=100)).errors
     assert str(refusals.finding(errors[0])) == (
         "error: calico_underlay_mtu 100 is out of range. Choose a number from 1280 to 65535. [refused]"
     )

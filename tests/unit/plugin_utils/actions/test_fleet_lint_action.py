@@ -82,6 +82,58 @@ calico_nodes:
     node1: {calico_node_address_ipv6: "fd00::11/64"}
     node2: {calico_node_address_ipv6: "fd00::12/64"}
 """
+WRONG = {
+    "prod/group_vars/all.yml": """\
+calico_ip_pools: [{name: default, cidr: 10.244.0.0/16}]
+calico_policy_files: [../policy/*.yml, ../polcy/*.yml, ../more]
+calico_workloads: [{name: web, node: node001, labels: 1}]
+calico_spare_blocks: 0
+""",
+    "prod/hosts.yml": """\
+calico_nodes:
+  hosts:
+    node001: {calico_node_address: 10.10.1.11/24, ansible_host: 10.244.1.1}
+    node002: {calico_node_address: 10.10.1.12/24, calico_node_labels: "{{ no_such }}"}
+    node1[01:25]:
+""",
+    "policy/broken.yml": "kind: Tier\nmetadata: {name: [}\n",
+    "policy/tier.yml": "apiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {name: a}\nspec: {order: x}\n",
+    "more/latin.yml": "kind: Tier\n",
+}
+NO_ADDRESS = """\
+error      refused                calico_node_address of {0}
+  calico_node_address of {0} is not set.
+  Set it in host_vars/{0}.yml, for example to 10.10.1.11/24; a node that has IPv6 alone has calico_node_address_ipv6 instead.
+"""  # noqa: E501 - as it is printed
+ALL_WRONG = """\
+SEVERITY   RULE                   WHERE
+error      refused                calico_node_labels of node002
+  calico_node_labels of node002 is a template that cannot be evaluated: 'no_such' is undefined.
+  Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for ansible_default_ipv4.
+error      refused                policy/broken.yml:2
+  document is not YAML: expected the node content, but found '}}'.
+  Correct it.
+error      refused                prod/group_vars/all.yml:2
+  calico_policy_files[1] ../polcy/*.yml matches no file.
+  Correct it, as seen from prod, or remove it.
+{addresses}error      refused                policy/tier.yml:4
+  Tier a: spec.order x is a text.
+  Write a number, without quotes.
+error      refused                more/latin.yml:1
+  Tier: metadata.name is missing.
+  Give the resource a name, as default-ipv4-ippool.
+error      refused                prod/group_vars/all.yml:3
+  calico_workloads[0].labels 1 is not a dictionary.
+  Write for example {{app: web}}.
+error      pool-over-management   prod/group_vars/all.yml:1
+  calico_ip_pools[0].cidr 10.244.0.0/16 covers 10.244.1.1, by which Ansible reaches node001 (ansible_host): a run would cut itself off.
+  Choose a range that nothing else uses.
+warning    no-spare-blocks        prod/group_vars/all.yml:4
+  calico_spare_blocks 0 leaves agents no block to open: a node whose blocks are full attaches no workload until the next run.
+  Set it to 1, the default, unless workloads come by the inventory alone.
+and 5 more errors of rule refused about calico_node_address
+32 errors and 1 warning: 2 nodes and 22 rules, 19 rules more when the errors are mended
+"""  # noqa: E501 - as it is printed
 UNREADABLE_WAY = ALONE.replace('12/64"}', "12/64\", ansible_host: '{{ ansible_default_ipv4.address }}'}")
 #: Values that a hostile node may report in place of the facts of the module setup.
 HOSTILE_FACTS = [
@@ -145,6 +197,31 @@ def answers(folder: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> d
     return results
 
 
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
+    """The answer about an inventory in which a lot is wrong; paths are relative to its folder."""
+    folder = tmp_path_factory.mktemp("everything")
+    for name, text in WRONG.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    hosts = folder / "prod" / "hosts.yml"
+    (result,) = controller.run([_run(hosts, {"answer_file": str(folder / "answer.json")}, node001={})])
+    assert "exception" not in result, result["exception"]
+    text = (folder / "answer.json").read_text("utf-8").replace(f"{folder}/", "")
+    return {**json.loads(text), "msg": result["msg"].replace(f"{folder}/", "")}
+
+
+def test_all_that_is_wrong_in_one_run(everything: dict[str, t.Any]) -> None:
+    """All hosts without an address, the errors of all files and templates, and what the rules find in the rest."""
+    addresses = "".join(NO_ADDRESS.format(f"node1{number:02}") for number in range(1, 21))
+    assert "".join(f"{line}\n" for line in everything["lines"]) == ALL_WRONG.format(addresses=addresses)
+    assert everything["answer"]["left_out"] == [
+        {"severity": "error", "rule": "refused", "subject": "calico_node_address", "count": 5}
+    ]
+    assert (everything["answer"]["errors"], len(everything["answer"]["findings"])) == (32, 28)
+    assert everything["msg"].endswith(" And 30 more.")
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_nothing_is_found_in_what_is_shipped(name: str, answers: dict[str, dict[str, t.Any]]) -> None:
     assert answers[name].get("findings") == [], answers[name]
@@ -159,7 +236,7 @@ def test_what_a_run_refuses_is_found_first(case: Case, answers: dict[str, dict[s
     origin = f"{first['origin']}: " if first["origin"] else ""
     assert f"{origin}{first['what']} {first['remedy']}" == case.expected(folder, origins=True)
     assert (answer["failed"], first["severity"], first["rule"]) == (True, "error", "refused")
-    dummy, dot, rest = answer["msg"].partition(": rules are asked when these are mended. ")
+    dummy, dot, rest = answer["msg"].partition(". ")
     assert dot and rest.startswith(f"{origin}error: {first['what']} {first['remedy']} [refused]")
 
 
@@ -208,8 +285,6 @@ def test_an_ansible_host_that_cannot_be_evaluated_is_found(
         "Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for "
         "ansible_default_ipv4."
     )
-    assert answers["way"]["msg"] == (
-        f"1 error: rules are asked when these are mended. error: {what} {remedy} [refused]"
-    )
+    assert answers["way"]["msg"] == (f"1 error: 2 nodes and 41 rules. error: {what} {remedy} [refused]")
     (finding,) = json.loads((folder / "way" / ".answer.json").read_text("utf-8"))["answer"]["findings"]
     assert (finding["what"], finding["remedy"]) == (what, remedy)

@@ -63,7 +63,6 @@ def test_files_folders_and_patterns(folder: pathlib.Path) -> None:
     assert read(folder, "../policy") == everything
     assert read(folder, "../policy/*.json", "../policy/b.yml") == everything
     assert read(folder, str(folder / "policy" / "b.yml"), "../policy") == everything[1:] + everything[:1]
-    assert read(folder, "../policy/*.toml") == []
     assert policy_files.documents(None, task_vars(folder)) == []
 
 
@@ -105,6 +104,10 @@ def test_refusals(folder: pathlib.Path) -> None:
     assert refusal(folder, "../empty") == (
         "calico_policy_files[0] ../empty has no file *.yml, *.yaml or *.json. Put policy there, or remove it."
     )
+    for pattern in ("../policy/*.toml", "../polcy/*.yml", "../poli*"):
+        assert refusal(folder, "../policy/b.yml", pattern) == (
+            f"calico_policy_files[1] {pattern} matches no file. Correct it, as seen from FOLDER/prod, or remove it."
+        )
     assert refusal(folder, "../latin.yml") == (
         "calico_policy_files[0] FOLDER/latin.yml is not UTF-8 at byte 6. Save it as UTF-8."
     )
