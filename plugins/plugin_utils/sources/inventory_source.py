@@ -247,15 +247,25 @@ def _origins(path: str, value: t.Any, found: dict[str, str]) -> None:
 
     An origin is "file:line", or the file alone where Ansible knows no line, as in a JSON file.
     """
-    origin = Origin.get_tag(value) if Origin is not None else None
-    if origin is not None and origin.path:
-        found[path] = f"{origin.path}:{origin.line_num}" if origin.line_num else str(origin.path)
+    place = origin_of(value)
+    if place:
+        found[path] = place
     if isinstance(value, t.Mapping):
         for key in value:
             _origins(f"{path}.{key}", value[key], found)
+            if value[key] is None or isinstance(value[key], bool):  # these have no tags: their key has
+                found.setdefault(f"{path}.{key}", origin_of(key))
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             _origins(f"{path}[{index}]", item, found)
+
+
+def origin_of(value: t.Any) -> str:
+    """Return the file and line of a value or a key, the file alone if Ansible knows no line, "" if it knows none."""
+    origin = Origin.get_tag(value) if Origin is not None else None
+    if origin is None or not origin.path:
+        return ""
+    return f"{origin.path}:{origin.line_num}" if origin.line_num else str(origin.path)
 
 
 def pool_origin(task_vars: t.Mapping[str, t.Any], pool: str) -> str:

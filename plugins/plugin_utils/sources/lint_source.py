@@ -15,10 +15,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals, rules
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import ERROR, LintFinding
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import LintedFleet, UnderlayLink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+    WrittenInventory,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..lines.shown_path import shown_path
-from . import inventory_source, lockfile_store, policy_files
+from . import inventory_source, lockfile_store, policy_files, written_source
 from .fleet_source import fleet_variable
 
 
@@ -61,7 +64,8 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
     """Return the errors of an invalid inventory, or else what the rules find, without those of calico_lint_ignore.
 
     Of an invalid inventory there are at most 20 errors, none after one about a file or the plan, and none that may
-    follow from an earlier one. A FleetError becomes a finding; none is raised. Warnings on the screen are those of
+    follow from an earlier one; and the findings of the rules in WRITTEN, unless the variables of the hosts or a file
+    of policy cannot be read. A FleetError becomes a finding; none is raised. Warnings on the screen are those of
     `inventory_source.hosts`.
     """
     hosts: t.Sequence[Host] = ()
@@ -70,11 +74,13 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
         with uncollected():
             documents = policy_files.documents(fleet_variable(hosts, policy_files.VARIABLE), task_vars)
             inventory, refused = refusals.read(hosts, documents)
+            written = written_source.read(task_vars, hosts)
             if inventory is None:
-                return Looked(tuple(_shortened(refusals.finding(error)) for error in refused))
+                found = [*map(refusals.finding, refused), *rules.written_findings(written, _ignored(hosts))]
+                return Looked(tuple(map(_shortened, sorted(found, key=lambda one: one.severity != ERROR))))
             ignored = rules.named(fleet_variable(hosts, rules.IGNORE))
             path = lockfile_store.path_for(fleet_variable(hosts, "calico_lockfile"), task_vars)
-            network = _network(task_vars, hosts, Fleet.build(inventory, lockfile_store.read(path)))
+            network = _network(task_vars, hosts, Fleet.build(inventory, lockfile_store.read(path)), written)
             found = rules.findings(network, ignored)
             return Looked(tuple(map(_shortened, found)), len(network.fleet.nodes), len(rules.RULES) - len(ignored))
     except FleetError as error:
@@ -82,12 +88,22 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
         return Looked((_shortened(refusals.finding(error)),))
 
 
+def _ignored(hosts: t.Sequence[Host]) -> frozenset[str]:
+    """Return the rules in calico_lint_ignore; none if it is not valid."""
+    try:
+        return rules.named(fleet_variable(hosts, rules.IGNORE))
+    except FleetError:
+        return frozenset()
+
+
 def _shortened(finding: LintFinding) -> LintFinding:
     """Return the finding with its file relative to the current folder, if it lies below that."""
     return dataclasses.replace(finding, origin=shown_path(finding.origin)) if finding.origin else finding
 
 
-def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: Fleet) -> LintedFleet:
+def _network(
+    task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: Fleet, written: WrittenInventory
+) -> LintedFleet:
     """Return what the rules examine. Raise FleetError if an ansible_host or a variable of `outside` cannot be read."""
     ways: dict[str, str] = {}
     links: dict[str, t.Optional[UnderlayLink]] = {}
@@ -105,7 +121,7 @@ def _network(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: F
                     links[name] = _link(facts, node.address)
                 if node.address6:
                     links6[name] = _link6(facts, node.address6)
-    return LintedFleet(fleet, hosts, tuple(inventory_source.outside(task_vars)), ways, links, links6)
+    return LintedFleet(fleet, hosts, tuple(inventory_source.outside(task_vars)), ways, links, links6, written)
 
 
 def _link(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink]:

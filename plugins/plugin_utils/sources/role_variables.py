@@ -1,0 +1,74 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables of the roles, checked against meta/argument_specs.yml, as Ansible itself checks a role's arguments."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import pathlib
+import typing as t
+
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+
+_ROLES = pathlib.Path(__file__).resolve().parents[3] / "roles"
+#: The least similarity of a name to a known one that is probably meant, as in `variables.misspelt`.
+_SIMILAR = 0.9
+_WORDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "a dictionary",
+}
+
+
+@functools.cache
+def options() -> dict[str, dict[str, t.Any]]:
+    """Return the options of all roles and their entry points by name, as argument_specs.yml has them.
+
+    Raise OSError if a file cannot be read.
+    """
+    found: dict[str, dict[str, t.Any]] = {}
+    for path in sorted(_ROLES.glob("*/meta/argument_specs.yml")):
+        for entry in yaml.safe_load(path.read_text("utf-8"))["argument_specs"].values():
+            found.update(entry.get("options") or {})
+    return found
+
+
+def meant(name: str) -> str:
+    """Return the variable of a role or of the fleet with nearly this name, "" if there is none."""
+    near = difflib.get_close_matches(name, [*options(), *variables.BY_NAME], n=1, cutoff=_SIMILAR)
+    return near[0] if near else ""
+
+
+def error(name: str, host: str, value: t.Any, origin: str = "") -> t.Optional[FleetError]:
+    """Return, not raise, the error of a variable's value, or None if Ansible accepts it as the role's argument.
+
+    `name` is in `options`; `host` has the variable, `origin` is its file and line or "". A null is accepted, because
+    a play may set it for the default.
+    """
+    option = options()[name]
+    checked = ArgumentSpecValidator({name: option}).validate({name: value}, validate_role_argument_spec=True)
+    if value is None or not checked.error_messages:
+        return None
+    label, kind = f"{name} of {host}", option.get("type", "str")
+    choices = [str(choice) for choice in option.get("choices") or () if choice != ""]
+    if choices and isinstance(value, str):
+        near = difflib.get_close_matches(value, choices, n=1, cutoff=0.75)
+        remedy = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(choices)}."
+        return FleetError(label, value, "is not known.", remedy, origin)
+    entries = f" of {_WORDS[option['elements']][2:]} entries" if kind == "list" and isinstance(value, list) else ""
+    return FleetError(label, value, f"is not {_WORDS[kind]}{entries}.", _example(option), origin)
+
+
+def _example(option: t.Mapping[str, t.Any]) -> str:
+    default = option.get("default")
+    if default in (None, "", []):
+        return "Remove it to get the default."
+    shown = str(default).lower() if isinstance(default, bool) else default
+    return f"Write for example {shown}, which is the default."
