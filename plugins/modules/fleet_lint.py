@@ -13,8 +13,8 @@ description:
   - Reads the whole inventory and reports all problems, not only the first one, each with its place in the inventory and
     the remedy.
   - Impossible settings, which every run refuses, are reported with what the rules about the written inventory find.
-    Without such settings, the module applies all rules in docs/validate.md. An error is a setting that does not work. A warning is a setting that works but breaks easily or
-    is probably a mistake.
+    Without such settings, the module applies all rules in docs/validate.md. An error is a setting that does not work. A
+    warning is a setting that works but breaks easily or is probably a mistake.
   - Connects to no host, and uses only facts that are cached.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)

@@ -117,7 +117,7 @@ class _Values:
         if key not in self._known:
             self._held.append(raw)
             _check_bounds(name, raw)
-            self._known[key] = _value(host, name, raw) if _is_constant(raw) else None
+            self._known[key] = _value(host, name, raw) if is_constant(raw) else None
         return self._known[key] or _value(host, name, evaluated(self._hostvars[host], host, name))
 
 
@@ -163,15 +163,15 @@ def _check_bounds(name: str, value: t.Any) -> None:
         raise FleetError(name, None, error.rule, error.remedy) from error
 
 
-def _is_constant(value: t.Any) -> bool:
+def is_constant(value: t.Any) -> bool:
     """Return whether Ansible surely uses the value as it is written.
 
     It has only types that JSON knows, no template and nothing encrypted. A date, for example, gives False.
     """
     if isinstance(value, t.Mapping):
-        return all(_is_constant(key) and _is_constant(item) for key, item in value.items())
+        return all(is_constant(key) and is_constant(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return all(map(_is_constant, value))
+        return all(map(is_constant, value))
     if isinstance(value, str):
         return not any(begin in value for begin in ("{{", "{%", "{#"))
     return value is None or isinstance(value, (bool, int, float))

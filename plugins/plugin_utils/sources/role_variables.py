@@ -13,7 +13,11 @@ import typing as t
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import listed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
+
+from . import inventory_source
 
 _ROLES = pathlib.Path(__file__).resolve().parents[3] / "roles"
 #: The least similarity of a name to a known one that is probably meant, as in `variables.misspelt`.
@@ -72,3 +76,61 @@ def _example(option: t.Mapping[str, t.Any]) -> str:
         return "Remove it to get the default."
     shown = str(default).lower() if isinstance(default, bool) else default
     return f"Write for example {shown}, which is the default."
+
+
+def of_hosts(task_vars: t.Mapping[str, t.Any]) -> list[FleetError]:
+    """Return the errors in variables of roles on the hosts of the play; hosts with one value share an error.
+
+    Values of the play and the role, which Ansible does not have in hostvars, are left out. Raise FleetError if a
+    template cannot be evaluated.
+    """
+    hostvars = task_vars["hostvars"]
+    raw_get = getattr(hostvars, "raw_get", hostvars.__getitem__)
+    found: dict[tuple[str, str], tuple[FleetError, list[str]]] = {}
+    checked: dict[tuple[str, int], t.Any] = {}  # values of groups, which are one object for all their hosts
+    for host in map(str, task_vars.get("ansible_play_hosts_all") or ()):
+        raw = raw_get(host)
+        for name in options():
+            if name not in raw or checked.get((name, id(raw[name]))) is raw[name] is not None:
+                continue
+            value = inventory_source.evaluated(hostvars[host], host, name)
+            wrong = error(name, host, inventory_source.plain_variable(value, host, name), _place(raw, name))
+            if wrong is not None:
+                found.setdefault((name, str(wrong.value)), (wrong, []))[1].append(host)
+            elif inventory_source.is_constant(raw[name]):
+                checked[name, id(raw[name])] = raw[name]
+    return [
+        FleetError(
+            f"{one.variable.partition(' of ')[0]} of {listed(names)}", one.value, one.rule, one.remedy, one.origin
+        )
+        for one, names in found.values()
+    ]
+
+
+def _place(raw: t.Mapping[str, t.Any], name: str) -> str:
+    """Return the file and line of the variable's name, "" if they are not known."""
+    return next((inventory_source.origin_of(key) for key in raw if key == name), "")
+
+
+def pools(task_vars: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the names of the inventory's pools, which are not checked. Errors are those of inventory_source.hosts."""
+    found: dict[str, None] = {}
+    for host in inventory_source.hosts(task_vars):
+        entries = host.variables.get("calico_ip_pools")
+        for entry in entries if isinstance(entries, list) else ():
+            found.update((name, None) for name in values_of(entry, "metadata", "name") if isinstance(name, str))
+    return list(found)
+
+
+def of_choice(option: str, value: str, known: t.Collection[str]) -> list[FleetError]:
+    """Return the error of an option of the command line whose value is not in `known`; [] if it is, or none is known.
+
+    An inventory without pools is refused by the run itself. "" is the value of an option that is missing.
+    """
+    if not value:
+        names = f"one of {', '.join(known)}" if known else "one that the inventory has"
+        return [FleetError(f"-e {option}=", None, "is missing.", f"Name the {option}: {names}.")]
+    if value in known or not known:
+        return []
+    remedy = did_you_mean(value, known, "Choose")
+    return [FleetError(f"-e {option}={value}", None, f"names no {option} that there is.", remedy)]
