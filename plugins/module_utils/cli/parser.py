@@ -235,6 +235,7 @@ def _policy(commands: t.Any) -> None:
         "-i", "--inventory", action="append", default=[], metavar="INVENTORY",
         help="on the controller: ask this inventory, as ansible-playbook -i takes it; may be repeated",
     )  # fmt: skip
+    _vault(parser)
     parser.add_argument(
         "-v", "--verbose", "--all", dest="all", action="store_true",
         help="name policies that do not apply, too, and say why",
@@ -283,6 +284,16 @@ def _inventory(parser: t.Any) -> None:
         "-i", "--inventory", action="append", default=[], metavar="INVENTORY",
         help="this inventory, as ansible-playbook -i takes it; may be repeated",
     )  # fmt: skip
+    _vault(parser)
+
+
+def _vault(parser: t.Any) -> None:
+    parser.add_argument(
+        "--vault-password-file",
+        default="",
+        metavar="FILE",
+        help="of an inventory: decrypt it with this file's password",
+    )
 
 
 def _scale(commands: t.Any) -> None:

@@ -41,6 +41,8 @@ _TEMPLATE_REMEDY = (
     "Correct the template. The filters, tests and lookups of a collection have full names, such as "
     "ansible.utils.ipaddr, and the collection is installed on the controller."
 )
+_NOT_DECRYPTED = "is encrypted by ansible-vault, and no password that fits is known."
+_VAULT_REMEDY = "Name the file that has it: --vault-password-file FILE."
 _FACTS_REMEDY = (
     "Set variables in the inventory; if no module, local fact or set_fact of yours is behind it, look into who is root "
     "on this host."
@@ -124,12 +126,14 @@ class _Values:
 def evaluated(own: t.Mapping[str, t.Any], host: t.Any, name: str) -> t.Any:
     """Return the value of a variable of `host` as Ansible evaluates it. `own` are the hostvars of that host.
 
-    Raise FleetError if it is a template that cannot be evaluated, or if the value is too large, and KeyError if the
-    host does not have it.
+    Raise FleetError if it is a template that cannot be evaluated or decrypted, or if the value is too large, and
+    KeyError if the host does not have it.
     """
     try:
         value = own[name]
     except AnsibleTemplateError as error:
+        if "undecryptable" in str(error):
+            raise FleetError(f"{name} of {host}", None, _NOT_DECRYPTED, _VAULT_REMEDY) from error
         raise FleetError(
             f"{name} of {host}",
             None,

@@ -12,6 +12,7 @@ from ..errors import DONE, PROBLEMS
 
 
 def run(arguments: argparse.Namespace) -> int:
-    answer = inventory_playbook.ask("validate.yml", arguments.inventory, {"strict": arguments.strict})
+    told = {"strict": arguments.strict}
+    answer = inventory_playbook.ask("validate.yml", arguments.inventory, told, arguments.vault_password_file)
     inventory_playbook.show(answer, arguments.output)
     return DONE if answer["answer"]["good"] else PROBLEMS

@@ -42,8 +42,8 @@ def test_wrong_variables_of_the_role_are_one_message(tmp_path: pathlib.Path) -> 
     spoiled = good.replace("  hosts:", AGENT + "  hosts:").replace("'10'", "ten")
     assert said(tmp_path, (spoiled, {}), (good, {"pool": "other", "mode": "direct"})) == [
         f"{tmp_path}/0.yml:4: calico_node_agent of node1, node2 and node3 maybe is not true or false. Write for "
-        f"example true, which is the default. {tmp_path}/0.yml:8: calico_node_generations_kept of node3 ten is not a whole "
-        "number. Write for example 10, which is the default. No host was contacted.",
+        f"example true, which is the default. {tmp_path}/0.yml:8: calico_node_generations_kept of node3 ten is not a "
+        "whole number. Write for example 10, which is the default. No host was contacted.",
         None,
     ]
 
