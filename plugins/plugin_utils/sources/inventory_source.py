@@ -120,7 +120,12 @@ class _Values:
             self._held.append(raw)
             _check_bounds(name, raw)
             self._known[key] = _value(host, name, raw) if is_constant(raw) else None
-        return self._known[key] or _value(host, name, evaluated(self._hostvars[host], host, name))
+        try:
+            return self._known[key] or _value(host, name, evaluated(self._hostvars[host], host, name))
+        except FleetError as error:
+            if error.rule == _NOT_DECRYPTED:
+                error.origin = origin_of(raw)
+            raise
 
 
 def evaluated(own: t.Mapping[str, t.Any], host: t.Any, name: str) -> t.Any:

@@ -29,6 +29,7 @@ _WORDS = {
     "list": "a list",
     "dict": "a dictionary",
 }
+_LISTS = {"dict": "a list of dictionaries", "str": "a list of texts"}
 
 
 @functools.cache
@@ -66,14 +67,14 @@ def error(name: str, host: str, value: t.Any, origin: str = "") -> t.Optional[Fl
         near = difflib.get_close_matches(value, choices, n=1, cutoff=0.75)
         remedy = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(choices)}."
         return FleetError(label, value, "is not known.", remedy, origin)
-    entries = f" of {_WORDS[option['elements']][2:]} entries" if kind == "list" and isinstance(value, list) else ""
-    return FleetError(label, value, f"is not {_WORDS[kind]}{entries}.", _example(option), origin)
+    expected = _LISTS.get(option.get("elements", ""), _WORDS["list"]) if kind == "list" else _WORDS[kind]
+    return FleetError(label, value, f"is not {expected}.", _example(option, expected), origin)
 
 
-def _example(option: t.Mapping[str, t.Any]) -> str:
+def _example(option: t.Mapping[str, t.Any], expected: str) -> str:
     default = option.get("default")
     if default in (None, "", []):
-        return "Remove it to get the default."
+        return f"Write {expected}, or remove it to get the default."
     shown = str(default).lower() if isinstance(default, bool) else default
     return f"Write for example {shown}, which is the default."
 

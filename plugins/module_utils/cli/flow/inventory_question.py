@@ -22,8 +22,8 @@ def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool, vault_passwor
     """Run the playbook explain.yml, without a time limit, and return its answer.
 
     `inventories` are as `ansible-playbook -i` takes them, `vault_password` as --vault-password-file does, "" for none.
-    `verbose` adds lines on policies that do not apply. Raise NoVerdict on a node, without Ansible, for an inventory that
-    does not exist, or if the playbook writes no answer, one that is no JSON, or an error. Raise OSError if
+    `verbose` adds lines on policies that do not apply. Raise NoVerdict on a node, without Ansible, for an inventory
+    that does not exist, or if the playbook writes no answer, one that is no JSON, or an error. Raise OSError if
     ansible-playbook is found and cannot be started, or if temporary files cannot be written.
     """
     told = {

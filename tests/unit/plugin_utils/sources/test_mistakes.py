@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mistakes that people make: validate says of each where it is, what it is and the remedy. One process reads them all."""
+"""Mistakes that people make, read in one process: validate says where each is, what it is and the remedy."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def test_the_one_finding(entry: dict[str, t.Any], findings: dict[str, list[str]]
     """The finding has the file and line; a file that is for nobody has none, because it is wrong as a whole."""
     assert findings[entry["name"]] == [entry["says"]]
     whole_file = entry["says"].endswith("[variables-of-nobody]")
-    assert re.match(r"(hosts|group_vars/[\w-]+|host_vars/\w+)\.yml: " if whole_file else r"[\w/]+\.yml:\d+: ", entry["says"])
+    assert re.match(
+        r"(hosts|group_vars/[\w-]+|host_vars/\w+)\.yml: " if whole_file else r"[\w/]+\.yml:\d+: ", entry["says"]
+    )
 
 
 def test_the_table_has_sixty_mistakes() -> None:
