@@ -192,6 +192,8 @@ class _Values:
 
     def _add_secret(self, variable: str, origin: str) -> None:
         file = origin.rpartition(":")[0]
-        if file and ("", origin) not in self._seen and not yaml_keys.is_encrypted(file):
-            self._seen.add(("", origin))
+        if not file or ("", origin) in self._seen:
+            return
+        self._seen.add(("", origin))
+        if not yaml_keys.is_encrypted(file):
             self.secrets.append(ClearSecret(variable, origin))

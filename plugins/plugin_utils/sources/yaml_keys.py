@@ -56,10 +56,10 @@ def _add(node: t.Any, found: list[Key], seen: set[int]) -> None:
         for item in node.value:
             _add(item, found, seen)
     elif isinstance(node, yaml.MappingNode):
-        lines: dict[str, int] = {}
+        lines: dict[tuple[str, str], int] = {}  # (tag, text) of a key: the number 1 is another key than the text 1
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
                 line = key.start_mark.line + 1
-                found.append(Key(key.value, line, lines.get(key.value)))
-                lines.setdefault(key.value, line)
+                found.append(Key(key.value, line, lines.get((key.tag, key.value))))
+                lines.setdefault((key.tag, key.value), line)
             _add(value, found, seen)

@@ -27,7 +27,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     for entry in MISTAKES:
         folder = tmp_path_factory.mktemp("inventory")
         files = {
-            "hosts.yml": entry.get("hosts", HOSTS),
+            "hosts.yml": entry.get("inventory", HOSTS),
             "group_vars/all.yml": entry.get("all", ALL + entry.get("add", "")),
             **entry.get("files", {}),
         }
