@@ -63,3 +63,18 @@ def test_the_one_finding(entry: dict[str, t.Any], findings: dict[str, list[str]]
 
 def test_the_table_has_sixty_mistakes() -> None:
     assert len({entry["name"] for entry in MISTAKES}) == len(MISTAKES) >= 60
+
+
+def test_a_rule_that_is_ignored_is_not_asked_of_an_inventory_that_is_refused(tmp_path: pathlib.Path) -> None:
+    """Its finding would stand beside the error; it does without calico_lint_ignore."""
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "hosts.yml").write_text(HOSTS)
+    run = controller.Run("fleet_lint", {"output": "none"}, str(tmp_path / "hosts.yml"), {"node1": {}})
+    said = []
+    for ignored in ("", "calico_lint_ignore: [variable-unknown]\n"):
+        text = f"{ALL}calico_underlay_mtu: few\ncalico_network_backend: bird\n{ignored}"
+        (tmp_path / "group_vars" / "all.yml").write_text(text)
+        said.append(controller.run([run])[0]["msg"])
+    begins = ("1 error and 1 warning: rules are asked when these are mended. ", "1 error: rules are asked ")
+    assert [text.startswith(begin) for text, begin in zip(said, begins)] == [True, True]
+    assert ["[variable-unknown]" in text for text in said] == [True, False]

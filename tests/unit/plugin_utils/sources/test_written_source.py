@@ -9,8 +9,10 @@ import pathlib
 import typing as t
 
 import pytest
+from ansible._internal._datatag._tags import Origin
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+    ClearSecret,
     RepeatedKey,
     WrittenInventory,
 )
@@ -127,3 +129,26 @@ def test_a_similar_name_is_meant() -> None:
     assert role_variables.meant("calico_node_agent_metrics_prt") == "calico_node_agent_metrics_port"
     assert role_variables.meant("calico_bgp_as_nummber") == "calico_bgp_as_number"
     assert role_variables.meant("calico_version") == ""
+
+
+def test_a_password_in_an_encrypted_file_is_no_secret_in_clear_text(tmp_path: pathlib.Path) -> None:
+    """Ansible decrypts a whole file as it reads it, so the file itself says whether it is encrypted."""
+    clear, encrypted = tmp_path / "clear.yml", tmp_path / "vault.yml"
+    clear.write_text("ansible_password: hunter2\n")
+    encrypted.write_text(VAULT)
+
+    def at(path: pathlib.Path, value: str) -> str:
+        return t.cast(str, Origin(path=str(path), line_num=1).tag(value))
+
+    raw = {
+        "ansible_password": at(clear, "{{ vault_password }}"),
+        "vault_password": at(encrypted, "hunter2"),
+        "ansible_become_password": at(clear, "hunter2"),
+        "ansible_ssh_pass": at(clear, "{{ lookup('env', 'PASS') }}"),
+        "calico_bgp_secrets": {
+            "tor": {"password": at(encrypted, "hunter2")},
+            "rr": {"password": "{{ vault_password }}"},
+        },
+    }
+    written = written_source.read({"hostvars": {"node1": raw}}, [Host("node1", {})])
+    assert written.clear_secrets == (ClearSecret("ansible_become_password of node1", f"{clear}:1"),)
