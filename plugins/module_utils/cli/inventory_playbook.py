@@ -26,20 +26,23 @@ _STRICT = "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"
 #: The beginning of Ansible's error then, which has no remedy.
 _NOT_PARSED = "Completely failed to parse inventory source"
 _REMEDY = "Put hosts and groups there as Ansible reads them, or take it out of the inventory."
+#: What Ansible says if it cannot decrypt a file of the inventory: without a password, and with none that fits.
+_NOT_DECRYPTED = ("no vault secrets found", "no vault secrets were found that could decrypt")
 #: The collection's folder, three above the folder of this file, which is <collection>/plugins/module_utils/cli.
 COLLECTION = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
 
 Data = dict[str, t.Any]
 
 
-def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]) -> Data:
+def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any], vault_password: str = "") -> Data:
     """Run playbooks/`playbook` with the extra variables `told` and return the object that it writes as its answer.
 
     Wait for its end without a time limit. An inventory that Ansible cannot read as a whole has no answer. In the
     answer, `lines` are the texts to print and `answer` is the same as data. `inventories` are as `ansible-playbook -i`
-    takes them. Raise NoVerdict on a node, without Ansible, for an inventory that does not exist, if the playbook writes
-    no answer (with Ansible's output) or one that is no JSON, or if its answer is an error. Raise OSError if the program
-    cannot be started or temporary files cannot be written.
+    takes them, and `vault_password` is the path that --vault-password-file takes, "" for none. Raise NoVerdict on a
+    node, without Ansible, for an inventory that does not exist, if the playbook writes no answer (with Ansible's
+    output) or one that is no JSON, or if its answer is an error. Raise OSError if the program cannot be started or
+    temporary files cannot be written.
     """
     path = os.path.join(COLLECTION, "playbooks", playbook)
     program = shutil.which(_PROGRAM)
@@ -52,9 +55,10 @@ def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]
             raise NoVerdict(f"-i {inventory} does not exist. Write where it is, seen from {os.getcwd()}.")
     with tempfile.TemporaryDirectory(prefix="calicoctl-") as folder:
         file = os.path.join(folder, "answer.json")
+        vault = ["--vault-password-file", vault_password] if vault_password else []
         words = [word for inventory in inventories for word in ("-i", inventory)]
         done = subprocess.run(
-            [program, path, *words, "-e", json.dumps({**told, "output": "none", "answer_file": file})],
+            [program, path, *words, "-e", json.dumps({**told, "output": "none", "answer_file": file}), *vault],
             env={**os.environ, _STRICT: "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -69,12 +73,23 @@ def ask(playbook: str, inventories: t.Sequence[str], told: t.Mapping[str, t.Any]
                 f"{_PROGRAM} wrote an answer that is not JSON: its disk may be full. Run it again."
             ) from None
         except FileNotFoundError:
-            said = done.stdout.decode("utf-8", "replace").strip() or f"it ended with exit status {done.returncode}"
-            remedy = f"\n{_REMEDY}" if _NOT_PARSED in said else ""
-            raise NoVerdict(f"{_PROGRAM} could not ask the inventory:\n{said}{remedy}") from None
+            raise _no_answer(done, vault_password) from None
     if "error" in answer:
         raise NoVerdict(answer["error"])
     return answer
+
+
+def _no_answer(done: subprocess.CompletedProcess[bytes], vault_password: str) -> NoVerdict:
+    """Return, not raise, the error of a playbook that has ended without an answer: why, or all of its output."""
+    said = done.stdout.decode("utf-8", "replace").strip() or f"it ended with exit status {done.returncode}"
+    if any(text in said for text in _NOT_DECRYPTED):
+        which = f"the password in {vault_password} does not fit" if vault_password else "no password that fits is known"
+        return NoVerdict(
+            f"a file of the inventory is encrypted by ansible-vault, and {which}. Name the file that has it: "
+            "--vault-password-file FILE."
+        )
+    remedy = f"\n{_REMEDY}" if _NOT_PARSED in said else ""
+    return NoVerdict(f"{_PROGRAM} could not ask the inventory:\n{said}{remedy}")
 
 
 def show(answer: Data, output: str) -> None:

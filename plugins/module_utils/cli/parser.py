@@ -247,6 +247,12 @@ def _inventory(parser: t.Any) -> None:
         "-i", "--inventory", action="append", default=[], metavar="INVENTORY",
         help="on the controller: ask this inventory, as ansible-playbook -i takes it; may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--vault-password-file",
+        default="",
+        metavar="FILE",
+        help="of an inventory: decrypt it with this file's password",
+    )
 
 
 def _scale(commands: t.Any) -> None:

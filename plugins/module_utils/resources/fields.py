@@ -108,18 +108,21 @@ class Filled(Text):
 class OneOf(_Plain):
     """One of `words`. An empty text is read as `default`; it is refused if that is None and "" is not in `words`.
 
-    `read` raises Refused for any other value.
+    `read` raises Refused for any other value. `others` are pairs of a word in lower case that other programs use, and
+    the word here that means the same.
     """
 
     words: tuple[str, ...]
     default: t.Optional[str] = None
+    others: tuple[tuple[str, str], ...] = ()
 
     def read(self, value: t.Any) -> str:
         text = _text(value)
         if not text and self.default is not None:
             return self.default
         if text not in self.words:
-            near = [word for word in self.words if word.lower() == text.lower()] or nearest(text, self.words)
+            near = [word for word in self.words if word.lower() == text.lower()]
+            near = near or [word for other, word in self.others if other == text.lower()] or nearest(text, self.words)
             remedy = f"Did you mean {near[0]}?" if near else "Choose one of these."
             raise Refused(text, f"is not one of {', '.join(self.words)}.", remedy)
         return text

@@ -20,6 +20,16 @@ from .policy_selectors import EndpointSelector, NamespaceSelector, ScopedSelecto
 from .ports import PROTOCOL, PROTOCOLS_WITH_PORTS, RULE_PORT, Port
 
 ACTIONS = ("Allow", "Deny", "Log", "Pass")
+#: Words of BGPFilters, of iptables and of other firewalls for actions.
+_OTHER_ACTIONS = (
+    ("accept", "Allow"),
+    ("permit", "Allow"),
+    ("drop", "Deny"),
+    ("reject", "Deny"),
+    ("block", "Deny"),
+    ("return", "Pass"),
+    ("next-tier", "Pass"),
+)
 #: The IP version of a protocol. By name only, as in Calico.
 _IP_VERSION_OF = {"ICMP": 4, "ICMPv6": 6}
 
@@ -164,7 +174,7 @@ class Rule:
     together.
     """
 
-    action: str = field(OneOf(ACTIONS), "")
+    action: str = field(OneOf(ACTIONS, others=_OTHER_ACTIONS), "")
     ipVersion: t.Optional[int] = field(Integer())
     protocol: t.Union[str, int, None] = field(PROTOCOL)
     notProtocol: t.Union[str, int, None] = field(PROTOCOL)

@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.fleet import Fleet
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host, origin
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import policy_lint, probe_lint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.policies import policy_lint, probe_lint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.policy_parts import PolicyParts
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.from_resources import STAGED_PREFIX
 

@@ -38,6 +38,8 @@ _TEMPLATE_REMEDY = (
     "Correct the template. The filters, tests and lookups of a collection have full names, such as "
     "ansible.utils.ipaddr, and the collection is installed on the controller."
 )
+_NOT_DECRYPTED = "is encrypted by ansible-vault, and no password that fits is known."
+_VAULT_REMEDY = "Name the file that has it: --vault-password-file FILE."
 _FACTS_REMEDY = (
     "Set variables in the inventory; if no module, local fact or set_fact of yours is behind it, look into who is root "
     "on this host."
@@ -132,19 +134,26 @@ class _Values:
         if key not in self._known:
             self._held.append(raw)
             _check_bounds(name, raw)
-            self._known[key] = _value(host, name, raw, source) if _is_constant(raw) else None
-        return self._known[key] or _value(host, name, evaluated(self._hostvars[host], host, name), source)
+            self._known[key] = _value(host, name, raw, source) if is_constant(raw) else None
+        try:
+            return self._known[key] or _value(host, name, evaluated(self._hostvars[host], host, name), source)
+        except FleetError as error:
+            if error.rule == _NOT_DECRYPTED:
+                error.origin = value_origin(raw, source)
+            raise
 
 
 def evaluated(own: t.Mapping[str, t.Any], host: t.Any, name: str) -> t.Any:
     """Return the value of a variable of `host` as Ansible evaluates it. `own` are the hostvars of that host.
 
-    Raise FleetError if it is a template that cannot be evaluated, or if the value is too large, and KeyError if the
-    host does not have it.
+    Raise FleetError if it is a template that cannot be evaluated or decrypted, or if the value is too large, and
+    KeyError if the host does not have it.
     """
     try:
         value = own[name]
     except AnsibleTemplateError as error:
+        if "undecryptable" in str(error):
+            raise FleetError(f"{name} of {host}", None, _NOT_DECRYPTED, _VAULT_REMEDY) from error
         raise FleetError(
             f"{name} of {host}",
             None,
@@ -178,15 +187,15 @@ def _check_bounds(name: str, value: t.Any) -> None:
         raise FleetError(name, None, error.rule, error.remedy) from error
 
 
-def _is_constant(value: t.Any) -> bool:
+def is_constant(value: t.Any) -> bool:
     """Return whether Ansible surely uses the value as it is written.
 
     It has only types that JSON knows, no template and nothing encrypted. A date, for example, gives False.
     """
     if isinstance(value, t.Mapping):
-        return all(_is_constant(key) and _is_constant(item) for key, item in value.items())
+        return all(is_constant(key) and is_constant(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return all(map(_is_constant, value))
+        return all(map(is_constant, value))
     if isinstance(value, str):
         return not any(begin in value for begin in ("{{", "{%", "{#"))
     return value is None or isinstance(value, (bool, int, float))
@@ -262,12 +271,14 @@ def _origins(path: str, value: t.Any, source: t.Any, found: dict[str, str]) -> N
 
     `source` is the inventory_file of the host, for `value_origin`.
     """
-    origin = value_origin(value, source)
-    if origin:
-        found[path] = origin
+    place = value_origin(value, source)
+    if place:
+        found[path] = place
     if isinstance(value, t.Mapping):
         for key in value:
             _origins(f"{path}.{key}", value[key], source, found)
+            if value[key] is None or isinstance(value[key], bool):  # these have no tags: their key has
+                found.setdefault(f"{path}.{key}", value_origin(key, source))
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             _origins(f"{path}[{index}]", item, source, found)

@@ -20,10 +20,13 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
     bounded,
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import LintedFleet, UnderlayLink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+    WrittenInventory,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..lines.shown_path import shown_path
-from . import inventory_source, lockfile_store, policy_files
+from . import inventory_source, lockfile_store, policy_files, written_source
 from .fleet_source import fleet_variable
 
 
@@ -71,8 +74,9 @@ class Looked:
 def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
     """Return the errors of an invalid inventory, and what the rules find in the rest, without calico_lint_ignore's.
 
-    Errors and findings that may follow from an earlier error are left out, and so are the rules OF_THE_WHOLE then. A
-    FleetError becomes a finding; none is raised. Warnings on the screen are those of `inventory_source.hosts`.
+    Errors and findings that may follow from an earlier error are left out, and so are the rules OF_THE_WHOLE then. The
+    rules in WRITTEN are applied in any case, unless the variables of the hosts cannot be read. A FleetError becomes a
+    finding; none is raised. Warnings on the screen are those of `inventory_source.hosts`.
     """
     refused: list[FleetError] = []
     try:
@@ -83,8 +87,19 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
         documents, unread = policy_files.readable(_variable(hosts, policy_files.VARIABLE, []), task_vars)
         for error in unread:
             error.origin = error.origin or origin(error.variable, hosts)
+        written = _written(task_vars, hosts, unread)
         read = refusals.read(hosts, documents, (*refused, *unread))
-        return _judged(task_vars, hosts, read)
+        return _judged(task_vars, hosts, read, written)
+
+
+def _written(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], errors: list[FleetError]) -> WrittenInventory:
+    """Return the inventory as its files have it, or an empty one, and append to `errors`, if it cannot be read."""
+    try:
+        return written_source.read(task_vars, hosts)
+    except FleetError as error:
+        error.origin = error.origin or origin(error.variable, hosts)
+        errors.append(error)
+        return WrittenInventory()
 
 
 def _variable(hosts: t.Sequence[Host], name: str, refused: list[FleetError]) -> t.Any:
@@ -97,7 +112,12 @@ def _variable(hosts: t.Sequence[Host], name: str, refused: list[FleetError]) -> 
         return None
 
 
-def _judged(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], read: refusals.RefusalSearch) -> Looked:
+def _judged(
+    task_vars: t.Mapping[str, t.Any],
+    hosts: t.Sequence[Host],
+    read: refusals.RefusalSearch,
+    written: WrittenInventory,
+) -> Looked:
     """Return the errors of `read`, those of the lockfile, and what the rules find in what is left of the inventory."""
     errors = list(read.errors)
     ignored: frozenset[str] = frozenset()
@@ -106,10 +126,11 @@ def _judged(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], read: ref
     except FleetError as error:
         error.origin = error.origin or origin(error.variable, hosts)
         errors.append(error)
-    network = None if read.inventory is None else _planned(task_vars, hosts, read, read.inventory, errors)
+    network = None if read.inventory is None else _planned(task_vars, hosts, read, read.inventory, written, errors)
     told = [refusals.finding(error) for error in errors]
     if network is None:
-        return Looked(tuple(map(_shortened, told)), complete=read.complete)
+        everything = sorted([*told, *rules.written_findings(written, ignored)], key=lambda one: one.severity != ERROR)
+        return Looked(tuple(map(_shortened, everything)), complete=read.complete)
     waiting = rules.OF_THE_WHOLE - ignored if read.errors else frozenset()
     found = [one for one in rules.findings(network, ignored | waiting) if not read.follows(one)]
     asked = len(rules.RULES) - len(ignored) - len(waiting)
@@ -122,6 +143,7 @@ def _planned(
     hosts: t.Sequence[Host],
     read: refusals.RefusalSearch,
     inventory: Inventory,
+    written: WrittenInventory,
     errors: list[FleetError],
 ) -> t.Optional[LintedFleet]:
     """Return what the rules examine, or None if it cannot be planned; append errors to `errors`.
@@ -139,7 +161,7 @@ def _planned(
             errors.append(error)
     for plan in (previous, None):
         try:
-            return _network(task_vars, read.hosts, Fleet.build(inventory, plan), errors)
+            return _network(task_vars, read.hosts, Fleet.build(inventory, plan), written, errors)
         except FleetError as error:
             error.origin = error.origin or origin(error.variable, hosts)
             if not read.errors and error.variable not in {one.variable for one in errors}:
@@ -153,7 +175,11 @@ def _shortened(finding: LintFinding) -> LintFinding:
 
 
 def _network(
-    task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], fleet: Fleet, errors: list[FleetError]
+    task_vars: t.Mapping[str, t.Any],
+    hosts: t.Sequence[Host],
+    fleet: Fleet,
+    written: WrittenInventory,
+    errors: list[FleetError],
 ) -> LintedFleet:
     """Return what the rules examine; append an error for each ansible_host or variable of `outside` that is refused."""
     ways: dict[str, str] = {}
@@ -175,7 +201,8 @@ def _network(
                     links[name] = _link(facts, node.address)
                 if node.address6:
                     links6[name] = _link6(facts, node.address6)
-    return LintedFleet(fleet, hosts, tuple(inventory_source.outside(task_vars, errors)), ways, links, links6)
+    outside = tuple(inventory_source.outside(task_vars, errors))
+    return LintedFleet(fleet, hosts, outside, ways, links, links6, written)
 
 
 def _link(facts: t.Mapping[str, t.Any], address: str) -> t.Optional[UnderlayLink]:

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     write = writer(arguments.output, {one.kind: None for one in wanted})
     source: ResourceSource
     if arguments.inventory:
-        source = inventory_resources.ask(arguments.inventory)
+        source = inventory_resources.ask(arguments.inventory, arguments.vault_password_file)
     else:
         source = _NodeSource(sources, any(one.kind.of_workloads for one in wanted))
     found: list[tuple[Kind, list[Document]]] = []

@@ -39,7 +39,9 @@ def run(arguments: argparse.Namespace, sources: Sources) -> int:
     asked = Asked(arguments.source, arguments.destination, arguments.port, arguments.source_port)
     asked.kind()
     if arguments.inventory:
-        lines, document = inventory_question.ask(arguments.inventory, asked, arguments.all)
+        lines, document = inventory_question.ask(
+            arguments.inventory, asked, arguments.all, arguments.vault_password_file
+        )
     else:
         try:
             known = _known(sources)

@@ -64,7 +64,8 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
     if arguments.inventory:
         if arguments.sizes or reflectors is not None or blocks is not None:
             raise UsageError("NODES, --reflectors and --blocks stand in an inventory (-i INVENTORY). Leave them out.")
-        inventory_playbook.show(inventory_playbook.ask("scale.yml", arguments.inventory, {}), arguments.output)
+        answer = inventory_playbook.ask("scale.yml", arguments.inventory, {}, arguments.vault_password_file)
+        inventory_playbook.show(answer, arguments.output)
         return DONE
     sizes = arguments.sizes or SIZES
     reflectors = REFLECTORS if reflectors is None else reflectors

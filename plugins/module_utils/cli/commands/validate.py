@@ -39,7 +39,8 @@ def run(arguments: argparse.Namespace, dummy: t.Any) -> int:
 
 
 def _inventory(arguments: argparse.Namespace) -> int:
-    answer = inventory_playbook.ask("validate.yml", arguments.inventory, {"strict": arguments.strict})
+    told = {"strict": arguments.strict}
+    answer = inventory_playbook.ask("validate.yml", arguments.inventory, told, arguments.vault_password_file)
     inventory_playbook.show(answer, arguments.output)
     return DONE if answer["answer"]["good"] else PROBLEMS
 

@@ -18,13 +18,13 @@ class InventoryAnswer(t.NamedTuple):
     document: dict[str, t.Any]
 
 
-def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool) -> InventoryAnswer:
+def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool, vault_password: str = "") -> InventoryAnswer:
     """Run the playbook explain.yml, without a time limit, and return its answer.
 
-    `inventories` are as `ansible-playbook -i` takes them. `verbose` adds lines on policies that do not apply. Raise
-    NoVerdict on a node, without Ansible, for an inventory that does not exist, or if the playbook writes no answer, one
-    that is no JSON, or an error. Raise OSError if ansible-playbook is found and cannot be started, or if temporary
-    files cannot be written.
+    `inventories` are as `ansible-playbook -i` takes them, `vault_password` as --vault-password-file does, "" for none.
+    `verbose` adds lines on policies that do not apply. Raise NoVerdict on a node, without Ansible, for an inventory
+    that does not exist, or if the playbook writes no answer, one that is no JSON, or an error. Raise OSError if
+    ansible-playbook is found and cannot be started, or if temporary files cannot be written.
     """
     told = {
         "from": asked.source,
@@ -33,5 +33,5 @@ def ask(inventories: t.Sequence[str], asked: Asked, verbose: bool) -> InventoryA
         "source_port": asked.source_port,
         "verbose": verbose,
     }
-    answer = inventory_playbook.ask("explain.yml", inventories, told)
+    answer = inventory_playbook.ask("explain.yml", inventories, told, vault_password)
     return InventoryAnswer(answer["lines"], answer["answer"])

@@ -13,7 +13,7 @@ from ... import resources
 from ...base.addresses import ip_address
 from ...policy.from_resources import workload_endpoint
 from ...policy.model import DefinedPort
-from ...state.errors import FleetError, within
+from ...state.errors import FleetError, did_you_mean, within
 from .. import variables
 from ..host import Host
 from . import node_address
@@ -171,7 +171,7 @@ def _workload(
             within(label, "node"),
             entry.get("node", node),
             "is not a host of group calico_nodes.",
-            "Name one of the inventory's nodes.",
+            did_you_mean(owner, [name for name in nodes if nodes[name].workload_node], "The nodes are"),
         )
     pool, pool6 = (_workload_pool(label, entry, version, families.versions) for version in (4, 6))
     address, address6 = (_workload_address(label, entry, version) for version in (4, 6))

@@ -18,6 +18,7 @@ from ..fleet import Fleet
 from ..host import Host
 from ..inventory import node_address
 from ..inventory.node_inventory import FleetNode
+from .written.written_inventory import WrittenInventory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +52,7 @@ class LintedFleet:
     `outside` are hosts in neither calico_nodes nor calico_rr that have variables of a node. `ways` maps node names to
     the node's ansible_host; nodes without one are missing. `links` maps node names to the device with the node's IPv4
     address, None if no device has it. `links6` does so for IPv6. Nodes without such an address or without usable facts
-    are missing.
+    are missing. `written` is what the rules about an inventory as it is written examine.
     """
 
     fleet: Fleet
@@ -60,6 +61,7 @@ class LintedFleet:
     ways: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     links: t.Mapping[str, t.Optional[UnderlayLink]] = dataclasses.field(default_factory=dict)
     links6: t.Mapping[str, t.Optional[UnderlayLink]] = dataclasses.field(default_factory=dict)
+    written: WrittenInventory = dataclasses.field(default_factory=WrittenInventory)
 
     @functools.cached_property
     def workload_nodes(self) -> tuple[FleetNode, ...]:

@@ -9,13 +9,16 @@ import typing as t
 
 from ...state.errors import FleetError, did_you_mean
 from ..host import Host, origin
-from . import announcements, placement, policy, pools, reach, reflectors, sessions, timers, underlay
+from . import announcements, placement, pools, reach, reflectors, sessions, timers, underlay
 from .finding import ERROR, WARNING, Issue, LintFinding
 from .network import LintedFleet
+from .policies import policy
+from .written import files, groups, values
+from .written.written_inventory import WrittenInventory
 
 
 class LintRule(t.NamedTuple):
-    """A rule: a function from a fleet to its issues.
+    """A rule: a function from a LintedFleet to its issues, or from a WrittenInventory, if it is one of WRITTEN.
 
     The first line of the docstring of `check` begins with "Report". The rest of it is the rule's line in
     docs/validate.md.
@@ -23,10 +26,24 @@ class LintRule(t.NamedTuple):
 
     name: str
     severity: str
-    check: t.Callable[[LintedFleet], t.Iterable[Issue]]
+    check: t.Callable[[t.Any], t.Iterable[Issue]]
 
 
+#: The rules that need no valid fleet. They are checked although a run refuses the inventory.
+WRITTEN: tuple[LintRule, ...] = (
+    LintRule("group-name", ERROR, groups.look_alike),
+    LintRule("two-places", WARNING, groups.in_two_places),
+    LintRule("reflector-with-workloads", WARNING, groups.reflector_with_workloads),
+    LintRule("key-twice", ERROR, files.key_twice),
+    LintRule("variables-of-nobody", WARNING, files.of_nobody),
+    LintRule("secret-in-clear-text", WARNING, files.clear_secret),
+    LintRule("variable-misspelt", ERROR, values.misspelt),
+    LintRule("variable-unknown", WARNING, values.unknown),
+    LintRule("role-variable", ERROR, values.of_role),
+    LintRule("label-is-boolean", WARNING, values.label_is_boolean),
+)
 RULES: tuple[LintRule, ...] = (
+    *WRITTEN,
     LintRule("host-in-no-group", WARNING, placement.in_no_group),
     LintRule("subnets-disagree", ERROR, placement.subnets_disagree),
     LintRule("subnet-of-its-own", WARNING, placement.alone_in_its_subnet),
@@ -51,6 +68,7 @@ RULES: tuple[LintRule, ...] = (
     LintRule("peer-for-nobody", WARNING, sessions.for_nobody),
     LintRule("peer-of-no-host", WARNING, sessions.of_no_host),
     LintRule("as-number-of-another", ERROR, sessions.wrong_as),
+    LintRule("as-numbers-of-one-address", WARNING, sessions.two_as_numbers),
     LintRule("own-as-refused", ERROR, sessions.own_as_refused),
     LintRule("session-one-sided", ERROR, sessions.one_sided),
     LintRule("passwords-differ", ERROR, sessions.different_passwords),
@@ -117,13 +135,35 @@ def named(names: t.Optional[t.Sequence[str]]) -> frozenset[str]:
 def findings(network: LintedFleet, ignored: t.Collection[str] = ()) -> list[LintFinding]:
     """Return the findings of all rules but the `ignored` ones: errors before warnings, each in the order of RULES."""
     by_name = {host.name: host for host in (*network.hosts, *network.outside)}
-    found = [
-        LintFinding.from_issue(rule.severity, rule.name, issue, _place(issue.variable, network.hosts, by_name))
-        for rule in RULES
-        if rule.name not in ignored
-        for issue in rule.check(network)
-    ]
-    return sorted(found, key=lambda finding: finding.severity != ERROR)
+    return sorted(
+        [
+            *written_findings(network.written, ignored),
+            *_found(RULES[len(WRITTEN) :], network, ignored, network.hosts, by_name),
+        ],
+        key=lambda finding: finding.severity != ERROR,
+    )
+
+
+def written_findings(written: WrittenInventory, ignored: t.Collection[str] = ()) -> list[LintFinding]:
+    """Return the findings of the rules in WRITTEN but the `ignored` ones: errors before warnings, in their order."""
+    by_name = {host.name: host for host in written.hosts}
+    return sorted(
+        _found(WRITTEN, written, ignored, written.hosts, by_name), key=lambda finding: finding.severity != ERROR
+    )
+
+
+def _found(
+    chosen: t.Sequence[LintRule],
+    given: t.Any,
+    ignored: t.Collection[str],
+    hosts: t.Sequence[Host],
+    by_name: t.Mapping[str, Host],
+) -> t.Iterator[LintFinding]:
+    for rule in chosen:
+        if rule.name not in ignored:
+            for issue in rule.check(given):
+                place = _place(issue.variable, hosts, by_name)
+                yield LintFinding.from_issue(rule.severity, rule.name, issue, place)
 
 
 def _place(variable: str, hosts: t.Sequence[Host], by_name: t.Mapping[str, Host]) -> str:

@@ -103,6 +103,26 @@ def wrong_as(network: LintedFleet) -> t.Iterator[Issue]:
             )
 
 
+def two_as_numbers(network: LintedFleet) -> t.Iterator[Issue]:
+    """Report a BGPPeer whose peerIP is also that of another BGPPeer, with another AS number: one may be mistyped.
+
+    BGPPeers with different ports are left out, and those without an AS number. There is no issue if BGP is disabled.
+    """
+    first: dict[tuple[str, int], PeerDefinition] = {}
+    for given, _local, _remote in network.meant:
+        if given.address is None or not given.peer.asNumber:
+            continue
+        other = first.setdefault((given.address.address, given.address.port), given)
+        if other.peer.asNumber != given.peer.asNumber:
+            yield Issue(
+                within(given.where, "asNumber"),
+                given.peer.asNumber,
+                f"is another AS number than {other.where} has for the same address {given.peer.peerIP}: "
+                f"{other.peer.asNumber}.",
+                "Correct one of them; if two routers have one address, name this rule in calico_lint_ignore.",
+            )
+
+
 def _as_other(network: LintedFleet, given: PeerDefinition, speaker: Speaker) -> bool:
     """Return whether `speaker` uses the AS number of the BGPPeer as its local AS in any of its sessions."""
     return any(peer.local_as == given.peer.asNumber for peer in network.sessions[speaker.name])

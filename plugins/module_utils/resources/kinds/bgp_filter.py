@@ -159,7 +159,9 @@ class BGPFilterRule:
     communities: t.Optional[CommunityMatch] = field(Fields(CommunityMatch))
     asPathPrefix: tuple[int, ...] = field(Items(AS_NUMBER), ())
     priority: t.Optional[int] = field(_Whole(1, MAX_PRIORITY))
-    action: str = field(OneOf(("Accept", "Reject")), "")
+    action: str = field(
+        OneOf(("Accept", "Reject"), others=(("allow", "Accept"), ("permit", "Accept"), ("deny", "Reject"))), ""
+    )
     operations: tuple[Operation, ...] = field(Items(Fields(Operation)), ())
 
     def checked(self) -> BGPFilterRule:

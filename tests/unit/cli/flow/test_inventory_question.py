@@ -56,6 +56,26 @@ def test_what_has_no_answer(node: Node, program: pathlib.Path, monkeypatch: pyte
     )
 
 
+def test_an_encrypted_inventory_without_its_password(node: Node, program: pathlib.Path) -> None:
+    """One sentence names the option, which each command with -i passes on."""
+    place = str(node.folder / "hosts")
+    begin = "calicoctl: a file of the inventory is encrypted by ansible-vault, and "
+    remedy = ". Name the file that has it: --vault-password-file FILE.\n"
+    program.write_text("#!/bin/sh\necho '[ERROR]: Attempting to decrypt but no vault secrets found.'; exit 4\n")
+    assert explain(node) == (2, "", f"{begin}no password that fits is known{remedy}")
+    program.write_text(
+        "#!/bin/sh\necho '[ERROR]: Decryption failed (no vault secrets were found that could decrypt).'; exit 4\n"
+    )
+    wrong = (2, "", f"{begin}the password in pw does not fit{remedy}")
+    assert explain(node, "hosts", "--vault-password-file", "pw") == wrong
+    assert node.run("validate", "-i", place, "--vault-password-file", "pw") == wrong
+    assert node.run("scale", "-i", place, "--vault-password-file", "pw") == wrong
+    program.write_text('#!/bin/sh\necho "$6 $7"; exit 4\n')
+    for words in (("validate",), ("scale",)):
+        said = node.run(*words, "-i", place, "--vault-password-file", "pw")[2]
+        assert said.endswith("\n--vault-password-file pw\n")
+
+
 def test_what_is_found_in_an_inventory(node: Node, program: pathlib.Path) -> None:
     place = str(node.folder / "hosts")
     found = '{"lines": ["SEVERITY", "1 error"], "answer": {"good": false, "errors": 1}}'

@@ -108,7 +108,7 @@ def test_what_differs_is_content() -> None:
         (
             {"calico_bgp_filters": [{"name": "a", "importV4": [{"action": "Deny"}]}]},
             {},
-            "calico_bgp_filters[0].importV4[0].action Deny is not one of Accept, Reject. Choose one of these.",
+            "calico_bgp_filters[0].importV4[0].action Deny is not one of Accept, Reject. Did you mean Reject?",
         ),
         (
             {

@@ -185,6 +185,27 @@ BGP_CASES: list[Case] = [
         },
     ),
     Case(
+        "as-numbers-of-one-address",
+        {
+            "bgp_peers": [
+                {"name": "a", "peerIP": "10.10.1.1", "asNumber": 65000, "node": "node1"},
+                {"name": "b", "peerIP": "10.10.1.1", "asNumber": 65001, "node": "node2"},
+            ]
+        },
+        [
+            "warning: calico_bgp_peers[1].asNumber 65001 is another AS number than calico_bgp_peers[0] has for the "
+            "same address 10.10.1.1: 65000. Correct one of them; if two routers have one address, name this rule in "
+            "calico_lint_ignore. [as-numbers-of-one-address]"
+        ],
+        {
+            "bgp_peers": [
+                {"name": "a", "peerIP": "10.10.1.1", "asNumber": 65000, "node": "node1"},
+                {"name": "b", "peerIP": "10.10.1.1:1790", "asNumber": 65001, "node": "node2"},
+                {"name": "c", "peerIP": "10.10.1.1", "asNumber": 65000, "node": "node3"},
+            ]
+        },
+    ),
+    Case(
         "own-as-refused",
         {"own": RACKS, **TORS},
         [

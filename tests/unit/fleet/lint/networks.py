@@ -12,6 +12,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory import inventory
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import rules
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import LintedFleet, UnderlayLink
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+    WrittenInventory,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.allocation_plan import AllocationPlan
 
 from tests.unit.fleet.fleets import hosts
@@ -36,14 +39,18 @@ def network(
     links: t.Mapping[str, t.Optional[UnderlayLink]] = {},
     links6: t.Mapping[str, t.Optional[UnderlayLink]] = {},
     previous: t.Optional[AllocationPlan] = None,
+    written: t.Optional[t.Mapping[str, t.Any]] = None,
     **rest: t.Any,
 ) -> LintedFleet:
     """Return the fleet of `fleets.hosts(*pools, **rest)`, with a plan that continues `previous`, or a new one for None.
 
-    The other arguments are the facts of LintedFleet. Raise FleetError if the inventory is invalid or cannot be planned.
+    `written` are the arguments of WrittenInventory but `hosts`; None for one without hosts. The other arguments are the
+    facts of LintedFleet. Raise FleetError if the inventory is invalid or cannot be planned.
     """
     given = hosts(*pools, **rest)
-    return LintedFleet(Fleet.build(inventory.read(given), previous), given, tuple(outside), ways, links, links6)
+    fleet = Fleet.build(inventory.read(given), previous)
+    as_written = WrittenInventory() if written is None else WrittenInventory(given, **written)
+    return LintedFleet(fleet, given, tuple(outside), ways, links, links6, as_written)
 
 
 def found(given: LintedFleet, rule: str) -> list[str]:

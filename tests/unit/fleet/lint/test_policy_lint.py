@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.ports import PortRange
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import policy_lint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.policies import policy_lint
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.explain.evaluator import Evaluator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.policy.model import (
     DefinedPort,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import probe_lint
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.policies import probe_lint
 
 from tests.unit.fleet.fleets import ADDRESSES6, build, pool
 

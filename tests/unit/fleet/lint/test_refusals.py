@@ -84,7 +84,7 @@ def test_what_follows_from_what_was_taken_out_is_not_told() -> None:
     assert refused(hosts(own=own, workloads=[{"name": "w", "node": "node4"}, {"name": "v", "node": "node5"}])) == [
         "calico_node_address of node4 10.10.2.14 has no prefix length from /1 to /32. Write the node's own address on "
         "the underlay with its prefix length, for example 10.10.1.11/24.",
-        "calico_workloads[1].node node5 is not a host of group calico_nodes. Name one of the inventory's nodes.",
+        "calico_workloads[1].node node5 is not a host of group calico_nodes. Did you mean node3?",
     ]
 
 

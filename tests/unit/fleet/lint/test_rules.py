@@ -22,6 +22,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from tests.unit.fleet.fleets import ADDRESSES6, LAB, pool
 from tests.unit.fleet.lint.bgp_cases import BGP_CASES
 from tests.unit.fleet.lint.networks import Case, found, network
+from tests.unit.fleet.lint.written_cases import WRITTEN_CASES
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 
@@ -329,7 +330,7 @@ OTHER_CASES = [
 ]
 
 
-CASES = [*OTHER_CASES, *BGP_CASES]
+CASES = [*OTHER_CASES, *BGP_CASES, *WRITTEN_CASES]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)

@@ -18,7 +18,7 @@ PLUGINS = pathlib.Path(__file__).resolve().parents[4] / "plugins"
 ON_THE_CONTROLLER = {
     "endpoint_sync", "endpoint_sync_report", "fleet", "fleet_lint", "fleet_load", "fleet_report",
     "fleet_resources", "fleet_status", "generation_choice", "node_removal", "phase_gate", "policy_explain",
-    "pool_mode_in_inventory", "preflight", "settle_gate",
+    "pool_mode_in_inventory", "preflight", "run_check", "settle_gate",
 }  # fmt: skip
 MODULES = {path.stem: path for path in (PLUGINS / "modules").glob("*.py")}
 ACTIONS = {path.stem: path for path in (PLUGINS / "action").glob("*.py")}

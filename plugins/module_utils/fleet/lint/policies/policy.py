@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ...policy.from_resources import STAGED_PREFIX
+from ....policy.from_resources import STAGED_PREFIX
+from ..finding import Issue
+from ..network import LintedFleet
 from . import policy_lint, probe_lint
-from .finding import Issue
-from .network import LintedFleet
 
 
 def odd_policy(network: LintedFleet) -> t.Iterator[Issue]:

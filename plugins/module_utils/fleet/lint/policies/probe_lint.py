@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ...policy.explain.evaluator import DENIED, Evaluator
-from ...policy.explain.explanation import decided_by
-from ...policy.explain.packet_path import PathHost, Paths
-from ...policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
-from ..fleet import TUNNEL_DEVICE, Fleet, tunnel_kind
+from ....policy.explain.evaluator import DENIED, Evaluator
+from ....policy.explain.explanation import decided_by
+from ....policy.explain.packet_path import PathHost, Paths
+from ....policy.model import HOST_ENDPOINT, PROTOCOL_NUMBERS, Endpoint, Flow
+from ...fleet import TUNNEL_DEVICE, Fleet, tunnel_kind
 from .policy_lint import PolicyFinding
 
 

@@ -14,9 +14,9 @@ import itertools
 import re
 import typing as t
 
-from ...base import selectors
-from ...policy.index.labels import effective_labels, labels_by_profile
-from ...policy.model import (
+from ....base import selectors
+from ....policy.index.labels import effective_labels, labels_by_profile
+from ....policy.model import (
     EGRESS,
     HOST_ENDPOINT,
     INGRESS,
@@ -29,8 +29,8 @@ from ...policy.model import (
     PolicyRule,
     PolicySet,
 )
-from ...policy.rule_words import port_text
-from ...policy.sets.needed_sets import named_port_key
+from ....policy.rule_words import port_text
+from ....policy.sets.needed_sets import named_port_key
 
 #: The least lengths of names that count as misspellings of each other: with two adjacent letters swapped (wbe, web),
 #: of the shorter name with one letter missing, and with one letter replaced. Shorter names are similar by chance: app,

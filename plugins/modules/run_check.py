@@ -1,0 +1,42 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The documentation of the action run_check, which runs on the controller; its code is in plugins/action."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: run_check
+short_description: Check what a run is asked before it contacts a host
+version_added: 0.2.0
+description:
+  - Checks the variables of the roles on all hosts of the play, as C(meta/argument_specs.yml) describes them. An error
+    is one message for the whole fleet, whereas the roles themselves fail on each host.
+  - Connects to no host and changes nothing.
+author:
+  - baremetal.host_routing contributors (@baremetal-host-routing)
+extends_documentation_fragment:
+  - baremetal.host_routing.attributes.controller
+  - baremetal.host_routing.attributes
+  - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.internal
+options:
+  pool:
+    description:
+      - Name of a pool that the inventory must have.
+    type: str
+  mode:
+    description:
+      - A mode that a pool can have.
+    type: str
+"""
+
+EXAMPLES = r"""
+- name: Check what is asked
+  baremetal.host_routing.run_check:
+    pool: default-ipv4-ippool
+    mode: direct
+  run_once: true
+"""
+
+RETURN = r"""#"""

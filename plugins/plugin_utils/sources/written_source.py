@@ -1,0 +1,200 @@
+# Copyright (c) 2026, baremetal.host_routing contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The inventory as its files have it, for the rules that need no valid fleet."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+    ClearSecret,
+    RepeatedKey,
+    UnknownVariable,
+    VariableFile,
+    WrittenInventory,
+)
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
+
+from ..actions import controller_variables
+from . import inventory_source, role_variables, yaml_keys
+from .value_origin import value_origin
+
+_VARIABLE_FOLDERS = ("group_vars", "host_vars")
+#: The endings of files that Ansible reads as YAML: in its folders of variables, and as an inventory.
+_ENDINGS = ("", ".yml", ".yaml", ".json")
+#: The passwords by which Ansible connects to a host and becomes root.
+_PASSWORDS = frozenset(
+    {"ansible_password", "ansible_ssh_pass", "ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"}
+)
+_SECRETS = frozenset({"calico_bgp_secrets"}) | _PASSWORDS
+_REFERENCE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_SECTION = re.compile(r"\s*\[([^\]:]+)(?::\w+)?\]")
+
+
+def read(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> WrittenInventory:
+    """Return the inventory as its files have it. `hosts` are those of calico_nodes and calico_rr.
+
+    A file that cannot be read is left out. Raise FleetError if a template in a variable of a role cannot be evaluated.
+    """
+    groups = {str(name): tuple(map(str, members)) for name, members in task_vars.get("groups", {}).items()}
+    sources = _sources(task_vars)
+    variable_files = tuple(_variable_files(_folders(sources)))
+    files = [path for source in sources for path in _inventory_files(source)]
+    keys = {path: yaml_keys.of_file(path) for path in (*files, *_below(file.path for file in variable_files))}
+    values = _Values(task_vars, hosts)
+    return WrittenInventory(
+        hosts,
+        groups,
+        _places(files, keys, {*groups, *groups.get("all", ())}),
+        variable_files,
+        tuple(
+            RepeatedKey(key.text, key.first_line, f"{path}:{key.line}")
+            for path, found in keys.items()
+            for key in found
+            if key.first_line is not None
+        ),
+        tuple(values.secrets),
+        tuple(values.unknown),
+        tuple(values.errors),
+    )
+
+
+def _sources(task_vars: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the paths of the inventory's sources that exist."""
+    inventory = getattr(task_vars.get("hostvars"), "_inventory", None)
+    named = task_vars.get("ansible_inventory_sources") or getattr(inventory, "_sources", None) or ()
+    return [str(source) for source in named if os.path.exists(str(source))]
+
+
+def _folders(sources: t.Sequence[str]) -> list[str]:
+    """Return the folders in which group_vars and host_vars of the sources are, each once."""
+    return list(dict.fromkeys(path if os.path.isdir(path) else os.path.dirname(path) or "." for path in sources))
+
+
+def _inventory_files(source: str) -> list[str]:
+    """Return `source`, or the files in it if it is a folder, without hidden ones and programs."""
+    paths = [os.path.join(source, name) for name in _listed(source)] if os.path.isdir(source) else [source]
+    return [path for path in paths if os.path.isfile(path) and not os.access(path, os.X_OK)]
+
+
+def _listed(folder: str) -> list[str]:
+    """Return the sorted names in `folder` that do not begin with a dot or end with ~; [] if it cannot be read."""
+    try:
+        return sorted(name for name in os.listdir(folder) if not name.startswith(".") and not name.endswith("~"))
+    except OSError:
+        return []
+
+
+def _variable_files(folders: t.Sequence[str]) -> t.Iterator[VariableFile]:
+    for base in folders:
+        for folder in _VARIABLE_FOLDERS:
+            for name in _listed(os.path.join(base, folder)):
+                path = os.path.join(base, folder, name)
+                owner, ending = os.path.splitext(name)
+                if os.path.isdir(path):
+                    yield VariableFile(folder, name, path)
+                elif ending in _ENDINGS:
+                    yield VariableFile(folder, owner, path)
+                elif "." in name:  # a name with a dot and without an ending, as a host's
+                    yield VariableFile(folder, name, path)
+
+
+def _below(paths: t.Iterable[str]) -> t.Iterator[str]:
+    """Yield the files among `paths` and in their folders, at any depth, that Ansible reads as variables."""
+    for path in paths:
+        if os.path.isdir(path):
+            yield from _below(os.path.join(path, name) for name in _listed(path))
+        elif os.path.splitext(path)[1] in _ENDINGS:
+            yield path
+
+
+def _places(
+    files: t.Sequence[str], keys: t.Mapping[str, t.Sequence[yaml_keys.Key]], names: t.Collection[str]
+) -> dict[str, str]:
+    """Return the first "file:line" of each of `names` in the inventory's files, which are YAML or INI."""
+    found: dict[str, str] = {}
+    for path in files:
+        written = [(key.text, key.line) for key in keys[path]] or _sections(path)
+        for name, line in written:
+            if name in names:
+                found.setdefault(name, f"{path}:{line}")
+    return found
+
+
+def _sections(path: str) -> list[tuple[str, int]]:
+    """Return the sections and the first words of lines of an INI file, each with its line from 1; [] if unreadable."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            lines = stream.read().splitlines()
+    except (OSError, ValueError):
+        return []
+    found = []
+    for number, line in enumerate(lines, 1):
+        section = _SECTION.match(line)
+        words = line.split()
+        if section or words:
+            found.append((section.group(1) if section else words[0], number))
+    return found
+
+
+class _Values:
+    """The errors in the hosts' variables that are not the fleet's, and the passwords in clear text.
+
+    A variable of a group is examined once, for the first of its hosts.
+    """
+
+    def __init__(self, task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> None:
+        self.secrets: list[ClearSecret] = []
+        self.unknown: list[UnknownVariable] = []
+        self.errors: list[FleetError] = []
+        self._hostvars = task_vars["hostvars"]
+        self._seen: set[tuple[str, str]] = set()
+        raw_get = getattr(self._hostvars, "raw_get", self._hostvars.__getitem__)
+        for host in hosts:
+            raw = raw_get(host.name)
+            for key in raw:
+                name = str(key)
+                if name in _SECRETS:
+                    self._add_secrets(raw, name, raw[key], host.name if name in _PASSWORDS else "")
+                elif name.startswith("calico_") and not controller_variables.is_of_fleet(name):
+                    self._add_value(host.name, name, value_origin(key), raw[key])
+
+    def _add_value(self, host: str, name: str, origin: str, value: t.Any) -> None:
+        if not origin or (name, origin) in self._seen:
+            return  # A value without a place is no variable of the inventory, but registered or set by a play.
+        self._seen.add((name, origin))
+        if name not in role_variables.options():
+            if name not in variables.RENAMED:
+                self.unknown.append(UnknownVariable(name, role_variables.meant(name), origin))
+            return
+        evaluated = inventory_source.evaluated(self._hostvars[host], host, name)
+        error = role_variables.error(name, host, inventory_source.plain_variable(evaluated, host, name), origin)
+        if error is not None:
+            self.errors.append(error)
+
+    def _add_secrets(self, raw: t.Mapping[str, t.Any], path: str, value: t.Any, host: str) -> None:
+        """Add the texts in `value` that are in clear text. `path` names the value, `host` its owner or is ""."""
+        if isinstance(value, t.Mapping):
+            for key in value:
+                self._add_secrets(raw, f"{path}.{key}", value[key], host)
+        elif isinstance(value, str):
+            reference = _REFERENCE.fullmatch(value.strip())
+            if reference and reference.group(1) in raw:
+                inner = raw[reference.group(1)]
+                if inner is not value:
+                    self._add_secrets(raw, reference.group(1), inner, "")
+            elif "{{" not in value and value:
+                self._add_secret(f"{path} of {host}" if host else path, value_origin(value))
+
+    def _add_secret(self, variable: str, origin: str) -> None:
+        file = origin.rpartition(":")[0]
+        if not file or ("", origin) in self._seen:
+            return
+        self._seen.add(("", origin))
+        if not yaml_keys.is_encrypted(file):
+            self.secrets.append(ClearSecret(variable, origin))
