@@ -34,7 +34,8 @@ class InventoryResources:
 def ask(inventories: t.Sequence[str], vault_password: str) -> InventoryResources:
     """Return the resources of an inventory, with the blocks of its lockfile and those that a run would add.
 
-    `inventories` and `vault_password` are as `inventory_playbook.ask` takes them. Raise what `inventory_playbook.ask` raises.
+    `inventories` and `vault_password` are as `inventory_playbook.ask` takes them. Raise what `inventory_playbook.ask`
+    raises.
     """
     answer = inventory_playbook.ask("resources.yml", inventories, {}, vault_password)["answer"]
     return InventoryResources(answer["as_number"], answer["resources"], answer["ipam"])
