@@ -132,7 +132,7 @@ def _judged(
         everything = sorted([*told, *rules.written_findings(written, ignored)], key=lambda one: one.severity != ERROR)
         return Looked(tuple(map(_shortened, everything)), complete=read.complete)
     waiting = rules.OF_THE_WHOLE - ignored if read.errors else frozenset()
-    found = [one for one in rules.findings(network, ignored | waiting) if not read.follows(one)]
+    found = list(filter(None, map(read.as_written, rules.findings(network, ignored | waiting))))
     asked = len(rules.RULES) - len(ignored) - len(waiting)
     everything = sorted([*told, *found], key=lambda one: one.severity != ERROR)
     return Looked(tuple(map(_shortened, everything)), len(network.fleet.nodes), asked, len(waiting))

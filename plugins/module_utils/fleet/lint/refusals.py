@@ -54,9 +54,19 @@ class RefusalSearch(t.NamedTuple):
     complete: bool
     left: _Rest
 
-    def follows(self, found: LintFinding) -> bool:
-        """Return whether a finding in `inventory` may be there only because of what the errors refuse."""
-        return bool(self.errors) and self.left.follows(FleetError(found.variable, None, found.what, ""))
+    def as_written(self, found: LintFinding) -> t.Optional[LintFinding]:
+        """Return a finding in `inventory` with the indexes that entries have in the inventory as it is written.
+
+        It is None if the finding may be there only because of what the errors refuse.
+        """
+        if not self.errors:
+            return found
+        error = self.left.as_written(FleetError(found.variable, None, found.what, found.remedy, found.origin))
+        if self.left.follows(error):
+            return None
+        return dataclasses.replace(
+            found, variable=error.variable, what=error.rule, remedy=error.remedy, origin=error.origin
+        )
 
 
 def read(
@@ -177,7 +187,7 @@ class _Rest:
             return True
         if not having:
             return self._take_out_document(error.origin)
-        self._variables.add((variable, owner))
+        self._variables.add((self.as_written(error).variable.partition(" of ")[0], owner))
         if entry:
             index = int(entry.group(2))
             values = having[0].variables[name]

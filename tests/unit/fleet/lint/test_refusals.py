@@ -271,6 +271,21 @@ def test_at_most_20_findings_of_a_kind() -> None:
     )
 
 
+def test_findings_in_the_rest_of_an_inventory() -> None:
+    """A finding has the indexes and the line as written, and one about what was taken out is left out."""
+    lines = {"calico_ip_pools[0]": "all.yml:1", "calico_ip_pools[1]": "all.yml:2"}
+    given = hosts(pool(name="wrong", cidr="no"), pool(name="right", cidr="10.245.0.0/16"), workloads=[])
+    read = refusals.read([dataclasses.replace(host, origins=lines) for host in given])
+    found = LintFinding(
+        WARNING, "rule", "calico_ip_pools[0].cidr", "all.yml:1", "calico_ip_pools[0].cidr is odd.", "Do."
+    )
+    assert read.as_written(found) == LintFinding(
+        WARNING, "rule", "calico_ip_pools[1].cidr", "all.yml:2", "calico_ip_pools[1].cidr is odd.", "Do."
+    )
+    assert read.as_written(dataclasses.replace(found, what="calico_ip_pools[0].cidr is not wrong.")) is None
+    assert refusals.read(hosts()).as_written(found) is found
+
+
 def test_the_rules_that_wait_exist() -> None:
     assert {rule.name for rule in rules.RULES} >= rules.OF_THE_WHOLE
 
