@@ -7,7 +7,8 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import pool_entry, role_variables
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import pool_entry
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.written import role_variables
 
 #: The most errors in one message.
 _FIRST = 5

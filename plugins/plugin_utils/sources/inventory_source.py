@@ -27,7 +27,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.error
 from ..actions import controller_variables
 from ..lines import shown_lines
 from . import given_inventory
-from .value_origin import value_origin
+from .written.value_origin import value_origin
 
 NODES_GROUP, REFLECTORS_GROUP = "calico_nodes", "calico_rr"
 _PORTS = ("ansible_port", "ansible_ssh_port")

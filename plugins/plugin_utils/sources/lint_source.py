@@ -26,8 +26,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ..lines.shown_path import shown_path
-from . import inventory_source, lockfile_store, policy_files, written_source
+from . import inventory_source, lockfile_store, policy_files
 from .fleet_source import fleet_variable
+from .written import written_source
 
 
 @dataclasses.dataclass(frozen=True)

@@ -132,7 +132,7 @@ warning    no-spare-blocks        prod/group_vars/all.yml:4
   calico_spare_blocks 0 leaves agents no block to open: a node whose blocks are full attaches no workload until the next run.
   Set it to 1, the default, unless workloads come by the inventory alone.
 and 5 more errors of rule refused about calico_node_address
-32 errors and 1 warning: 2 nodes and 22 rules, 19 rules more when the errors are mended
+32 errors and 1 warning: 2 nodes and 33 rules, 19 rules more when the errors are mended
 """  # noqa: E501 - as it is printed
 UNREADABLE_WAY = ALONE.replace('12/64"}', "12/64\", ansible_host: '{{ ansible_default_ipv4.address }}'}")
 #: Values that a hostile node may report in place of the facts of the module setup.
@@ -285,6 +285,6 @@ def test_an_ansible_host_that_cannot_be_evaluated_is_found(
         "Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for "
         "ansible_default_ipv4."
     )
-    assert answers["way"]["msg"] == (f"1 error: 2 nodes and 41 rules. error: {what} {remedy} [refused]")
+    assert answers["way"]["msg"] == (f"1 error: 2 nodes and 52 rules. error: {what} {remedy} [refused]")
     (finding,) = json.loads((folder / "way" / ".answer.json").read_text("utf-8"))["answer"]["findings"]
     assert (finding["what"], finding["remedy"]) == (what, remedy)

@@ -9,7 +9,7 @@ import pathlib
 
 import pytest
 from ansible._internal._datatag._tags import Origin
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.value_origin import value_origin
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.written.value_origin import value_origin
 
 from tests.unit.plugin_utils import controller
 

@@ -16,8 +16,8 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
     RepeatedKey,
     WrittenInventory,
 )
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
-    pool_entry,
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import pool_entry
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.written import (
     role_variables,
     written_source,
     yaml_keys,

@@ -17,10 +17,10 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inven
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import listed
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
 
-from . import inventory_source
+from .. import inventory_source
 from .value_origin import value_origin
 
-_ROLES = pathlib.Path(__file__).resolve().parents[3] / "roles"
+_ROLES = pathlib.Path(__file__).resolve().parents[4] / "roles"
 #: The least similarity of a name to a known one that is probably meant, as in `variables.misspelt`.
 _SIMILAR = 0.9
 _WORDS = {

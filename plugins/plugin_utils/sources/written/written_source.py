@@ -20,8 +20,9 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
 )
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
-from ..actions import controller_variables
-from . import inventory_source, role_variables, yaml_keys
+from ...actions import controller_variables
+from .. import inventory_source
+from . import role_variables, yaml_keys
 from .value_origin import value_origin
 
 _VARIABLE_FOLDERS = ("group_vars", "host_vars")
