@@ -48,9 +48,9 @@ def test_a_path_that_is_used_again_is_not_attached_to(node: Node) -> None:
     device = node.run("ADD", node.path("pod")).host_end
     node.destroy("pod")
     node.gone(device)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300  # labs that run beside may have the number for a while
     while node.path("pod").stat().st_ino != inode:
-        assert time.monotonic() < deadline, "the kernel did not use the inode number again within 30 s"
+        assert time.monotonic() < deadline, "the kernel did not use the inode number again within 300 s"
         node.destroy("pod")  # the kernel uses an inode number again some time after the former namespace is gone
         time.sleep(0.02)
     node.repaired()
