@@ -143,7 +143,7 @@ def test_rules_of_the_legacy_backend_are_back_within_two_seconds(
 ) -> None:
     """Rules of the legacy backend are back within two seconds, although the kernel reports no change of them.
 
-    One of two attempts has to be that fast, because the machine may be busy.
+    One of six attempts has to be that fast, because the machine may be busy.
     """
     iptables_backend.choose("legacy", tmp_path, monkeypatch)
     daemon = stopped_daemon
@@ -153,7 +153,7 @@ def test_rules_of_the_legacy_backend_are_back_within_two_seconds(
     assert "cali-pi-web" in daemon.kernel.run(["iptables-legacy-save"]).output
     for script in ("iptables -w -F", _FLUSH_ALL):
         seconds = [seconds_until_back(daemon, script, expected)]
-        if seconds[0] > 2:
+        while seconds[-1] > 2 and len(seconds) < 6:
             seconds.append(seconds_until_back(daemon, script, expected))
         assert min(seconds) <= 2, seconds
         assert open_for(daemon, "client", "web", OPEN) and closed_for(daemon, "client", "web", CLOSED)
