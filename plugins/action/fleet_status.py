@@ -7,7 +7,6 @@ import json
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import results as readers
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines, status_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import run_results
@@ -24,6 +23,9 @@ class ActionModule(GuardedAction):
 
     _requires_connection = False
 
+    def check(self, task_vars: dict[str, t.Any]) -> None:
+        given_inventory.check_parsed(task_vars)
+
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {
@@ -32,11 +34,6 @@ class ActionModule(GuardedAction):
                 "strict": {"type": "bool", "default": False},
             }
         )
-        try:
-            given_inventory.check_parsed(task_vars)
-        except FleetError as error:
-            result.update(failed=True, msg=str(error))
-            return result
         hosts = list(task_vars.get("ansible_play_hosts_all", []))
         found = run_results.of_hosts(task_vars, args["status"], hosts, readers.status)
         problems, warned = status_lines.problems(hosts, found), status_lines.warnings(hosts, found)

@@ -7,7 +7,6 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import node_info
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers.shapes import Unreadable
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory
 
@@ -16,21 +15,19 @@ class ActionModule(GuardedAction):
     """The action generation_choice, which chooses the stored generation of a host for a rollback.
 
     The result has its number `generation` and the hash of its `plan`. The task fails if no generation is of the wanted
-    plan or none was named, and then lists the generations. It also fails if these cannot
-    be read, or a part of the inventory.
+    plan or none was named, and then lists the generations. It also fails if these cannot be read, or a part of the
+    inventory.
     """
 
     _requires_connection = False
+
+    def check(self, task_vars: dict[str, t.Any]) -> None:
+        given_inventory.check_parsed(task_vars)
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec(
             {"observed": {"type": "str", "required": True}, "plan": {"type": "str", "default": ""}}
         )
-        try:
-            given_inventory.check_parsed(task_vars)
-        except FleetError as error:
-            result.update(failed=True, msg=str(error))
-            return result
         host = task_vars["inventory_hostname"]
         try:
             generations = node_info.generations(task_vars[args["observed"]])

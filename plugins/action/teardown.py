@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import PlainAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import given_inventory
 
@@ -17,10 +16,5 @@ class ActionModule(PlainAction):
     fails without a call if Ansible could not read a part of the inventory.
     """
 
-    def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        try:
-            given_inventory.check_parsed(task_vars)
-        except FleetError as error:
-            result.update(failed=True, msg=str(error))
-            return result
-        return super().act(result, task_vars)
+    def check(self, task_vars: dict[str, t.Any]) -> None:
+        given_inventory.check_parsed(task_vars)

@@ -51,3 +51,17 @@ options:
     type: str
     choices: [ipip, ipip-crosssubnet, vxlan, vxlan-crosssubnet, direct]
 """
+
+    ANSWER = r"""
+options:
+  output:
+    description:
+      - How to print the answer.
+    type: str
+    choices: [text, json, none]
+    default: text
+  answer_file:
+    description:
+      - File on the controller to write the answer to as JSON, with RV(lines), and the rest in an C(answer).
+    type: path
+"""

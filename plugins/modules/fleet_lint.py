@@ -22,22 +22,13 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes.controller
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.fleet.answer
 options:
   strict:
     description:
       - Whether a warning is a failure, too.
     type: bool
     default: false
-  output:
-    description:
-      - How to print the findings.
-    type: str
-    choices: [text, json, none]
-    default: text
-  answer_file:
-    description:
-      - File on the controller to write the findings to as JSON, with RV(lines), and the rest in an C(answer).
-    type: path
 notes:
   - The fleet variable C(calico_lint_ignore) switches rules off whose findings are intended.
 seealso:

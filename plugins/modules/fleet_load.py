@@ -22,18 +22,8 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes.controller
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.fleet.answer
   - baremetal.host_routing.internal
-options:
-  output:
-    description:
-      - How to print the figures.
-    type: str
-    choices: [text, json, none]
-    default: text
-  answer_file:
-    description:
-      - File on the controller to write the figures to as JSON, with RV(lines), and the rest in an C(answer).
-    type: path
 seealso:
   - module: baremetal.host_routing.fleet_lint
 """

@@ -13,6 +13,7 @@ description:
   - Returns all resources of an inventory as Calico's documents, and the blocks and addresses that its plan gives to
     nodes.
   - The blocks are those of the lockfile together with those that a run would add.
+  - Prints how many resources of each kind there are, or all of them as JSON.
   - Connects to no host.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)
@@ -20,18 +21,8 @@ extends_documentation_fragment:
   - baremetal.host_routing.attributes.controller
   - baremetal.host_routing.attributes
   - baremetal.host_routing.attributes.actiongroup_host_routing
+  - baremetal.host_routing.fleet.answer
   - baremetal.host_routing.internal
-options:
-  output:
-    description:
-      - What to print. V(text) is the number of resources of each kind.
-    type: str
-    choices: [text, json, none]
-    default: text
-  answer_file:
-    description:
-      - File on the controller to write the resources to as JSON, with RV(lines), and the rest in an C(answer).
-    type: path
 seealso:
   - module: baremetal.host_routing.fleet_load
 """

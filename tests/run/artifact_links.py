@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The links of the artifact's pages: each relative one leads to a file of the artifact and, there, to a heading.
+"""The check that each relative link in the artifact's pages leads to a file of the artifact, and to a heading there.
 
 Usage: artifact_links.py FOLDER, the installed collection. The exit status is 1 if a link is broken.
 """

@@ -14,7 +14,7 @@ import typing as t
 from ..agent import settings
 from ..agent.api.client import AgentClient, NotRunning
 from ..agent.api.protocol import AgentError
-from ..node.engine import bundle
+from ..node.engine import engine_start
 from ..node.ipam.local_ipam import IpamUnreadable, LocalIpam
 from ..node.machine import Machine
 from ..node.store import remote_endpoints
@@ -58,7 +58,7 @@ class Sources:
     def is_node(self) -> bool:
         """Whether this host is a node: it has a state, or the engine, which users without rights see as well."""
         state = os.path.join(self.machine.store, "state.json")
-        return os.path.exists(state) or bundle.installed_digest(self.machine.engine) is not None
+        return os.path.exists(state) or bool(engine_start.in_use(self.machine.engine))
 
     def no_node(self) -> str:
         """Return the sentence that this host is no node."""

@@ -8,6 +8,7 @@ This is tempfile.mkstemp. That module imports others that take 0.7 MiB of the ag
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 _ATTEMPTS = 100
@@ -19,13 +20,14 @@ def beside(path: str) -> tuple[int, str]:
     It is open for reading and writing and has mode 0600. Its name is a dot, the name of `path`, a dot and eight random
     characters. Raise OSError if the folder is missing or refuses, or if 100 such names are all taken.
     """
+    for dummy in range(_ATTEMPTS - 1):
+        with contextlib.suppress(FileExistsError):
+            return _made(path)
+    return _made(path)
+
+
+def _made(path: str) -> tuple[int, str]:
     folder, name = os.path.split(path)
+    candidate = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    for attempt in range(1, _ATTEMPTS + 1):
-        candidate = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
-        try:
-            return os.open(candidate, flags, 0o600), candidate
-        except FileExistsError:
-            if attempt == _ATTEMPTS:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+    return os.open(candidate, flags, 0o600), candidate

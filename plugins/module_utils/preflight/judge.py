@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..base import terminal_text
 from ..base.ports import BGP_PORT
 from ..bird import version as bird_version
 from ..state.attachment import STRICT, UNCHECKED
@@ -82,9 +83,9 @@ def cni_findings(facts: Facts) -> list[HostFinding]:
         HostFinding(
             "new-default-network",
             "error",
-            f"the network calico would become the default of {_joined(runtimes)}.",
-            f"{found['folder']}/{CNI_NETWORK} would come before {networks[0]}, and new containers get the network that "
-            "comes first.",
+            f"the network calico would become the default of {terminal_text.line(_joined(runtimes))}.",
+            f"{terminal_text.line(found['folder'])}/{CNI_NETWORK} would come before {terminal_text.line(networks[0])}, "
+            "and new containers get the network that comes first.",
             "Set calico_node_cni_default: true if that is what you want, or calico_node_cni: false for this host.",
         )
     ]

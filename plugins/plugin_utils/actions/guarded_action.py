@@ -26,8 +26,8 @@ class GuardedAction(ActionBase):
     """An action whose variables come from the controller, and that returns only some keys of its modules' answers.
 
     `module_answer.passed_on` selects these keys. Subclasses define `act` in place of `run`. If
-    `controller_variables.check_host` refuses the host, the task fails without `act`. Unsafe characters are escaped in
-    the result and in the messages of errors.
+    `controller_variables.check_host` refuses the host, or `check` the task, it fails without `act`. Unsafe characters
+    are escaped in the result and in the messages of errors.
     """
 
     def __init_subclass__(cls) -> None:
@@ -51,10 +51,14 @@ class GuardedAction(ActionBase):
         task_vars = task_vars or {}
         try:
             controller_variables.check_host(task_vars)
+            self.check(task_vars)
         except FleetError as error:
             return {**result, "failed": True, "msg": str(error)}
         with controller_variables.without_facts():
             return self.act(result, {**task_vars, "hostvars": controller_variables.of_hosts(task_vars, self._task)})
+
+    def check(self, task_vars: Data) -> None:
+        """Raise FleetError if the task has to fail before it does anything. No action but some subclasses refuses."""
 
     @abc.abstractmethod
     def act(self, result: Data, task_vars: Data) -> Data:

@@ -65,7 +65,7 @@ def check_parsed(task_vars: t.Mapping[str, t.Any]) -> None:
         if source in parsed or (source == _DEFAULT and not os.path.exists(source)):
             continue
         _check_exists(source)
-        for path in _files(source):
+        for path in files(source):
             if path not in parsed:
                 raise FleetError(
                     "inventory",
@@ -134,11 +134,11 @@ def _parsed(hostvars: t.Any) -> t.Optional[set[str]]:
     return None if known is None else {str(source) for source in known if source}
 
 
-def _files(source: str) -> t.Iterator[str]:
+def files(source: str) -> t.Iterator[str]:
     """Yield the files that Ansible reads as inventory: `source` itself, or those in it if it is a folder."""
     if not os.path.isdir(source):
         yield source
         return
     for name in sorted(os.listdir(source)):
         if not IGNORED.search(name.encode()):
-            yield from _files(os.path.join(source, name))
+            yield from files(os.path.join(source, name))

@@ -545,3 +545,14 @@ def test_a_network_that_would_become_the_default_is_asked_for_in_words():
             "Set calico_node_cni_default: true if that is what you want, or calico_node_cni: false for this host.",
         )
     ]
+
+
+def test_the_name_of_a_networks_file_adds_no_line_to_the_finding():
+    """A hostile node may tell any name: the finding has its two lines, and no line of another host's."""
+    name = "10-z.conflist\nnode2: all is well\x1b[2K"
+    (finding,) = judging.cni_findings(facts(cni__networks=[name], cni__runtimes=["containerd"]))
+    assert str(finding).splitlines() == [
+        "the network calico would become the default of containerd. /etc/cni/net.d/10-calico.conflist would come "
+        r"before 10-z.conflist\nnode2: all is well\x1b[2K, and new containers get the network that comes first.",
+        finding.remedy,
+    ]

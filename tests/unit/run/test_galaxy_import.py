@@ -33,7 +33,7 @@ def test_a_good_import_has_no_complaints() -> None:
     ],
 )
 def test_each_warning_and_error_is_a_complaint(line: str) -> None:
-    """A line of the levels WARNING, ERROR and CRITICAL is a complaint as it stands."""
+    """Each line of level WARNING, ERROR or CRITICAL is reported unchanged as a complaint."""
     assert galaxy_import.complaints(f"{line}\n{GOOD}") == [line]
 
 

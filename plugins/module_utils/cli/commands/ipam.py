@@ -9,10 +9,9 @@ import argparse
 import json
 import sys
 import typing as t
-from ipaddress import ip_address, ip_network
 
 from ...base import terminal_text
-from ...base.addresses import parse_address
+from ...base.addresses import contains, parse_address
 from ...node.ipam.local_ipam import tunnel_handle
 from ...state.node_state import NodeState
 from ..errors import DONE, PROBLEMS, CommandError, UsageError
@@ -78,7 +77,7 @@ def _of_inventory(arguments: argparse.Namespace) -> int:
     if arguments.show_configuration:
         return _show_configuration(arguments, found["configuration"])
     if address:
-        owner = next((block for block in found["usage"] if ip_address(address) in ip_network(block["cidr"])), None)
+        owner = next((block for block in found["usage"] if contains(block["cidr"], address)), None)
         unknown = f"{address} is not assigned\n"
         if owner:
             unknown = (

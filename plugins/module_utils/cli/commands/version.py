@@ -9,13 +9,13 @@ import argparse
 import sys
 
 from ...base import release
-from ...node.engine import bundle
+from ...node.engine import engine_start
 from ..errors import DONE
 from ..sources import Sources
 
 
 def run(arguments: argparse.Namespace, sources: Sources) -> int:
-    digest = bundle.installed_digest(sources.machine.engine)
+    digest = engine_start.in_use(sources.machine.engine)
     sys.stdout.write(f"Client Version:    {release.VERSION}\n")
     sys.stdout.write(f"Engine:            {digest or 'not installed'}\n")
     if not arguments.client:

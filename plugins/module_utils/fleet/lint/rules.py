@@ -18,7 +18,7 @@ from .written.written_inventory import WrittenInventory
 
 
 class LintRule(t.NamedTuple):
-    """A rule: a function from a LintedFleet to its issues, or from a WrittenInventory, if it is one of WRITTEN.
+    """A rule of `validate`. Its `check` takes a LintedFleet, or a WrittenInventory in WRITTEN, and returns the issues.
 
     The first line of the docstring of `check` begins with "Report". The rest of it is the rule's line in
     docs/validate.md.
@@ -42,8 +42,7 @@ WRITTEN: tuple[LintRule, ...] = (
     LintRule("role-variable", ERROR, values.of_role),
     LintRule("label-is-boolean", WARNING, values.label_is_boolean),
 )
-RULES: tuple[LintRule, ...] = (
-    *WRITTEN,
+_OF_FLEET: tuple[LintRule, ...] = (
     LintRule("host-in-no-group", WARNING, placement.in_no_group),
     LintRule("subnets-disagree", ERROR, placement.subnets_disagree),
     LintRule("subnet-of-its-own", WARNING, placement.alone_in_its_subnet),
@@ -87,6 +86,7 @@ RULES: tuple[LintRule, ...] = (
     LintRule("odd-policy", WARNING, policy.odd_policy),
     LintRule("probes-denied", WARNING, policy.denies_probes),
 )
+RULES = (*WRITTEN, *_OF_FLEET)
 
 
 #: The rules that are asked only if nothing in the inventory is refused: what they miss may be in a part that is. They
@@ -138,7 +138,7 @@ def findings(network: LintedFleet, ignored: t.Collection[str] = ()) -> list[Lint
     return sorted(
         [
             *written_findings(network.written, ignored),
-            *_found(RULES[len(WRITTEN) :], network, ignored, network.hosts, by_name),
+            *_found(_OF_FLEET, network, ignored, network.hosts, by_name),
         ],
         key=lambda finding: finding.severity != ERROR,
     )

@@ -96,8 +96,9 @@ def of_hosts(task_vars: t.Mapping[str, t.Any]) -> list[FleetError]:
             if name not in raw or checked.get((name, id(raw[name]))) is raw[name] is not None:
                 continue
             value = inventory_source.evaluated(hostvars[host], host, name)
-            wrong = error(name, host, inventory_source.plain_variable(value, host, name), _place(raw, name))
+            wrong = error(name, host, inventory_source.plain_variable(value, host, name))
             if wrong is not None:
+                wrong.origin = _place(raw, name)
                 found.setdefault((name, str(wrong.value)), (wrong, []))[1].append(host)
             elif inventory_source.is_constant(raw[name]):
                 checked[name, id(raw[name])] = raw[name]

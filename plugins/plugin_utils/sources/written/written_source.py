@@ -21,7 +21,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ...actions import controller_variables
-from .. import inventory_source
+from .. import given_inventory, inventory_source
 from . import role_variables, yaml_keys
 from .value_origin import value_origin
 
@@ -45,7 +45,8 @@ def read(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> WrittenIn
     groups = {str(name): tuple(map(str, members)) for name, members in task_vars.get("groups", {}).items()}
     sources = _sources(task_vars)
     variable_files = tuple(_variable_files(_folders(sources)))
-    files = [path for source in sources for path in _inventory_files(source)]
+    # What a program prints is not written in it.
+    files = [path for source in sources for path in given_inventory.files(source) if not os.access(path, os.X_OK)]
     keys = {path: yaml_keys.of_file(path) for path in (*files, *_below(file.path for file in variable_files))}
     values = _Values(task_vars, hosts)
     return WrittenInventory(
@@ -75,12 +76,6 @@ def _sources(task_vars: t.Mapping[str, t.Any]) -> list[str]:
 def _folders(sources: t.Sequence[str]) -> list[str]:
     """Return the folders in which group_vars and host_vars of the sources are, each once."""
     return list(dict.fromkeys(path if os.path.isdir(path) else os.path.dirname(path) or "." for path in sources))
-
-
-def _inventory_files(source: str) -> list[str]:
-    """Return `source`, or the files in it if it is a folder, without hidden ones and programs."""
-    paths = [os.path.join(source, name) for name in _listed(source)] if os.path.isdir(source) else [source]
-    return [path for path in paths if os.path.isfile(path) and not os.access(path, os.X_OK)]
 
 
 def _listed(folder: str) -> list[str]:

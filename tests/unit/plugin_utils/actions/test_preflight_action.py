@@ -8,6 +8,7 @@ from __future__ import annotations
 import pathlib
 import typing as t
 
+import pytest
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import targets
 
 from tests.unit.fleet.bad_inventories import ALL, HOSTS, Case
@@ -63,3 +64,19 @@ def test_a_network_that_would_become_the_default_is_refused_unless_it_may(tmp_pa
         "come before 10-containerd-net.conflist, and new containers get the network that comes first.",
         "Set calico_node_cni_default: true if that is what you want, or calico_node_cni: false for this host.",
     ]
+
+
+@pytest.mark.parametrize("told", [None, [], {"networks": [1], "runtimes": ["crio"]}, {"networks": "z", "runtimes": 7}])
+def test_networks_that_no_module_tells_so_are_not_judged(tmp_path: pathlib.Path, told: t.Any) -> None:
+    """The answer is a node's. One of another form fails its own task in words, and not by a fault of the action."""
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    Case("inventory", ALL, HOSTS, None, {}, None, "", "").write(folder)
+    addresses = {**GOOD["addresses"], "eth0": list(NODES.values())}
+    seen = {
+        host: {"seen": {"state": None, "preflight": {**GOOD, "addresses": addresses, "cni": told}}} for host in NODES
+    }
+    path = targets.save(targets.Targets(states=states(build(pool("ipip"), nodes=NODES, workloads=[]))))
+    args = {"fleet": path, "observed": "seen", "cni": True}
+    (result,) = controller.run([controller.Run("preflight", args, str(folder / "hosts.yml"), seen)])
+    assert result["failed"] and result["msg"].startswith("node1: what it says of itself cannot be judged: "), result
