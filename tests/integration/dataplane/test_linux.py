@@ -241,7 +241,8 @@ kernel.netns_delete("web-1")
 assert subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout.split() == ["theirs"]
 subprocess.run(["ip", "netns", "del", "theirs"], check=True)
 """
-    command = 'mount -t tmpfs none /run/netns && exec "$0" -c "$1"'
+    # A machine on which nobody has added a namespace yet has no such folder.
+    command = 'mkdir -p /run/netns && mount -t tmpfs none /run/netns && exec "$0" -c "$1"'
     arguments = ["unshare", "--mount", "--propagation", "private", "sh", "-c", command, sys.executable, program]
     shown = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
     assert (shown.returncode, shown.stderr) == (0, "")

@@ -56,7 +56,11 @@ def test_a_path_that_is_used_again_is_not_attached_to(node: Node) -> None:
     node.repaired()
     assert node.holds("pod") == ([], [])
     assert node.daemon.links == set()
-    assert node.said() == before + 1
+    # Repairs between the attempts above may have found and reported other namespaces at that path.
+    reported = node.said()
+    assert reported > before
+    node.repaired()
+    assert node.said() == reported
     checked = node.daemon.call("workload.check", id=f"pods.{'c' * 64}.eth0")["problems"]
     assert checked == [f"{node.path('pod')} {ELSEWHERE}"]
     node.released(node.path("pod"))

@@ -58,6 +58,11 @@ def test_a_stale_peer_takes_nothing(fleet: Fleet, network: Network) -> None:
     assert [sessions[name].refused for name in ("node2", "node3", "node4")] == [0, 0, len(claimed) - 1]
     exported = fleet[one.name].birdc("show", "route", "export", "Mesh_10_10_1_12")
     assert re.findall(r"^(\d+\S+)", exported, re.MULTILINE) == [one.block]
+
     # Other nodes accept the liar's own block, but no single workload, whole pool or prefix outside the pools.
-    learned = fleet[two.name].birdc("show", "route", "where", "source = RTS_BGP", "primary")
-    assert sorted(re.findall(r"^(\d+\S+)", learned, re.MULTILINE)) == [one.block, "10.244.3.0/26", liar.block]
+    def learned() -> list[str]:
+        shown = fleet[two.name].birdc("show", "route", "where", "source = RTS_BGP", "primary")
+        return sorted(re.findall(r"^(\d+\S+)", shown, re.MULTILINE))
+
+    wait_for("the liar's own block on node2", lambda: len(learned()) == 3)
+    assert learned() == [one.block, "10.244.3.0/26", liar.block]
