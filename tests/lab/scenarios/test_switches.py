@@ -209,6 +209,7 @@ def test_from_the_mesh_to_two_reflectors(lab: BaseLab, run: Site) -> None:
         assert len(sessions(lab, name)) == 2
 
 
+@pytest.mark.soak  # test_from_a_mesh_to_an_as_per_rack_by_one_run has the same from a mesh
 def test_from_reflectors_to_an_as_per_rack(lab: BaseLab, run: Site) -> None:
     """One run changes two reflectors to an AS per rack without a lost packet.
 
