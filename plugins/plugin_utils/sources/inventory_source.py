@@ -138,8 +138,7 @@ class _Values:
         try:
             return self._known[key] or _value(host, name, evaluated(self._hostvars[host], host, name), source)
         except FleetError as error:
-            if error.rule == _NOT_DECRYPTED:
-                error.origin = value_origin(raw, source)
+            error.origin = error.origin or value_origin(raw, source)
             raise
 
 

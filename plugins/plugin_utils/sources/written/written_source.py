@@ -40,7 +40,7 @@ _SECTION = re.compile(r"\s*\[([^\]:]+)(?::\w+)?\]")
 def read(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> WrittenInventory:
     """Return the inventory as its files have it. `hosts` are those of calico_nodes and calico_rr.
 
-    A file that cannot be read is left out. Raise FleetError if a template in a variable of a role cannot be evaluated.
+    A file that cannot be read is left out.
     """
     groups = {str(name): tuple(map(str, members)) for name, members in task_vars.get("groups", {}).items()}
     sources = _sources(task_vars)
@@ -168,8 +168,7 @@ class _Values:
             if name not in variables.RENAMED:
                 self.unknown.append(UnknownVariable(name, role_variables.meant(name), origin))
             return
-        evaluated = inventory_source.evaluated(self._hostvars[host], host, name)
-        error = role_variables.error(name, host, inventory_source.plain_variable(evaluated, host, name), origin)
+        error = role_variables.of_value(name, host, lambda: self._hostvars[host], origin)
         if error is not None:
             self.errors.append(error)
 

@@ -107,7 +107,7 @@ error      refused                calico_node_address of {0}
 """  # noqa: E501 - as it is printed
 ALL_WRONG = """\
 SEVERITY   RULE                   WHERE
-error      refused                calico_node_labels of node002
+error      refused                prod/hosts.yml:4
   calico_node_labels of node002 is a template that cannot be evaluated: 'no_such' is undefined.
   Define what it names. Facts are in ansible_facts alone: write ansible_facts.default_ipv4 for ansible_default_ipv4.
 error      refused                policy/broken.yml:2
