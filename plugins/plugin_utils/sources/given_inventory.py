@@ -36,6 +36,7 @@ def check_hosts(variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) -> No
                 "Give it with -i, for example -i inventories/prod.",
             )
         _check_exists(source)
+        _check_no_list(source)
     _check_groups(variables.get("groups") or {}, ", ".join(map(_shown, sources)) or None, groups)
 
 
@@ -88,6 +89,18 @@ def _check_exists(source: str) -> None:
     if "," not in source and not os.path.exists(source):
         raise FleetError(
             "inventory", _shown(source), "does not exist.", f"Write where it is, seen from {os.getcwd()}, after -i."
+        )
+
+
+def _check_no_list(source: str) -> None:
+    """Raise FleetError if the source is a list of hosts to Ansible, but names a file."""
+    named = [part for part in source.split(",") if part and os.path.exists(part)] if "," in source else []
+    if named:
+        raise FleetError(
+            "inventory",
+            source,
+            "is a list of hosts to Ansible, because it has a comma.",
+            f"Give each inventory with an -i of its own: {' '.join(f'-i {part}' for part in source.split(',') if part)}.",
         )
 
 

@@ -126,7 +126,7 @@ def of_hosts(task_vars: t.Mapping[str, t.Any]) -> list[FleetError]:
         for name in options():
             if name not in raw or checked.get((name, id(raw[name]))) is raw[name] is not None:
                 continue
-            wrong = of_value(name, host, lambda: hostvars[host], _place(raw, name))
+            wrong = of_value(name, host, lambda: hostvars[host], _place(raw, name))  # noqa: B023 - called at once
             if wrong is not None:
                 found.setdefault((name, str(wrong.value), wrong.rule), (wrong, []))[1].append(host)
             elif inventory_source.is_constant(raw[name]):
@@ -152,6 +152,22 @@ def of_value(
     except FleetError as found:
         found.origin = found.origin or origin
         return found
+
+
+def number_of(name: str, hosts: t.Iterable[str], task_vars: t.Mapping[str, t.Any]) -> str:
+    """Return the value of a number of a role on `hosts` as text, "30 to 60, by node" if they have several.
+
+    A host without a value, or with one that is refused, counts with the default.
+    """
+    hostvars = task_vars["hostvars"]
+    raw_get = getattr(hostvars, "raw_get", hostvars.__getitem__)
+    found = set()
+    for host in hosts:
+        value = options()[name]["default"]
+        if name in raw_get(host) and of_value(name, host, lambda: hostvars[host], "") is None:  # noqa: B023 - called at once
+            value = int(hostvars[host][name])
+        found.add(value)
+    return f"{min(found)} to {max(found)}, by node" if len(found) > 1 else "".join(map(str, found))
 
 
 def of_play(task_vars: t.Mapping[str, t.Any], evaluate: t.Callable[[t.Any], t.Any]) -> list[FleetError]:
