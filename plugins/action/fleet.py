@@ -85,7 +85,7 @@ class ActionModule(GuardedAction):
 
     @staticmethod
     def _with_others(error: FleetError, task_vars: t.Mapping[str, t.Any]) -> str:
-        """Return the text of an error. If the inventory has it and others, print all and add the number of the others."""
+        """Return the text of an error. If the inventory has it and others, print all and add the others' number."""
         this = refusals.finding(error)
         found = lint_source.refused(task_vars)
         others = [one for one in found if (one.variable, one.what) != (this.variable, this.what)]

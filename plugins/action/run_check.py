@@ -41,5 +41,7 @@ class ActionModule(GuardedAction):
         found += map(refusals.finding, asked)
         if errors:
             found += lint_source.refused(task_vars)
-            result.update(failed=True, msg=f"{lint_lines.first_of(str(errors[0]), found)} This collection contacted no host.")
+            result.update(
+                failed=True, msg=f"{lint_lines.first_of(str(errors[0]), found)} This collection contacted no host."
+            )
         return result

@@ -85,15 +85,15 @@ def cni_findings(facts: Facts) -> list[HostFinding]:
         "new-default-network",
         "error",
         f"the network calico would become the default of {_joined(runtimes)}.",
-        f"{found['folder']}/{CNI_NETWORK} would come before {networks[0]}, and new containers get the network that comes "
-        "first.",
+        f"{found['folder']}/{CNI_NETWORK} would come before {networks[0]}, and new containers get the network that "
+        "comes first.",
         "Set calico_node_cni_default: true if that is what you want, or calico_node_cni: false for this host.",
     )
     return [_printable(default)]
 
 
 def _printable(finding: HostFinding) -> HostFinding:
-    """Return the finding with each of its sentences on one line and harmless to a terminal: the host wrote their words."""
+    """Return the finding with each sentence on one line and harmless to a terminal: the host wrote their words."""
     sentences = map(terminal_text.line, (finding.what, finding.where, finding.remedy))
     return HostFinding(finding.id, finding.severity, *sentences)
 

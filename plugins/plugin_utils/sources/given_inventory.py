@@ -94,13 +94,13 @@ def _check_exists(source: str) -> None:
 
 def _check_no_list(source: str) -> None:
     """Raise FleetError if the source is a list of hosts to Ansible, but names a file."""
-    named = [part for part in source.split(",") if part and os.path.exists(part)] if "," in source else []
-    if named:
+    parts = [part for part in source.split(",") if part]
+    if "," in source and any(map(os.path.exists, parts)):
         raise FleetError(
             "inventory",
             source,
             "is a list of hosts to Ansible, because it has a comma.",
-            f"Give each inventory with an -i of its own: {' '.join(f'-i {part}' for part in source.split(',') if part)}.",
+            f"Give each inventory with an -i of its own: {' '.join(f'-i {part}' for part in parts)}.",
         )
 
 

@@ -116,7 +116,9 @@ class _Values:
         found = {str(key): self._value_or_refused(host, str(key), raw[key], source) for key in names_of_fleet}
         for key in names_of_fleet:
             value = found[str(key)]
-            if value is not None and (raw[key] is None or isinstance(raw[key], bool)):  # these have no place: their key has
+            if value is not None and (
+                raw[key] is None or isinstance(raw[key], bool)
+            ):  # these have no place: their key has
                 value.origins.setdefault(str(key), value_origin(key, source))
         return {name: value for name, value in found.items() if value is not None}
 

@@ -47,8 +47,8 @@ REFUSED = {
         f"{WARNINGS}"
     ),
     "good.yml,more.yml": (
-        "FOLDER/good.yml,FOLDER/more.yml is a list of hosts to Ansible, because it has a comma. Give each inventory with "
-        "an -i of its own: -i FOLDER/good.yml -i FOLDER/more.yml."
+        "FOLDER/good.yml,FOLDER/more.yml is a list of hosts to Ansible, because it has a comma. Give each inventory "
+        "with an -i of its own: -i FOLDER/good.yml -i FOLDER/more.yml."
     ),
     "good.yml gone": f"FOLDER/gone does not exist. Write where it is, seen from {ROOT}, after -i.",
 }

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plays of users that have the collection's roles: what is wrong is said once for all hosts, before any is contacted."""
+"""Plays of users with the collection's roles: what is wrong is said once for all hosts, before any is contacted."""
 
 from __future__ import annotations
 
@@ -51,11 +51,7 @@ def said(folder: pathlib.Path, entry: t.Mapping[str, t.Any], variables: t.Mappin
         ({"roles": [CALICO_NODE], "vars": TEN}, {}),
         ({"tasks": [{"ansible.builtin.include_role": {"name": CALICO_NODE}, "vars": TEN}]}, {}),
         (
-            {
-                "tasks": [
-                    {"ansible.builtin.import_role": {"name": CALICO_NODE, "tasks_from": "rollback"}, "vars": TEN}
-                ]
-            },
+            {"tasks": [{"ansible.builtin.import_role": {"name": CALICO_NODE, "tasks_from": "rollback"}, "vars": TEN}]},
             {},
         ),
     ],
@@ -70,8 +66,8 @@ def test_a_wrong_variable_is_one_message(
     whom = " of node1, node2 and node3" if variables else ""
     [error] = [line for line in printed.splitlines() if line.startswith("[ERROR]")]
     assert re.sub(r"yml:\d+", "yml:LINE", error) == (
-        f"[ERROR]: Task failed: Action failed: FOLDER/{where}.yml:LINE: calico_node_soak_seconds{whom} ten is not a whole "
-        f"number. Write for example 10, which is the default. {ENDS}"
+        f"[ERROR]: Task failed: Action failed: FOLDER/{where}.yml:LINE: calico_node_soak_seconds{whom} ten is not a "
+        f"whole number. Write for example 10, which is the default. {ENDS}"
     )
     assert printed.count("fatal: ") == 1 and "argument_spec_data" not in printed
     assert len(printed.splitlines()) < 30
@@ -79,7 +75,11 @@ def test_a_wrong_variable_is_one_message(
 
 def test_all_errors_of_the_inventory_are_named_by_a_run(tmp_path: pathlib.Path) -> None:
     """The errors of roles' variables, and those for which the inventory is refused, are one table."""
-    wrong = {**TEN, "calico_bgp_as_number": "AS1", "calico_workloads": [{"name": "web"}, {"name": "db", "node": "nod1"}]}
+    wrong = {
+        **TEN,
+        "calico_bgp_as_number": "AS1",
+        "calico_workloads": [{"name": "web"}, {"name": "db", "node": "nod1"}],
+    }
     printed = said(tmp_path, {"roles": [CALICO_NODE]}, wrong)
     what = [line.strip() for line in printed.splitlines() if line.startswith("  calico_")]
     assert what == [

@@ -9,8 +9,8 @@ import copy
 import dataclasses
 
 import pytest
-from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
+from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
     IpSet,

@@ -75,8 +75,8 @@ def error(name: str, host: str, value: t.Any, origin: str = "") -> t.Optional[Fl
 
     Ansible itself accepts the value then as the role's argument, and a number is in its range.
 
-    `name` is in `options`; `host` has the variable, or "" for one of the play; `origin` is its file and line or "". A null is accepted, because
-    a play may set it for the default.
+    `name` is in `options`. `host` has the variable, and is "" for one of the play; `origin` is its file and line or "".
+    A null is accepted, because a play may set it for the default.
     """
     option = options()[name]
     checked = ArgumentSpecValidator({name: option}).validate({name: value}, validate_role_argument_spec=True)
@@ -182,7 +182,9 @@ def of_play(task_vars: t.Mapping[str, t.Any], evaluate: t.Callable[[t.Any], t.An
     for name in options():
         if name in task_vars and task_vars[name] is not own.get(name):
             try:
-                wrong = error(name, "", inventory_source.plain(evaluate(task_vars[name])), value_origin(task_vars[name]))
+                wrong = error(
+                    name, "", inventory_source.plain(evaluate(task_vars[name])), value_origin(task_vars[name])
+                )
             except (AnsibleError, TypeError, ValueError):
                 continue
             found += [wrong] if wrong is not None else []

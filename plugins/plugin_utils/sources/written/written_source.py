@@ -26,7 +26,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ...actions import controller_variables
-from .. import given_inventory, inventory_source
+from .. import given_inventory
 from . import role_variables, yaml_keys
 from .value_origin import value_origin
 
@@ -74,7 +74,9 @@ def read(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> WrittenIn
             for number in found.numbers
         ),
         tuple(
-            UnknownGroupKey(key.group, key.text, f"{path}:{key.line}") for path in files for key in read[path].group_keys
+            UnknownGroupKey(key.group, key.text, f"{path}:{key.line}")
+            for path in files
+            for key in read[path].group_keys
         ),
     )
 

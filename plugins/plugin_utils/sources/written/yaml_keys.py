@@ -93,7 +93,7 @@ def of_file(path: str) -> YamlFile:
 
 
 def _add(node: t.Any, found: YamlFile, seen: set[int], variable: str, labels: bool) -> None:
-    """Add what is in `node`. `variable` is its path from a variable calico_*, "" elsewhere; `labels` has it as a label."""
+    """Add what is in `node`. `variable` is its path from a variable calico_*, "" elsewhere. `labels`: it is a label."""
     if id(node) in seen:  # an alias of a node that was examined
         return
     seen.add(id(node))

@@ -138,8 +138,8 @@ WRITTEN_CASES = [
         [
             "prod/Host_vars: warning: Host_vars is a folder that Ansible does not read. Did you mean host_vars? Rename "
             "the folder, or remove it.",
-            "host_vars/node1.yml.bak: warning: host_vars/node1.yml.bak has the ending .bak, with which Ansible does not "
-            "read it. Rename the file to node1.yml, or remove it.",
+            "host_vars/node1.yml.bak: warning: host_vars/node1.yml.bak has the ending .bak, with which Ansible does "
+            "not read it. Rename the file to node1.yml, or remove it.",
             "group_vars/all.conf: warning: group_vars/all.conf has the ending .conf, with which Ansible does not read "
             "it. Rename the file to all.yml, or remove it.",
             "host_vars/node1.yml: warning: host_vars/node1.yml is for a host that the inventory does not have: nothing "
@@ -163,8 +163,8 @@ WRITTEN_CASES = [
             )
         },
         [
-            "all.yml:3: error: calico_bgp_as_number 064512 is 26954 to YAML: a number that begins with 0 is octal. Write "
-            "it without the 0, or in quotes if it is a text.",
+            "all.yml:3: error: calico_bgp_as_number 064512 is 26954 to YAML: a number that begins with 0 is octal. "
+            "Write it without the 0, or in quotes if it is a text.",
             "all.yml:9: error: calico_policies[0].ingress[0].destination.ports[0] 20:30 is 1230 to YAML: a number with "
             "colons counts in sixties. Write it in quotes, or as the number that is meant.",
             "hosts.yml:4: error: calico_node_labels.release 1.10 is 1.1 to YAML: selectors compare the label with this "
@@ -183,8 +183,8 @@ WRITTEN_CASES = [
         [
             "hosts.yml:5: error: key calico_underlay_mtu of group calico_nodes is none of hosts, vars and children: "
             "Ansible leaves it out. Move it below vars, hosts or children of the group.",
-            "hosts.yml:9: error: key host of group rack_a is none of hosts, vars and children: Ansible leaves it out. Did "
-            "you mean hosts?",
+            "hosts.yml:9: error: key host of group rack_a is none of hosts, vars and children: Ansible leaves it out. "
+            "Did you mean hosts?",
         ],
         {},
     ),

@@ -55,8 +55,8 @@ def test_wrong_variables_of_the_role_are_one_message(tmp_path: pathlib.Path) -> 
     assert said(tmp_path, (HOSTS, {}), (good, {"pool": "other", "mode": "direct"})) == (
         "",
         [
-            "FOLDER/0.yml:7: calico_node_generations_kept of node3 ten is not a whole number. Write for example 10, which "
-            f"is the default. {ENDS}",
+            "FOLDER/0.yml:7: calico_node_generations_kept of node3 ten is not a whole number. Write for example 10, "
+            f"which is the default. {ENDS}",
             None,
         ],
     )

@@ -57,7 +57,8 @@ def test_the_one_finding(entry: dict[str, t.Any], findings: dict[str, list[str]]
     assert findings[entry["name"]] == [entry["says"]]
     whole_file = entry["says"].endswith("[variables-of-nobody]")
     assert re.match(
-        r"(group_var|(hosts|group_vars/[\w-]+|host_vars/\w+)\.yml(\.bak)?): " if whole_file else r"[\w/]+\.yml:\d+: ", entry["says"]
+        r"(group_var|(hosts|group_vars/[\w-]+|host_vars/\w+)\.yml(\.bak)?): " if whole_file else r"[\w/]+\.yml:\d+: ",
+        entry["says"],
     )
 
 

@@ -211,6 +211,12 @@ def test_groups_that_contain_themselves_end(tmp_path: pathlib.Path) -> None:
 
 
 def test_folders_with_nearly_the_name_of_one_that_ansible_reads(tmp_path: pathlib.Path) -> None:
-    files = {"hosts.yml": "all: {}\n", "group_var/all.yml": "a: 1\n", "Host-Vars/n": "", "vars/a.yml": "", "group.vars": ""}
+    files = {
+        "hosts.yml": "all: {}\n",
+        "group_var/all.yml": "a: 1\n",
+        "Host-Vars/n": "",
+        "vars/a.yml": "",
+        "group.vars": "",
+    }
     written = read(tmp_path, "hosts.yml", files, ())
     assert [folder[:2] for folder in written.like_folders] == [("Host-Vars", "host_vars"), ("group_var", "group_vars")]

@@ -11,7 +11,6 @@ import typing as t
 from ....state.errors import FleetError
 from ...host import Host
 
-
 #: Why YAML makes another number of a text: colons count in sixties, a leading zero is octal, and the text of a label's
 #: number is another one.
 SIXTIES, OCTAL, LABEL = "sixties", "octal", "label"
@@ -42,7 +41,10 @@ class LikeFolder(t.NamedTuple):
 
 
 class OddNumber(t.NamedTuple):
-    """A number in `variable` that YAML reads as `value`, although `text` is written. `why` is SIXTIES, OCTAL or LABEL."""
+    """A number in `variable` that YAML reads as `value`, although `text` is written.
+
+    `why` is SIXTIES, OCTAL or LABEL.
+    """
 
     variable: str
     text: str
