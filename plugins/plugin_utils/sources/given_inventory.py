@@ -108,8 +108,7 @@ def _check_groups(
     members: t.Mapping[str, t.Collection[t.Any]], given: t.Optional[str], groups: t.Sequence[str]
 ) -> None:
     """Raise FleetError if no group of `groups` has a host. `members` are all groups, `given` is the inventory."""
-    if _members(members, groups):
-        return
+    # A file that Ansible gives up half-way leaves hosts in groups, but none in all: no play has them.
     if not members.get("all"):
         raise FleetError(
             "inventory",
@@ -118,6 +117,8 @@ def _check_groups(
             "Correct what Ansible's warnings above say about it, and put the hosts that route for workloads into group "
             "calico_nodes.",
         )
+    if _members(members, groups):
+        return
     others = sorted(str(name) for name, hosts in members.items() if hosts and name not in ("all", "ungrouped"))
     more = len(others) - _FIRST_GROUPS
     names = ", ".join(others[:_FIRST_GROUPS]) + (f" and {more} more" if more > 0 else "")

@@ -41,6 +41,8 @@ NONE_OF_OURS = "has no host in group calico_nodes or calico_rr"
 REFUSED = {
     "broken.yml": f"FOLDER/broken.yml {NOTHING}",
     "empty": f"FOLDER/empty {NOTHING}",
+    "half.yml": f"FOLDER/half.yml {NOTHING}",
+    "itself.yml": f"FOLDER/itself.yml {NOTHING}",
     "others.yml": f"FOLDER/others.yml {NONE_OF_OURS}: its hosts are in no group. {WARNINGS}",
     "like.yml others.yml": (
         f"FOLDER/like.yml, FOLDER/others.yml {NONE_OF_OURS}: its groups are calico_node, g0, g1, g2, g3 and 2 more. "
@@ -70,6 +72,9 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
         "like.yml": f"{{calico_node: {{hosts: {{web1: {{}}}}}}, {others}}}",
         "more.yml": good + "web: {hosts: {web1: {}}}\n",
         "empty/.keep": "",
+        # Ansible gives these up when it has read a host.
+        "half.yml": "calico_nodes: {hosts: {node1: {}, calico_node_address: 10.0.0.1/24}}\n",
+        "itself.yml": "calico_nodes: {hosts: {node1: {}}, children: {calico_nodes: {}}}\n",
     }
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
