@@ -154,7 +154,7 @@ def write_inventory(folder: pathlib.Path, count: int) -> pathlib.Path:
 
 def ansible_once(hosts_file: pathlib.Path) -> float:
     command = [str(pathlib.Path(sys.executable).parent / "ansible-inventory"), "-i", str(hosts_file), "--list"]
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_CONFIG": str(ROOT / "bench" / "ansible.cfg")}
     began = time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=300)
     taken = time.perf_counter() - began

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.site.playbook_times import play, reporting, tasks  # noqa: E402
+from bench.site.playbook_times import CONFIG, play, reporting, tasks  # noqa: E402
 from tests.lab import Lab  # noqa: E402
 
 
@@ -66,7 +66,7 @@ def measure(lab: Lab, count: int, rounds: int) -> None:
         }
         (inventory / "group_vars" / "all" / "calico.yml").write_text(json.dumps(variables))
         reports = Path(folder) / "reports"
-        environment = {**os.environ, "HOST_ROUTING_LAB": lab.name, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+        environment = {**os.environ, "HOST_ROUTING_LAB": lab.name, "ANSIBLE_CONFIG": str(CONFIG)}
         timed = {**environment, **reporting(reports)}
         play("playbooks/site.yml", inventory, environment)
         state = json.loads(lab.exec("node1", ["cat", "/var/lib/calico/state.json"]).stdout)["state"]

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.site.playbook_times import play, reporting, tasks  # noqa: E402
+from bench.site.playbook_times import CONFIG, play, reporting, tasks  # noqa: E402
 from tests.lab import Lab  # noqa: E402
 
 INVENTORY = "inventories/lab"
@@ -45,7 +45,7 @@ def measure(lab: Lab, rounds: int) -> None:
             **os.environ,
             "HOST_ROUTING_LAB": lab.name,
             "HOST_ROUTING_LAB_ENCAPSULATION": "VXLAN",
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_CONFIG": str(CONFIG),
         }
         play("playbooks/site.yml", INVENTORY, environment)
         timed = {**environment, **reporting(Path(folder))}

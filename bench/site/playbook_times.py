@@ -14,16 +14,21 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+#: The configuration of Ansible for all measurements.
+CONFIG = ROOT / "bench" / "ansible.cfg"
 
 
 def environment_of(clone: Path, **more: str) -> dict[str, str]:
-    """Return this environment for programs of Ansible, with `clone`'s ansible.cfg and then with `more`.
+    """Return this environment for programs of Ansible, with the collection of `clone` and then with `more`.
 
-    Variables of Ansible and Python are left out, PATH and LC_ALL are fixed.
+    The configuration is bench/ansible.cfg of this clone. Variables of Ansible and Python are left out, PATH and LC_ALL
+    are fixed.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTHON"))}
     path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin"
-    return {**kept, "ANSIBLE_CONFIG": str(clone / "ansible.cfg"), "PATH": path, "LC_ALL": "C.UTF-8", **more}
+    collections = str(clone / ".build" / "collections")
+    ours = {"ANSIBLE_CONFIG": str(CONFIG), "ANSIBLE_COLLECTIONS_PATH": collections, "PATH": path, "LC_ALL": "C.UTF-8"}
+    return {**kept, **ours, **more}
 
 
 def play(playbook: str, inventory: t.Union[Path, str], environment: dict[str, str], *arguments: str) -> float:

@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import impact
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.impact import Impact, ImpactLimits
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.node_answers import witnesses
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state import attachment
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.left_out import (
@@ -18,7 +19,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answe
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import NodeState
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import shown_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines, shown_lines
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import (
     host_check,
     observed_nodes,
@@ -27,6 +28,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes impor
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import (
     fleet_source,
     inventory_source,
+    lint_source,
     lockfile_store,
     pool_modes,
     targets,
@@ -77,8 +79,17 @@ class ActionModule(GuardedAction):
         try:
             result.update(self._compile(task_vars, args))
         except FleetError as error:
-            result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)
+            told = str(error) if args["restore"] or args["without"] else self._with_others(error, task_vars)
+            result.update(failed=True, msg=told, variable=error.variable, origin=error.origin)
         return result
+
+    @staticmethod
+    def _with_others(error: FleetError, task_vars: t.Mapping[str, t.Any]) -> str:
+        """Return the text of an error. If the inventory has it and others, print all and add the others' number."""
+        this = refusals.finding(error)
+        found = lint_source.refused(task_vars)
+        others = [one for one in found if (one.variable, one.what) != (this.variable, this.what)]
+        return lint_lines.first_of(str(error), [this, *others] if len(others) < len(found) else [this])
 
     def _compile(self, task_vars: dict[str, t.Any], args: dict[str, t.Any]) -> dict[str, t.Any]:
         play_hosts = task_vars.get("ansible_play_hosts_all", [])

@@ -11,6 +11,7 @@ from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions imp
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines.shown_path import shown_path
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import inventory_fleet, inventory_resources
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.written import role_variables
 
 
 class ActionModule(GuardedAction):
@@ -32,11 +33,15 @@ class ActionModule(GuardedAction):
             result.update(failed=True, msg=str(error), variable=error.variable, origin=error.origin)
             return result
         fleet = found.fleet
+        ipam = inventory_resources.ipam(fleet)
+        agents = [node.name for node in fleet.nodes.values() if node.workload_node]
+        cooldown = role_variables.number_of("calico_node_agent_address_cooldown", agents, task_vars)
         document = {
             "as_number": fleet.settings.as_number,
             "resources": inventory_resources.resources(fleet),
             "ipam": {
-                **inventory_resources.ipam(fleet),
+                **ipam,
+                "configuration": {**ipam["configuration"], "IPCooldownSeconds": cooldown},
                 "lockfile": shown_path(found.lockfile),
                 "planned": found.exists,
             },

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint import refusals
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.actions.guarded_action import GuardedAction
-from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import pool_entry
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import lint_lines
+from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources import lint_source, pool_entry
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.sources.written import role_variables
-
-#: The most errors in one message.
-_FIRST = 5
 
 
 class ActionModule(GuardedAction):
     """The action run_check, which checks what a run is asked, before any host is contacted.
 
-    The task fails, with one message for the whole fleet, if a variable of a role has a wrong type or value on any host
-    of the play, if the inventory has no `pool` of that name, or if `mode` is no mode. It changes nothing.
+    The task fails, with one message for the whole fleet, if a variable of a role has a wrong type or value in the play
+    or on any host of it, if the inventory has no `pool` of that name, or if `mode` is no mode. If there are several
+    errors, those of the inventory among them, they are printed before the message. It changes nothing.
     """
 
     TRANSFERS_FILES = False
@@ -26,17 +26,22 @@ class ActionModule(GuardedAction):
 
     def act(self, result: dict[str, t.Any], task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         dummy, args = self.validate_argument_spec({"pool": {"type": "str"}, "mode": {"type": "str"}})
-        try:
-            errors = role_variables.of_hosts(task_vars)
-            if args["pool"] is not None:
-                errors += role_variables.of_choice("pool", args["pool"], role_variables.pools(task_vars))
-            if args["mode"] is not None:
-                errors += role_variables.of_choice("mode", args["mode"], list(pool_entry.FIELDS))
-        except FleetError as error:
-            errors = [error]
         result["changed"] = False
+        errors = role_variables.of_hosts(task_vars)
+        errors += role_variables.of_play(task_vars, self._templar.template)
+        found = [lint_source.of_role(error) for error in errors]
+        try:
+            pools = role_variables.pools(task_vars) if args["pool"] is not None else []
+        except FleetError:
+            pools = []  # The run itself says what is wrong with the inventory.
+        asked = role_variables.of_choice("pool", args["pool"], pools) if args["pool"] is not None else []
+        if args["mode"] is not None:
+            asked += role_variables.of_choice("mode", args["mode"], list(pool_entry.FIELDS))
+        errors += asked
+        found += map(refusals.finding, asked)
         if errors:
-            more = len(errors) - _FIRST
-            parts = [*map(str, errors[:_FIRST]), *([f"And {more} more errors."] if more > 0 else [])]
-            result.update(failed=True, msg=" ".join([*parts, "No host was contacted."]))
+            found += lint_source.refused(task_vars)
+            result.update(
+                failed=True, msg=f"{lint_lines.first_of(str(errors[0]), found)} This collection contacted no host."
+            )
         return result

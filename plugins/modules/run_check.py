@@ -10,8 +10,11 @@ module: run_check
 short_description: Check what a run is asked before it contacts a host
 version_added: 0.3.0
 description:
-  - Checks the variables of the roles on all hosts of the play, as C(meta/argument_specs.yml) describes them. An error
-    is one message for the whole fleet, whereas the roles themselves fail on each host.
+  - Checks the variables of the roles in the play and on all its hosts, as C(meta/argument_specs.yml) describes them,
+    and the ranges of numbers. An error is one message for the whole fleet, whereas Ansible itself fails on each host.
+  - If there are several errors, all are printed before the message, and those of the inventory that a run refuses among
+    them. At most 20 of a kind are printed, and the others are counted.
+  - The role P(baremetal.host_routing.calico_node#role) does this by itself, before Ansible checks its arguments.
   - Connects to no host and changes nothing.
 author:
   - baremetal.host_routing contributors (@baremetal-host-routing)

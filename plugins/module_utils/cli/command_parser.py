@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import re
 import sys
 import typing as t
@@ -76,7 +77,7 @@ class Parser(argparse.ArgumentParser):
         elif option:
             word = option.group(1).partition("=")[0]
             kind = "option" if word.startswith("-") else "argument"
-            message = f"unknown {kind} '{word}'." + (self._remedy(word) if kind == "option" else "")
+            message = f"unknown {kind} '{word}'." + (self._remedy(word) if kind == "option" else self._of_file(word))
         else:
             message = f"{message[:1].upper()}{message[1:]}."
         sys.stderr.write(f"{self.prog}: {message} See `{self.prog} --help`.\n")
@@ -86,6 +87,13 @@ class Parser(argparse.ArgumentParser):
         if word in _INSTEAD:
             return f" {_INSTEAD[word]}"
         return _hint(word, [option for action in self._actions for option in action.option_strings])
+
+    def _of_file(self, word: str) -> str:
+        """Return a sentence about an argument that is probably the inventory, "" for any other or without -i."""
+        options = {option for action in self._actions for option in action.option_strings}
+        if "-i" in options and (os.path.exists(word) or word.endswith((".yml", ".yaml", ".ini"))):
+            return f" Did you mean -i {word}?"
+        return ""
 
     def subparsers(self) -> t.Iterator[tuple[str, Parser]]:
         """Yield (name, parser) of each command directly below this one."""

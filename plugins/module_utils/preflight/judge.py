@@ -46,10 +46,12 @@ class HostFinding(t.NamedTuple):
 def judge(facts: Facts, state: NodeState) -> list[HostFinding]:
     """Return all findings about a host, errors before warnings, both in the order in which they are best corrected.
 
+    Control characters in what the host says are visible text in them.
+
     `facts` are the result of `observe.observe`, `state` is what the host is to have. Raises ValueError if the state has
     a Bird and BIRD's package version in `facts` has no two numbers with a dot between.
     """
-    findings = [finding for check in _CHECKS for finding in check(facts, state)]
+    findings = [_printable(finding) for check in _CHECKS for finding in check(facts, state)]
     return sorted(findings, key=lambda finding: finding.severity != "error")
 
 
@@ -79,16 +81,21 @@ def cni_findings(facts: Facts) -> list[HostFinding]:
     networks, runtimes = found["networks"], found["runtimes"]
     if not networks or not runtimes or CNI_NETWORK in networks or networks[0] < CNI_NETWORK:
         return []
-    return [
-        HostFinding(
-            "new-default-network",
-            "error",
-            f"the network calico would become the default of {terminal_text.line(_joined(runtimes))}.",
-            f"{terminal_text.line(found['folder'])}/{CNI_NETWORK} would come before {terminal_text.line(networks[0])}, "
-            "and new containers get the network that comes first.",
-            "Set calico_node_cni_default: true if that is what you want, or calico_node_cni: false for this host.",
-        )
-    ]
+    default = HostFinding(
+        "new-default-network",
+        "error",
+        f"the network calico would become the default of {_joined(runtimes)}.",
+        f"{found['folder']}/{CNI_NETWORK} would come before {networks[0]}, and new containers get the network that "
+        "comes first.",
+        "Set calico_node_cni_default: true if that is what you want, or calico_node_cni: false for this host.",
+    )
+    return [_printable(default)]
+
+
+def _printable(finding: HostFinding) -> HostFinding:
+    """Return the finding with each sentence on one line and harmless to a terminal: the host wrote their words."""
+    sentences = map(terminal_text.line, (finding.what, finding.where, finding.remedy))
+    return HostFinding(finding.id, finding.severity, *sentences)
 
 
 def lacks_onlink(version: str) -> bool:

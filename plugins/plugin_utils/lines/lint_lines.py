@@ -5,11 +5,18 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
-from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import FindingKind, bounded
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.finding import (
+    FindingKind,
+    LintFinding,
+    bounded,
+)
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import counted
 
 from ..sources.lint_source import Looked
+from . import shown_lines
 
 HEADING = ("SEVERITY", "RULE", "WHERE")
 FIRST = 3  # the number of findings that a message names if they are not printed
@@ -20,18 +27,32 @@ def text(looked: Looked) -> list[str]:
 
     If only the first findings of a kind are in the table, a line before the verdict counts the others.
     """
-    found, more = bounded(looked.findings)
+    return [*table(looked.findings), _verdict(looked)]
+
+
+def table(findings: t.Sequence[LintFinding]) -> list[str]:
+    """Return the lines about the first findings of each kind, and one for each kind that counts the others."""
+    found, more = bounded(findings)
     rows = [(one.severity, one.rule, one.origin or one.variable) for one in found]
-    heading, *table = tables.columns(HEADING, rows).splitlines()
+    heading, *rest = tables.columns(HEADING, rows).splitlines()
     lines = [heading] if found else []
-    for row, one in zip(table, found):
+    for row, one in zip(rest, found):
         lines += [row, f"  {one.what}", f"  {one.remedy}"]
-    return [*lines, *(_left_out(kind, count) for kind, count in more.items()), _verdict(looked)]
+    return [*lines, *(_left_out(kind, count) for kind, count in more.items())]
 
 
 def _left_out(kind: FindingKind, count: int) -> str:
     about = f" about {kind.subject}" if kind.subject else ""
     return f"and {counted(count, f'more {kind.severity}')} of rule {kind.rule}{about}"
+
+
+def first_of(text: str, findings: t.Sequence[LintFinding]) -> str:
+    """Print all findings if there are several, and return `text`, which says the first one, with their number."""
+    more = len(findings) - 1
+    if more < 1:
+        return text
+    shown_lines.show(table(findings))
+    return f"{text} And {counted(more, 'more error')}, see above."
 
 
 def failure(looked: Looked, printed: bool) -> str:

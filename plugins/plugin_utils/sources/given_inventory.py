@@ -36,6 +36,7 @@ def check_hosts(variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) -> No
                 "Give it with -i, for example -i inventories/prod.",
             )
         _check_exists(source)
+        _check_no_list(source)
     _check_groups(variables.get("groups") or {}, ", ".join(map(_shown, sources)) or None, groups)
 
 
@@ -91,12 +92,23 @@ def _check_exists(source: str) -> None:
         )
 
 
+def _check_no_list(source: str) -> None:
+    """Raise FleetError if the source is a list of hosts to Ansible, but names a file."""
+    parts = [part for part in source.split(",") if part]
+    if "," in source and any(map(os.path.exists, parts)):
+        raise FleetError(
+            "inventory",
+            source,
+            "is a list of hosts to Ansible, because it has a comma.",
+            f"Give each inventory with an -i of its own: {' '.join(f'-i {part}' for part in parts)}.",
+        )
+
+
 def _check_groups(
     members: t.Mapping[str, t.Collection[t.Any]], given: t.Optional[str], groups: t.Sequence[str]
 ) -> None:
     """Raise FleetError if no group of `groups` has a host. `members` are all groups, `given` is the inventory."""
-    if _members(members, groups):
-        return
+    # A file that Ansible gives up half-way leaves hosts in groups, but none in all: no play has them.
     if not members.get("all"):
         raise FleetError(
             "inventory",
@@ -105,6 +117,8 @@ def _check_groups(
             "Correct what Ansible's warnings above say about it, and put the hosts that route for workloads into group "
             "calico_nodes.",
         )
+    if _members(members, groups):
+        return
     others = sorted(str(name) for name, hosts in members.items() if hosts and name not in ("all", "ungrouped"))
     more = len(others) - _FIRST_GROUPS
     names = ", ".join(others[:_FIRST_GROUPS]) + (f" and {more} more" if more > 0 else "")

@@ -113,8 +113,14 @@ class _Values:
             shown_lines.warn(f"host {host}: {names} is a fact, no variable, and is left out. {_FACTS_REMEDY}")
         source = raw.get("inventory_file")
         names_of_fleet = [key for key in raw if key in _PORTS or controller_variables.is_of_fleet(str(key))]
-        found = ((str(key), self._value_or_refused(host, str(key), raw[key], source)) for key in names_of_fleet)
-        return {name: value for name, value in found if value is not None}
+        found = {str(key): self._value_or_refused(host, str(key), raw[key], source) for key in names_of_fleet}
+        for key in names_of_fleet:
+            value = found[str(key)]
+            if value is not None and (
+                raw[key] is None or isinstance(raw[key], bool)
+            ):  # these have no place: their key has
+                value.origins.setdefault(str(key), value_origin(key, source))
+        return {name: value for name, value in found.items() if value is not None}
 
     def _value_or_refused(self, host: t.Any, name: str, raw: t.Any, source: t.Any) -> t.Optional[_Value]:
         """Return the value, or None if the list of refused variables has its error now."""
@@ -138,8 +144,7 @@ class _Values:
         try:
             return self._known[key] or _value(host, name, evaluated(self._hostvars[host], host, name), source)
         except FleetError as error:
-            if error.rule == _NOT_DECRYPTED:
-                error.origin = value_origin(raw, source)
+            error.origin = error.origin or value_origin(raw, source)
             raise
 
 

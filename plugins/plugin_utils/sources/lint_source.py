@@ -88,19 +88,27 @@ def look(task_vars: t.Mapping[str, t.Any]) -> Looked:
         documents, unread = policy_files.readable(_variable(hosts, policy_files.VARIABLE, []), task_vars)
         for error in unread:
             error.origin = error.origin or origin(error.variable, hosts)
-        written = _written(task_vars, hosts, unread)
+        written = written_source.read(task_vars, hosts)
         read = refusals.read(hosts, documents, (*refused, *unread))
         return _judged(task_vars, hosts, read, written)
 
 
-def _written(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host], errors: list[FleetError]) -> WrittenInventory:
-    """Return the inventory as its files have it, or an empty one, and append to `errors`, if it cannot be read."""
+def refused(task_vars: t.Mapping[str, t.Any]) -> list[LintFinding]:
+    """Return the errors for which a run refuses the inventory, as `look` finds them; [] if there are none.
+
+    The lockfile is not read. None is raised. Warnings on the screen are those of `inventory_source.hosts`.
+    """
+    errors: list[FleetError] = []
     try:
-        return written_source.read(task_vars, hosts)
+        hosts = inventory_source.hosts(task_vars, errors)
     except FleetError as error:
-        error.origin = error.origin or origin(error.variable, hosts)
-        errors.append(error)
-        return WrittenInventory()
+        return [_shortened(refusals.finding(error))]
+    with uncollected():
+        documents, unread = policy_files.readable(_variable(hosts, policy_files.VARIABLE, []), task_vars)
+        for error in unread:
+            error.origin = error.origin or origin(error.variable, hosts)
+        found = refusals.read(hosts, documents, (*errors, *unread))
+    return [_shortened(refusals.finding(error)) for error in found.errors]
 
 
 def _variable(hosts: t.Sequence[Host], name: str, refused: list[FleetError]) -> t.Any:
@@ -133,7 +141,8 @@ def _judged(
         everything = sorted([*told, *rules.written_findings(written, ignored)], key=lambda one: one.severity != ERROR)
         return Looked(tuple(map(_shortened, everything)), complete=read.complete)
     waiting = rules.OF_THE_WHOLE - ignored if read.errors else frozenset()
-    found = list(filter(None, map(read.as_written, rules.findings(network, ignored | waiting))))
+    asked_now = rules.findings(network, ignored | waiting)
+    found = list(filter(None, (one if one.rule in rules.OF_TEXT else read.as_written(one) for one in asked_now)))
     asked = len(rules.RULES) - len(ignored) - len(waiting)
     everything = sorted([*told, *found], key=lambda one: one.severity != ERROR)
     return Looked(tuple(map(_shortened, everything)), len(network.fleet.nodes), asked, len(waiting))
@@ -168,6 +177,11 @@ def _planned(
             if not read.errors and error.variable not in {one.variable for one in errors}:
                 errors.append(error)
     return None
+
+
+def of_role(error: FleetError) -> LintFinding:
+    """Return the error of a role's variable as a finding of the rule that `validate` has for it."""
+    return _shortened(dataclasses.replace(refusals.finding(error), rule="role-variable"))
 
 
 def _shortened(finding: LintFinding) -> LintFinding:

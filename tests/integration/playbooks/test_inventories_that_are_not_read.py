@@ -37,14 +37,20 @@ NOTHING = (
     "that route for workloads into group calico_nodes."
 )
 NONE_OF_OURS = "has no host in group calico_nodes or calico_rr"
-#: {names of the inventories, separated by spaces: what is said about them}
+#: {names of the inventories, separated by spaces, or by a comma in one -i: what is said about them}
 REFUSED = {
     "broken.yml": f"FOLDER/broken.yml {NOTHING}",
     "empty": f"FOLDER/empty {NOTHING}",
+    "half.yml": f"FOLDER/half.yml {NOTHING}",
+    "itself.yml": f"FOLDER/itself.yml {NOTHING}",
     "others.yml": f"FOLDER/others.yml {NONE_OF_OURS}: its hosts are in no group. {WARNINGS}",
     "like.yml others.yml": (
         f"FOLDER/like.yml, FOLDER/others.yml {NONE_OF_OURS}: its groups are calico_node, g0, g1, g2, g3 and 2 more. "
         f"{WARNINGS}"
+    ),
+    "good.yml,more.yml": (
+        "FOLDER/good.yml,FOLDER/more.yml is a list of hosts to Ansible, because it has a comma. Give each inventory "
+        "with an -i of its own: -i FOLDER/good.yml -i FOLDER/more.yml."
     ),
     "good.yml gone": f"FOLDER/gone does not exist. Write where it is, seen from {ROOT}, after -i.",
 }
@@ -66,6 +72,9 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
         "like.yml": f"{{calico_node: {{hosts: {{web1: {{}}}}}}, {others}}}",
         "more.yml": good + "web: {hosts: {web1: {}}}\n",
         "empty/.keep": "",
+        # Ansible gives these up when it has read a host.
+        "half.yml": "calico_nodes: {hosts: {node1: {}, calico_node_address: 10.0.0.1/24}}\n",
+        "itself.yml": "calico_nodes: {hosts: {node1: {}}, children: {calico_nodes: {}}}\n",
     }
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -114,7 +123,9 @@ def test_no_playbook_is_green_if_a_part_is_not_parsed(playbook: str, folder: pat
 @pytest.mark.parametrize("given", REFUSED)
 @pytest.mark.parametrize("options", [[], ["-e", "strict=true"], ["--limit", "all"]], ids=["", "strict", "limit"])
 def test_validate_is_red(given: str, options: t.Sequence[str], folder: pathlib.Path) -> None:
-    sources = [word for name in given.split() for word in ("-i", folder / name)]
+    sources = [
+        word for name in given.split() for word in ("-i", ",".join(str(folder / part) for part in name.split(",")))
+    ]
     done = run([BIN / "ansible-playbook", ROOT / "playbooks" / "validate.yml", *sources, *options])
     assert done.returncode == 4
     assert f"fleet_hosts' failed: inventory {REFUSED[given]} Origin: " in said(done, folder)

@@ -72,6 +72,12 @@ def test_every_option_and_argument_that_is_not_obvious_is_described() -> None:
             "See `calicoctl ipam show --help`.",
         ),
         ("ipam check now", "calicoctl ipam check: unknown argument 'now'. See `calicoctl ipam check --help`."),
+        (
+            "validate hosts.yml",
+            "calicoctl validate: unknown argument 'hosts.yml'. Did you mean -i hosts.yml? See `calicoctl validate "
+            "--help`.",
+        ),
+        ("validate hosts", "calicoctl validate: unknown argument 'hosts'. See `calicoctl validate --help`."),
         ("--verison", "calicoctl: The following arguments are required: COMMAND. See `calicoctl --help`."),
         ("help gte", "calicoctl: unknown command 'gte'. Did you mean get? See `calicoctl --help`."),
         (

@@ -22,7 +22,10 @@ import typing as t
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run of an action on the first host in `registered`, which is {host: its registered variables}."""
+    """One run of an action on the first host in `registered`, which is {host: its registered variables}.
+
+    If the inventory does not have that host, the action runs on the first one that it has.
+    """
 
     action: str
     args: t.Mapping[str, t.Any]
@@ -95,7 +98,8 @@ def _result(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         loader=loader,
     )
     task = play.get_tasks()[0][0]
-    task_vars = manager.get_vars(play=play, host=inventory.get_host(names[0]), task=task, _hosts_all=names)
+    first = inventory.get_host(names[0]) or next(iter(inventory.get_hosts()), None)
+    task_vars = manager.get_vars(play=play, host=first, task=task, _hosts_all=names)
     templar = Templar(loader=loader, variables=task_vars)
     action = action_loader.get(
         action_name,

@@ -9,6 +9,7 @@ import copy
 import dataclasses
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import terminal_text
 from ansible_collections.baremetal.host_routing.plugins.module_utils.bgp.bird_state import Bird
 from ansible_collections.baremetal.host_routing.plugins.module_utils.preflight import judge as judging
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.node_state import (
@@ -474,6 +475,36 @@ def test_a_reflector_needs_no_gateway_and_a_node_without_workloads_is_only_warne
 
 def test_the_address_on_the_loopback_serves_as_well():
     assert judging.judge(facts(link_local_route=None, addresses__lo=["127.0.0.1/8", "169.254.1.1/32"]), STATE) == []
+
+
+HOSTILE = "eth0\n\x1b[2J\u202e"
+
+
+def with_hostile_texts(value):
+    """Return a copy of facts in which HOSTILE follows each text that is the value of a key."""
+    if isinstance(value, dict):
+        return {key: with_hostile_texts(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [with_hostile_texts(entry) for entry in value]
+    return value + HOSTILE if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("host", CASES)
+def test_what_a_host_says_controls_no_terminal(host):
+    """Whatever texts root on a host writes into its facts, each sentence of a finding is one harmless line."""
+    given = with_hostile_texts(CASES[host][0])
+    given["packages"] = CASES[host][0]["packages"]  # versions are parsed: a wrong one is no finding
+    for finding in [*judging.judge(given, STATE), *judging.cni_findings(given)]:
+        for sentence in (finding.what, finding.where, finding.remedy):
+            assert sentence == terminal_text.line(sentence)
+
+
+def test_a_hostile_name_of_a_process_is_shown():
+    (finding,) = judging.judge(facts(daemons={"calico": ["calico-felix\n\x1b[2Jok"]}), STATE)
+    assert finding.message("node7") == (
+        "node7: a real Calico is running here (process calico-felix\\n\\x1b[2Jok). This collection uses the same names "
+        "and would fight it.\nRemove it first (docs/migrate-from-calico.md), or leave node7 out of the group."
+    )
 
 
 def test_errors_come_before_warnings():

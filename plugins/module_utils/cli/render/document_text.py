@@ -16,6 +16,7 @@ from ..errors import CommandError
 EXTENSIONS = (".yaml", ".yml", ".json")
 
 _MERGE = "tag:yaml.org,2002:merge"  # the tag of the key << (YAML's merge key, yaml.org/type/merge.html)
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 #: A function that returns the line, from 1, of a path into a document ("spec.cidr", "" for its beginning), or None if
@@ -119,7 +120,7 @@ def _loaded(text: str, kind: t.Any) -> list[tuple[t.Any, Lines]]:
 def _loader(kind: t.Any) -> t.Any:
     """Return a loader class like `kind` that raises BeyondLimits if two scalar keys of a mapping are equal.
 
-    The keys 1 and 0x1 are equal. PyYAML's loaders use the last of equal keys.
+    It reads a number with a colon as text. The keys 1 and 0x1 are equal. PyYAML's loaders use the last of equal keys.
     """
 
     class Loader(kind):  # type: ignore[misc]
@@ -144,6 +145,18 @@ def _loader(kind: t.Any) -> t.Any:
                         seen.add(name)
             super().flatten_mapping(node)
 
+        def construct_number(self, node: t.Any) -> t.Any:
+            """Return the number of a scalar, or its text if it has a colon: Calico reads 20:30 as a range of ports.
+
+            PyYAML reads 1230, because YAML 1.1 counts in sixties there. Raise yaml.YAMLError or ValueError for a value
+            that does not fit its tag.
+            """
+            if ":" in node.value:
+                return self.construct_scalar(node)
+            return self.construct_yaml_int(node) if node.tag == _INT else self.construct_yaml_float(node)
+
+    for tag in (_INT, _FLOAT):
+        Loader.add_constructor(tag, Loader.construct_number)
     return Loader
 
 

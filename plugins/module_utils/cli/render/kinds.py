@@ -353,12 +353,22 @@ KINDS = (
 )
 
 
+_LONGEST_SHORT_NAME = 5
+#: Kinds of Calico that do not exist here, and have names like others that do.
+_NOT_HERE = frozenset(
+    f"{name}{ending}"
+    for name in ("felixconfig", "felixconfiguration", "ipamconfig", "ipamconfiguration", "kubecontrollersconfiguration")
+    for ending in ("", "s")
+)
+
+
 def find(word: str) -> Kind:
     """Return the kind that has `word` among its names, whatever its case. Raise UsageError if there is none."""
     names = {name: kind for kind in KINDS for name in (kind.name.lower(), *kind.names)}
     kind = names.get(word.lower())
     if kind is None:
-        near = difflib.get_close_matches(word.lower(), names, 1)
+        long = [name for name in names if len(name) > _LONGEST_SHORT_NAME]  # nobody misspells "pros"
+        near = [] if word.lower() in _NOT_HERE else difflib.get_close_matches(word.lower(), long, 1, 0.75)
         hint = f"Did you mean {near[0]}? " if near else ""
         raise UsageError(
             f"resource type '{word}' is not supported. {hint}Here are: {', '.join(kind.names[0] for kind in KINDS)}."

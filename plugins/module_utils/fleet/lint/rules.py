@@ -35,6 +35,8 @@ WRITTEN: tuple[LintRule, ...] = (
     LintRule("two-places", WARNING, groups.in_two_places),
     LintRule("reflector-with-workloads", WARNING, groups.reflector_with_workloads),
     LintRule("key-twice", ERROR, files.key_twice),
+    LintRule("number-not-as-written", ERROR, files.odd_number),
+    LintRule("group-key", ERROR, files.group_key),
     LintRule("variables-of-nobody", WARNING, files.of_nobody),
     LintRule("secret-in-clear-text", WARNING, files.clear_secret),
     LintRule("variable-misspelt", ERROR, values.misspelt),
@@ -114,6 +116,9 @@ OF_THE_WHOLE = frozenset(
         "probes-denied",
     }
 )
+
+#: The rules whose findings come from the text of files alone, so they never follow from an error.
+OF_TEXT = frozenset({"key-twice", "number-not-as-written", "group-key"})
 
 #: The variable that names the rules whose findings are intended.
 IGNORE = "calico_lint_ignore"

@@ -11,10 +11,12 @@ import pathlib
 import typing as t
 
 import yaml
+from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.inventory.flat_resource import values_of
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.network import listed
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.answers.limits import GENERATIONS
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError, did_you_mean
 
 from .. import inventory_source
@@ -29,6 +31,22 @@ _WORDS = {
     "bool": "true or false",
     "list": "a list",
     "dict": "a dictionary",
+}
+#: The least and the largest value of numbers, for which argument_specs.yml has no words; None is no limit.
+_RANGES: dict[str, tuple[int, t.Optional[int]]] = {
+    "calico_node_generations_kept": (1, GENERATIONS),
+    "calico_node_confirm_timeout": (0, None),
+    "calico_node_convergence_timeout": (0, None),
+    "calico_node_soak_seconds": (0, None),
+    "calico_node_probe_sample": (0, None),
+    "calico_node_max_lost_probes": (0, None),
+    "calico_node_max_session_resets": (-1, None),
+    "calico_node_max_external_resets": (-1, None),
+    "calico_node_max_hosts_changed": (-1, None),
+    "calico_node_max_routes_withdrawn": (-1, None),
+    "calico_node_agent_metrics_port": (0, 65535),
+    "calico_node_agent_resync_interval": (0, None),
+    "calico_node_agent_address_cooldown": (0, None),
 }
 _LISTS = {"dict": "a list of dictionaries", "str": "a list of texts"}
 
@@ -53,16 +71,20 @@ def meant(name: str) -> str:
 
 
 def error(name: str, host: str, value: t.Any, origin: str = "") -> t.Optional[FleetError]:
-    """Return, not raise, the error of a variable's value, or None if Ansible accepts it as the role's argument.
+    """Return, not raise, the error of a variable's value, or None if the role can use it.
 
-    `name` is in `options`; `host` has the variable, `origin` is its file and line or "". A null is accepted, because
-    a play may set it for the default.
+    Ansible itself accepts the value then as the role's argument, and a number is in its range.
+
+    `name` is in `options`. `host` has the variable, and is "" for one of the play; `origin` is its file and line or "".
+    A null is accepted, because a play may set it for the default.
     """
     option = options()[name]
     checked = ArgumentSpecValidator({name: option}).validate({name: value}, validate_role_argument_spec=True)
-    if value is None or not checked.error_messages:
+    label, kind = f"{name} of {host}" if host else name, option.get("type", "str")
+    if value is None:
         return None
-    label, kind = f"{name} of {host}", option.get("type", "str")
+    if not checked.error_messages:
+        return _out_of_range(name, label, checked.validated_parameters[name], origin)
     choices = [str(choice) for choice in option.get("choices") or () if choice != ""]
     if choices and isinstance(value, str):
         near = difflib.get_close_matches(value, choices, n=1, cutoff=0.75)
@@ -70,6 +92,15 @@ def error(name: str, host: str, value: t.Any, origin: str = "") -> t.Optional[Fl
         return FleetError(label, value, "is not known.", remedy, origin)
     expected = _LISTS.get(option.get("elements", ""), _WORDS["list"]) if kind == "list" else _WORDS[kind]
     return FleetError(label, value, f"is not {expected}.", _example(option, expected), origin)
+
+
+def _out_of_range(name: str, label: str, value: t.Any, origin: str) -> t.Optional[FleetError]:
+    """Return, not raise, the error of a number that is not in its range; None for any other value."""
+    least, most = _RANGES.get(name, (None, None))
+    if least is None or (value >= least and (most is None or value <= most)):
+        return None
+    remedy = f"Choose a number from {least} to {most}." if most is not None else f"Choose {least} or more."
+    return FleetError(label, value, "is out of range.", remedy, origin)
 
 
 def _example(option: t.Mapping[str, t.Any], expected: str) -> str:
@@ -83,23 +114,21 @@ def _example(option: t.Mapping[str, t.Any], expected: str) -> str:
 def of_hosts(task_vars: t.Mapping[str, t.Any]) -> list[FleetError]:
     """Return the errors in variables of roles on the hosts of the play; hosts with one value share an error.
 
-    Values of the play and the role, which Ansible does not have in hostvars, are left out. Raise FleetError if a
-    template cannot be evaluated.
+    Values of the play and the role, which Ansible does not have in hostvars, are left out. A template that cannot be
+    evaluated is an error, too.
     """
     hostvars = task_vars["hostvars"]
     raw_get = getattr(hostvars, "raw_get", hostvars.__getitem__)
-    found: dict[tuple[str, str], tuple[FleetError, list[str]]] = {}
+    found: dict[tuple[str, str, str], tuple[FleetError, list[str]]] = {}
     checked: dict[tuple[str, int], t.Any] = {}  # values of groups, which are one object for all their hosts
     for host in map(str, task_vars.get("ansible_play_hosts_all") or ()):
         raw = raw_get(host)
         for name in options():
             if name not in raw or checked.get((name, id(raw[name]))) is raw[name] is not None:
                 continue
-            value = inventory_source.evaluated(hostvars[host], host, name)
-            wrong = error(name, host, inventory_source.plain_variable(value, host, name))
+            wrong = of_value(name, host, lambda: hostvars[host], _place(raw, name))  # noqa: B023 - called at once
             if wrong is not None:
-                wrong.origin = _place(raw, name)
-                found.setdefault((name, str(wrong.value)), (wrong, []))[1].append(host)
+                found.setdefault((name, str(wrong.value), wrong.rule), (wrong, []))[1].append(host)
             elif inventory_source.is_constant(raw[name]):
                 checked[name, id(raw[name])] = raw[name]
     return [
@@ -108,6 +137,58 @@ def of_hosts(task_vars: t.Mapping[str, t.Any]) -> list[FleetError]:
         )
         for one, names in found.values()
     ]
+
+
+def of_value(
+    name: str, host: str, variables_of: t.Callable[[], t.Mapping[str, t.Any]], origin: str
+) -> t.Optional[FleetError]:
+    """Return, not raise, the error of a role's variable that may be a template; None if the role can use its value.
+
+    `variables_of` returns the evaluated variables of `host`; `origin` is the file and line, or "".
+    """
+    try:
+        value = inventory_source.evaluated(variables_of(), host, name)
+        return error(name, host, inventory_source.plain_variable(value, host, name), origin)
+    except FleetError as found:
+        found.origin = found.origin or origin
+        return found
+
+
+def number_of(name: str, hosts: t.Iterable[str], task_vars: t.Mapping[str, t.Any]) -> str:
+    """Return the value of a number of a role on `hosts` as text, "30 to 60, by node" if they have several.
+
+    A host without a value, or with one that is refused, counts with the default.
+    """
+    hostvars = task_vars["hostvars"]
+    raw_get = getattr(hostvars, "raw_get", hostvars.__getitem__)
+    found = set()
+    for host in hosts:
+        value = options()[name]["default"]
+        if name in raw_get(host) and of_value(name, host, lambda: hostvars[host], "") is None:  # noqa: B023 - called at once
+            value = int(hostvars[host][name])
+        found.add(value)
+    return f"{min(found)} to {max(found)}, by node" if len(found) > 1 else "".join(map(str, found))
+
+
+def of_play(task_vars: t.Mapping[str, t.Any], evaluate: t.Callable[[t.Any], t.Any]) -> list[FleetError]:
+    """Return the errors in variables of roles that a play or a role sets, and that its first host does not have itself.
+
+    `evaluate` returns the value of a template. A template that cannot be evaluated is left to Ansible.
+    """
+    host = str(task_vars.get("inventory_hostname", ""))
+    hostvars = task_vars["hostvars"]
+    own = getattr(hostvars, "raw_get", hostvars.__getitem__)(host) if host in hostvars else {}
+    found = []
+    for name in options():
+        if name in task_vars and task_vars[name] is not own.get(name):
+            try:
+                wrong = error(
+                    name, "", inventory_source.plain(evaluate(task_vars[name])), value_origin(task_vars[name])
+                )
+            except (AnsibleError, TypeError, ValueError):
+                continue
+            found += [wrong] if wrong is not None else []
+    return found
 
 
 def _place(raw: t.Mapping[str, t.Any], name: str) -> str:

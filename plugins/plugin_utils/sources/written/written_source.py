@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import typing as t
@@ -12,8 +13,12 @@ import typing as t
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet import variables
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.host import Host
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+    ENDINGS,
     ClearSecret,
+    LikeFolder,
+    OddNumber,
     RepeatedKey,
+    UnknownGroupKey,
     UnknownVariable,
     VariableFile,
     WrittenInventory,
@@ -21,13 +26,11 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 
 from ...actions import controller_variables
-from .. import given_inventory, inventory_source
+from .. import given_inventory
 from . import role_variables, yaml_keys
 from .value_origin import value_origin
 
 _VARIABLE_FOLDERS = ("group_vars", "host_vars")
-#: The endings of files that Ansible reads as YAML: in its folders of variables, and as an inventory.
-_ENDINGS = ("", ".yml", ".yaml", ".json")
 #: The passwords by which Ansible connects to a host and becomes root.
 _PASSWORDS = frozenset(
     {"ansible_password", "ansible_ssh_pass", "ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"}
@@ -40,29 +43,41 @@ _SECTION = re.compile(r"\s*\[([^\]:]+)(?::\w+)?\]")
 def read(task_vars: t.Mapping[str, t.Any], hosts: t.Sequence[Host]) -> WrittenInventory:
     """Return the inventory as its files have it. `hosts` are those of calico_nodes and calico_rr.
 
-    A file that cannot be read is left out. Raise FleetError if a template in a variable of a role cannot be evaluated.
+    A file that cannot be read is left out.
     """
     groups = {str(name): tuple(map(str, members)) for name, members in task_vars.get("groups", {}).items()}
     sources = _sources(task_vars)
-    variable_files = tuple(_variable_files(_folders(sources)))
+    folders = _folders(sources)
+    variable_files = tuple(_variable_files(folders))
     # What a program prints is not written in it.
     files = [path for source in sources for path in given_inventory.files(source) if not os.access(path, os.X_OK)]
-    keys = {path: yaml_keys.of_file(path) for path in (*files, *_below(file.path for file in variable_files))}
+    read = {path: yaml_keys.of_file(path) for path in (*files, *_below(file.path for file in variable_files))}
     values = _Values(task_vars, hosts)
     return WrittenInventory(
         hosts,
         groups,
-        _places(files, keys, {*groups, *groups.get("all", ())}),
+        _places(files, read, {*groups, *groups.get("all", ())}),
         variable_files,
         tuple(
             RepeatedKey(key.text, key.first_line, f"{path}:{key.line}")
-            for path, found in keys.items()
-            for key in found
+            for path, found in read.items()
+            for key in found.keys
             if key.first_line is not None
         ),
         tuple(values.secrets),
         tuple(values.unknown),
         tuple(values.errors),
+        tuple(_like_folders(folders)),
+        tuple(
+            OddNumber(number.variable, number.text, number.value, number.why, f"{path}:{number.line}")
+            for path, found in read.items()
+            for number in found.numbers
+        ),
+        tuple(
+            UnknownGroupKey(key.group, key.text, f"{path}:{key.line}")
+            for path in files
+            for key in read[path].group_keys
+        ),
     )
 
 
@@ -94,10 +109,20 @@ def _variable_files(folders: t.Sequence[str]) -> t.Iterator[VariableFile]:
                 owner, ending = os.path.splitext(name)
                 if os.path.isdir(path):
                     yield VariableFile(folder, name, path)
-                elif ending in _ENDINGS:
+                elif ending in ENDINGS:
                     yield VariableFile(folder, owner, path)
-                elif "." in name:  # a name with a dot and without an ending, as a host's
-                    yield VariableFile(folder, name, path)
+                elif "." in name:  # a name with a dot and without an ending, as a host's, or with an ending
+                    yield VariableFile(folder, name, path, ending)
+
+
+def _like_folders(folders: t.Sequence[str]) -> t.Iterator[LikeFolder]:
+    """Yield the folders whose names are nearly that of a folder of variables, such as group_var and Host_vars."""
+    for base in folders:
+        for name in _listed(base):
+            near = difflib.get_close_matches(name.lower().replace("-", "_"), _VARIABLE_FOLDERS, n=1, cutoff=0.85)
+            path = os.path.join(base, name)
+            if near and name not in _VARIABLE_FOLDERS and os.path.isdir(path):
+                yield LikeFolder(name, near[0], path)
 
 
 def _below(paths: t.Iterable[str]) -> t.Iterator[str]:
@@ -105,17 +130,17 @@ def _below(paths: t.Iterable[str]) -> t.Iterator[str]:
     for path in paths:
         if os.path.isdir(path):
             yield from _below(os.path.join(path, name) for name in _listed(path))
-        elif os.path.splitext(path)[1] in _ENDINGS:
+        elif os.path.splitext(path)[1] in ENDINGS:
             yield path
 
 
 def _places(
-    files: t.Sequence[str], keys: t.Mapping[str, t.Sequence[yaml_keys.Key]], names: t.Collection[str]
+    files: t.Sequence[str], read: t.Mapping[str, yaml_keys.YamlFile], names: t.Collection[str]
 ) -> dict[str, str]:
     """Return the first "file:line" of each of `names` in the inventory's files, which are YAML or INI."""
     found: dict[str, str] = {}
     for path in files:
-        written = [(key.text, key.line) for key in keys[path]] or _sections(path)
+        written = [(key.text, key.line) for key in read[path].keys] or _sections(path)
         for name, line in written:
             if name in names:
                 found.setdefault(name, f"{path}:{line}")
@@ -168,8 +193,7 @@ class _Values:
             if name not in variables.RENAMED:
                 self.unknown.append(UnknownVariable(name, role_variables.meant(name), origin))
             return
-        evaluated = inventory_source.evaluated(self._hostvars[host], host, name)
-        error = role_variables.error(name, host, inventory_source.plain_variable(evaluated, host, name), origin)
+        error = role_variables.of_value(name, host, lambda: self._hostvars[host], origin)
         if error is not None:
             self.errors.append(error)
 

@@ -1,17 +1,29 @@
 # Copyright (c) 2026, baremetal.host_routing contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The keys of YAML files, with their lines: those that a mapping has twice, and the places of groups and hosts."""
+"""YAML files as they are written: keys and numbers, with their lines."""
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 import yaml
+from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+    GROUP_KEYS,
+    LABEL,
+    OCTAL,
+    SIXTIES,
+)
 
 _LOADER: t.Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MERGE = "tag:yaml.org,2002:merge"  # the key <<, which may be there more than once
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 _VAULT = "$ANSIBLE_VAULT"
+_OCTAL = re.compile(r"[-+]?0[0-7_]+")
+#: The keys whose values are mappings of labels.
+_LABELS = ("labels", "calico_node_labels")
+_MOST_GROUPS = 10_000  # a bound against aliases that contain themselves
 
 
 class Key(t.NamedTuple):
@@ -31,35 +43,110 @@ def is_encrypted(path: str) -> bool:
         return False
 
 
-def of_file(path: str) -> list[Key]:
-    """Return the keys of all mappings of the file; [] if it is encrypted, cannot be read or is not YAML.
+class MisreadNumber(t.NamedTuple):
+    """A number in a variable calico_*, `text` as the file has it, and the number `value` that YAML makes of it.
+
+    `variable` is its path, such as calico_ip_pools[0].blockSize.
+    `why` is SIXTIES, OCTAL or LABEL.
+    """
+
+    variable: str
+    text: str
+    value: t.Union[int, float]
+    why: str
+    line: int
+
+
+class GroupKey(t.NamedTuple):
+    """A key of a group in an inventory file that is none of GROUP_KEYS."""
+
+    group: str
+    text: str
+    line: int
+
+
+class YamlFile(t.NamedTuple):
+    """What the rules about files look at: all keys, and the numbers that YAML reads otherwise than they are written."""
+
+    keys: list[Key]
+    numbers: list[MisreadNumber]
+    group_keys: list[GroupKey]
+
+
+def of_file(path: str) -> YamlFile:
+    """Return what is in the file; nothing if it is encrypted, cannot be read or is not YAML.
 
     Ansible itself says of a file that it cannot read what is wrong there.
     """
+    nothing = YamlFile([], [], [])
     if is_encrypted(path):
-        return []
-    found: list[Key] = []
+        return nothing
+    found = YamlFile([], [], [])
     try:
         with open(path, encoding="utf-8") as stream:
             for document in yaml.compose_all(stream, _LOADER):
-                _add(document, found, set())
+                _add(document, found, set(), "", False)
+                _add_group_keys(document, found.group_keys)
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return []
+        return nothing
     return found
 
 
-def _add(node: t.Any, found: list[Key], seen: set[int]) -> None:
+def _add(node: t.Any, found: YamlFile, seen: set[int], variable: str, labels: bool) -> None:
+    """Add what is in `node`. `variable` is its path from a variable calico_*, "" elsewhere. `labels`: it is a label."""
     if id(node) in seen:  # an alias of a node that was examined
         return
     seen.add(id(node))
     if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _add(item, found, seen)
+        for index, item in enumerate(node.value):
+            _add(item, found, seen, variable and f"{variable}[{index}]", labels)
+    elif isinstance(node, yaml.ScalarNode):
+        number = _number(node, variable, labels) if variable else None
+        found.numbers.extend([number] if number is not None else [])
     elif isinstance(node, yaml.MappingNode):
         lines: dict[tuple[str, str], int] = {}  # (tag, text) of a key: the number 1 is another key than the text 1
         for key, value in node.value:
+            inner, of_labels = variable, labels
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
                 line = key.start_mark.line + 1
-                found.append(Key(key.value, line, lines.get((key.tag, key.value))))
+                found.keys.append(Key(key.value, line, lines.get((key.tag, key.value))))
                 lines.setdefault((key.tag, key.value), line)
-            _add(value, found, seen)
+                inner = key.value if key.value.startswith("calico_") else variable and f"{variable}.{key.value}"
+                of_labels = labels or key.value in _LABELS
+            _add(value, found, seen, inner, of_labels)
+
+
+def _number(node: t.Any, variable: str, labels: bool) -> t.Optional[MisreadNumber]:
+    """Return the number that YAML reads otherwise than it is written, None if `node` is another value."""
+    if node.tag not in (_INT, _FLOAT):
+        return None
+    text = node.value
+    value = yaml.safe_load(text)
+    if ":" in text:
+        why = SIXTIES
+    elif node.tag == _INT and _OCTAL.fullmatch(text):
+        why = OCTAL
+    elif labels and str(value) != text:
+        why = LABEL
+    else:
+        return None
+    return MisreadNumber(variable, text, value, why, node.start_mark.line + 1)
+
+
+def _add_group_keys(document: t.Any, found: list[GroupKey]) -> None:
+    """Add the keys of groups, if the document is an inventory and not the settings of an inventory plugin."""
+    groups = document.value if isinstance(document, yaml.MappingNode) else []
+    if any(isinstance(name, yaml.ScalarNode) and name.value == "plugin" for name, dummy in groups):
+        return
+    waiting = list(groups)
+    for _number_of_group in range(_MOST_GROUPS):
+        if not waiting:
+            return
+        name, group = waiting.pop()
+        if not isinstance(group, yaml.MappingNode) or not isinstance(name, yaml.ScalarNode):
+            continue
+        for key, value in group.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE and key.value not in GROUP_KEYS:
+                found.append(GroupKey(name.value, key.value, key.start_mark.line + 1))
+            elif key.value == "children" and isinstance(value, yaml.MappingNode):
+                waiting += value.value

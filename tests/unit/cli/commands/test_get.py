@@ -283,6 +283,13 @@ def test_a_state_that_is_damaged(node: Node) -> None:
     assert err.startswith("calicoctl: NODE/calico/state.json cannot be read: Expecting property name")
 
 
+HERE = (
+    "Here are: nodes, ippools, bgppeers, bgpfilters, bgpconfigurations, ipreservations, workloadendpoints, "
+    "globalnetworkpolicies, networkpolicies, stagedglobalnetworkpolicies, stagednetworkpolicies, tiers, profiles, "
+    "globalnetworksets, networksets, hostendpoints."
+)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -294,6 +301,8 @@ def test_a_state_that_is_damaged(node: Node) -> None:
             "stagedglobalnetworkpolicies, stagednetworkpolicies, tiers, profiles, globalnetworksets, networksets, "
             "hostendpoints.",
         ),
+        ("pods", f"resource type 'pods' is not supported. {HERE}"),
+        ("felixconfig", f"resource type 'felixconfig' is not supported. {HERE}"),
         (
             "ippool -o go-template=x",
             "unrecognized output format 'go-template=x'. Use ps, wide, yaml, json or custom-columns=NAME,...",

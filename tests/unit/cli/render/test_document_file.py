@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base.document_limits import BeyondLimits
-from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import document_file
+from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import document_file, document_text
 
 
 def descriptors() -> list[str]:
@@ -37,3 +37,9 @@ def test_what_is_no_file_is_refused(tmp_path: pathlib.Path, kind: str) -> None:
         document_file.read(str(path))
     assert str(caught.value) == f"is a {kind}, no file. Give the path of a file."
     assert descriptors() == before
+
+
+def test_a_number_with_a_colon_is_text_as_for_calico() -> None:
+    """YAML 1.1 counts in sixties: it makes 1230 of the range of ports 20:30."""
+    [(document, dummy)] = document_text.documents_of("ports: [20:30, 80, 0x10, 010, 1.5, 1:30.5]\n", "a.yaml")
+    assert document == {"ports": ["20:30", 80, 16, 8, 1.5, "1:30.5"]}

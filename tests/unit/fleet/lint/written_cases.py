@@ -8,8 +8,14 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.fleet.lint.written.written_inventory import (
+    LABEL,
+    OCTAL,
+    SIXTIES,
     ClearSecret,
+    LikeFolder,
+    OddNumber,
     RepeatedKey,
+    UnknownGroupKey,
     UnknownVariable,
     VariableFile,
 )
@@ -117,6 +123,70 @@ WRITTEN_CASES = [
                 VariableFile("host_vars", "localhost", "host_vars/localhost.yml"),
             ),
         },
+    ),
+    case(
+        "variables-of-nobody",
+        {
+            "groups": GROUPS,
+            "variable_files": (
+                VariableFile("host_vars", "node1.yml.bak", "host_vars/node1.yml.bak", ".bak"),
+                VariableFile("group_vars", "all.conf", "group_vars/all.conf", ".conf"),
+                VariableFile("host_vars", "node1.yml", "host_vars/node1.yml"),
+            ),
+            "like_folders": (LikeFolder("Host_vars", "host_vars", "prod/Host_vars"),),
+        },
+        [
+            "prod/Host_vars: warning: Host_vars is a folder that Ansible does not read. Did you mean host_vars? Rename "
+            "the folder, or remove it.",
+            "host_vars/node1.yml.bak: warning: host_vars/node1.yml.bak has the ending .bak, with which Ansible does "
+            "not read it. Rename the file to node1.yml, or remove it.",
+            "group_vars/all.conf: warning: group_vars/all.conf has the ending .conf, with which Ansible does not read "
+            "it. Rename the file to all.yml, or remove it.",
+            "host_vars/node1.yml: warning: host_vars/node1.yml is for a host that the inventory does not have: nothing "
+            "reads it. Did you mean node1? Rename the file, or remove it.",
+        ],
+        {
+            "groups": {**GROUPS, "all": ["node1", "node1.com", "node1.yml"]},
+            "variable_files": (
+                VariableFile("host_vars", "node1.com", "host_vars/node1.com", ".com"),
+                VariableFile("host_vars", "node1.yml", "host_vars/node1.yml"),
+            ),
+        },
+    ),
+    case(
+        "number-not-as-written",
+        {
+            "odd_numbers": (
+                OddNumber("calico_bgp_as_number", "064512", 26954, OCTAL, "all.yml:3"),
+                OddNumber("calico_policies[0].ingress[0].destination.ports[0]", "20:30", 1230, SIXTIES, "all.yml:9"),
+                OddNumber("calico_node_labels.release", "1.10", 1.1, LABEL, "hosts.yml:4"),
+            )
+        },
+        [
+            "all.yml:3: error: calico_bgp_as_number 064512 is 26954 to YAML: a number that begins with 0 is octal. "
+            "Write it without the 0, or in quotes if it is a text.",
+            "all.yml:9: error: calico_policies[0].ingress[0].destination.ports[0] 20:30 is 1230 to YAML: a number with "
+            "colons counts in sixties. Write it in quotes, or as the number that is meant.",
+            "hosts.yml:4: error: calico_node_labels.release 1.10 is 1.1 to YAML: selectors compare the label with this "
+            "text. Write the value in quotes.",
+        ],
+        {},
+    ),
+    case(
+        "group-key",
+        {
+            "group_keys": (
+                UnknownGroupKey("calico_nodes", "calico_underlay_mtu", "hosts.yml:5"),
+                UnknownGroupKey("rack_a", "host", "hosts.yml:9"),
+            )
+        },
+        [
+            "hosts.yml:5: error: key calico_underlay_mtu of group calico_nodes is none of hosts, vars and children: "
+            "Ansible leaves it out. Move it below vars, hosts or children of the group.",
+            "hosts.yml:9: error: key host of group rack_a is none of hosts, vars and children: Ansible leaves it out. "
+            "Did you mean hosts?",
+        ],
+        {},
     ),
     case(
         "secret-in-clear-text",

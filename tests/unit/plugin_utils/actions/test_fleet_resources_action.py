@@ -37,7 +37,11 @@ calico_nodes:
       calico_node_address: 10.10.1.11/24
       calico_node_labels: {rack: a}
       calico_node_bgp_peers: [{name: tor, peerIP: 10.10.1.2, asNumber: 65001}]
-    node2: {calico_node_address: 10.10.1.12/24, calico_node_bgp_as_number: 64520, calico_node_labels: {rack: a}}
+    node2:
+      calico_node_agent_address_cooldown: '300'
+      calico_node_address: 10.10.1.12/24
+      calico_node_bgp_as_number: 64520
+      calico_node_labels: {rack: a}
   children:
     rack_b:
       vars:
@@ -51,7 +55,7 @@ calico_nodes:
 WRONG = FLEET.replace("10.10.1.11/24", "10.10.1.400/24")
 NO_BGP = """\
 all: {vars: {calico_ip_pools: [{name: p, cidr: 10.244.0.0/16, encapsulation: VXLAN}], calico_bgp_enabled: false}}
-calico_nodes: {hosts: {node1: {calico_node_address: 10.10.1.11/24}}}
+calico_nodes: {hosts: {node1: {calico_node_agent_address_cooldown: 60, calico_node_address: 10.10.1.11/24}}}
 """
 INVENTORIES = {"fleet": FLEET, "wrong": WRONG, "no-bgp": NO_BGP}
 
@@ -149,6 +153,10 @@ def test_blocks(answers: dict[str, dict[str, t.Any]]) -> None:
     in_use = sum(block["in_use"] for block in ipam["usage"])
     assert in_use == len(ipam["allocations"]) and web["attributes"]["node"] == "node1"
     assert ipam["configuration"]["StrictAffinity"] == "true"
+    cooldown = [
+        answers[name]["written"]["answer"]["ipam"]["configuration"]["IPCooldownSeconds"] for name in ("fleet", "no-bgp")
+    ]
+    assert cooldown == ["30 to 300, by node", "60"]
 
 
 def test_what_is_printed_is_a_count(answers: dict[str, dict[str, t.Any]]) -> None:

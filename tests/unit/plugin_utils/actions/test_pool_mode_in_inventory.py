@@ -28,8 +28,8 @@ def test_a_variable_that_fails_after_the_switch_fails_no_run(tmp_path: pathlib.P
     working = dataclasses.replace(run, registered={"node1": {"gone": 64512}})
     failing, check, good = controller.run([run, dataclasses.replace(working, check_mode=True), working])
     assert failing["lines"] == [
-        "the file with pool default is not known: calico_bgp_as_number of node1 is a template that cannot be "
-        "evaluated: 'gone' is undefined. Define what it names. Facts are in ansible_facts alone: write "
+        f"the file with pool default is not known: {variables}:4: calico_bgp_as_number of node1 is a template that "
+        "cannot be evaluated: 'gone' is undefined. Define what it names. Facts are in ansible_facts alone: write "
         "ansible_facts.default_ipv4 for ansible_default_ipv4.",
         "pool default is vxlan now. To keep it, set in the inventory (pool default):",
         *SET,

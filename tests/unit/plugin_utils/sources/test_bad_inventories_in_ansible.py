@@ -15,6 +15,16 @@ from tests.unit.fleet.bad_inventories import ALL, CASES, HOSTS, Case
 from tests.unit.plugin_utils import controller
 
 GOOD = Case("good", ALL, HOSTS, None, {}, None, "", "")
+#: {case: the number of errors that it has besides its message}, mostly because both nodes have the wrong value.
+MORE = {
+    "cluster-id-of-a-node-that-is-none": 1,
+    "cluster-id-zero-of-a-node": 1,
+    "host-endpoint-of-a-group-by-addresses-without-a-name": 1,
+    "ipv6-pool-and-a-node-without-ipv6": 1,
+    "ipv6-pools-that-overlap": 2,
+    "reflector-clients-that-are-no-selector": 1,
+    "source-spoofing-not-a-boolean": 1,
+}
 
 
 def run_of(case: Case, hosts_file: pathlib.Path, **args: t.Any) -> controller.Run:
@@ -38,7 +48,9 @@ def test_refused_with_file_and_line(case: Case, answers: dict[str, tuple[pathlib
     folder, result = answers[case.name]
     assert "exception" not in result, result["exception"]
     assert result["failed"] is True
-    assert result["msg"] == case.expected(folder, origins=True)
+    others = MORE.get(case.name, 0)
+    more = f" And {others} more error{'s' if others > 1 else ''}, see above." if others else ""
+    assert result["msg"] == case.expected(folder, origins=True) + more
     lockfile = folder / ".calico.lock.yml"
     assert (lockfile.read_text() if lockfile.exists() else None) == case.lockfile
     assert {path.name for path in folder.iterdir()} - {".calico.lock.yml"} == {"group_vars", "hosts.yml"}
@@ -79,7 +91,9 @@ def test_a_template_that_fails_has_a_remedy_for_its_reason(tmp_path: pathlib.Pat
         runs.append(run_of(GOOD, written))
     said = [result["msg"] for result in controller.run(runs)]
     assert said == [
-        f"calico_node_labels of node1 is a template that cannot be evaluated: {rest}" for rest in cases.values()
+        f"{tmp_path}/{index}/group_vars/all.yml:5: calico_node_labels of node1 is a template that cannot be evaluated: "
+        f"{rest}"
+        for index, rest in enumerate(cases.values())
     ]
 
 
@@ -91,7 +105,8 @@ def test_a_template_of_a_secret_fails_without_its_value(tmp_path: pathlib.Path) 
     asking = dataclasses.replace(run, action="node_info", args={})
     printed, results = controller.printed([run, asking])
     expected = f"calico_bgp_secrets of node1 is a template that cannot be evaluated. {TEMPLATE}"
-    assert [result.get("msg") for result in results] == [expected, expected]
+    place = f"{tmp_path}/group_vars/all.yml:5: "
+    assert [result.get("msg") for result in results] == [place + expected, expected]
     assert "hunter2" not in printed
 
 
@@ -110,13 +125,14 @@ def test_a_key_that_is_a_date_is_named_with_its_place(tmp_path: pathlib.Path) ->
         ),
         labels.replace("2020-01-01", "'2020-01-01'"): ("fleet", None),
     }
-    runs = []
+    runs, places = [], []
     for index, (text, (action, dummy)) in enumerate(cases.items()):
         folder = tmp_path / str(index)
         folder.mkdir()
         run = run_of(GOOD, dataclasses.replace(GOOD, all=ALL + text).write(folder))
+        places.append(f"{folder}/group_vars/all.yml:5: " if action == "fleet" else "")
         runs.append(run if action == "fleet" else dataclasses.replace(run, action=action, args={}))
     assert [result.get("msg") for result in controller.run(runs)] == [
-        begin and f"{begin}, which is neither text nor a number. Write the key in quotes."
-        for dummy, begin in cases.values()
+        begin and f"{place}{begin}, which is neither text nor a number. Write the key in quotes."
+        for place, (dummy, begin) in zip(places, cases.values())
     ]

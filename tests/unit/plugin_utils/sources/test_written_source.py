@@ -96,14 +96,14 @@ def test_a_folder_of_sources_and_an_ini_file_have_places(tmp_path: pathlib.Path)
 def test_keys_that_are_there_twice(text: str, found: list[str], tmp_path: pathlib.Path) -> None:
     file = tmp_path / "all.yml"
     file.write_text(text)
-    repeated = [key for key in yaml_keys.of_file(str(file)) if key.first_line is not None]
+    repeated = [key for key in yaml_keys.of_file(str(file)).keys if key.first_line is not None]
     assert [f"{key.text} {key.first_line} {key.line}" for key in repeated] == found
 
 
 def test_a_file_that_cannot_be_read_has_no_keys(tmp_path: pathlib.Path) -> None:
     (tmp_path / "latin.yml").write_bytes(b"a: \xff\na: 1\n")
-    assert yaml_keys.of_file(str(tmp_path / "latin.yml")) == []
-    assert yaml_keys.of_file(str(tmp_path / "gone.yml")) == []
+    assert yaml_keys.of_file(str(tmp_path / "latin.yml")).keys == []
+    assert yaml_keys.of_file(str(tmp_path / "gone.yml")).keys == []
     assert not yaml_keys.is_encrypted(str(tmp_path / "gone.yml"))
 
 
@@ -152,3 +152,71 @@ def test_a_password_in_an_encrypted_file_is_no_secret_in_clear_text(tmp_path: pa
     }
     written = written_source.read({"hostvars": {"node1": raw}}, [Host("node1", {})])
     assert written.clear_secrets == (ClearSecret("ansible_become_password of node1", f"{clear}:1"),)
+
+
+NUMBERS = """\
+calico_bgp_as_number: 064512
+calico_ip_pools:
+  - {name: a, blockSize: 0x1A, nodeSelector: all(), mode: 0644}
+calico_policies: [{ingress: [{destination: {ports: [20:30, "20:30", 80, 1_000]}}], order: 10.50}]
+calico_workloads: [{labels: {version: 1.10, same: 1.5, hex: 0x10, plain: 7, quoted: "010"}}]
+calico_aliased: &a {labels: {release: 2.0}}
+calico_merged: {<<: *a}
+file_mode: 0644
+labels: {version: 1.10}
+"""
+
+
+def test_numbers_that_yaml_reads_otherwise(tmp_path: pathlib.Path) -> None:
+    """Only those in our variables count, and a number as Python writes it is as it is written."""
+    written = read(tmp_path, "hosts.yml", {"hosts.yml": "all: {}\n", "group_vars/all.yml": NUMBERS}, ())
+    assert [(*number[:4], number.origin.rpartition("/")[2]) for number in written.odd_numbers] == [
+        ("calico_bgp_as_number", "064512", 26954, "octal", "all.yml:1"),
+        ("calico_ip_pools[0].mode", "0644", 420, "octal", "all.yml:3"),
+        ("calico_policies[0].ingress[0].destination.ports[0]", "20:30", 1230, "sixties", "all.yml:4"),
+        ("calico_workloads[0].labels.version", "1.10", 1.1, "label", "all.yml:5"),
+        ("calico_workloads[0].labels.hex", "0x10", 16, "label", "all.yml:5"),
+    ]
+
+
+GROUPS_OF_KEYS = """\
+all:
+  children:
+    calico_nodes:
+      hosts: {node1: {calico_node_address: 10.0.0.1/24, hosts: 1}}
+      calico_underlay_mtu: 1400
+      children: {rack_a: {host: {}}, rack_b: null}
+"""
+
+
+def test_keys_of_groups_that_ansible_leaves_out(tmp_path: pathlib.Path) -> None:
+    """A file of an inventory plugin has other keys, and so have files of variables."""
+    files = {
+        "prod/hosts.yml": GROUPS_OF_KEYS,
+        "prod/10-plugin.yml": "plugin: ansible.builtin.constructed\ngroups: {rack_a: {host: {}}}\n",
+        "prod/group_vars/all.yml": "calico_nodes: {host: {}}\n",
+        "prod/list.yml": "- a\n- {host: {}}\n",
+    }
+    written = read(tmp_path, "prod", files, ())
+    assert [(key.group, key.key, key.origin.rpartition("/")[2]) for key in written.group_keys] == [
+        ("calico_nodes", "calico_underlay_mtu", "hosts.yml:5"),
+        ("rack_a", "host", "hosts.yml:6"),
+    ]
+
+
+def test_groups_that_contain_themselves_end(tmp_path: pathlib.Path) -> None:
+    """An alias may make a group its own child; the search for keys ends all the same."""
+    text = "all: &a\n  children: {again: *a}\n  host: {}\n"
+    assert len(read(tmp_path, "hosts.yml", {"hosts.yml": text}, ()).group_keys) > 1
+
+
+def test_folders_with_nearly_the_name_of_one_that_ansible_reads(tmp_path: pathlib.Path) -> None:
+    files = {
+        "hosts.yml": "all: {}\n",
+        "group_var/all.yml": "a: 1\n",
+        "Host-Vars/n": "",
+        "vars/a.yml": "",
+        "group.vars": "",
+    }
+    written = read(tmp_path, "hosts.yml", files, ())
+    assert [folder[:2] for folder in written.like_folders] == [("Host-Vars", "host_vars"), ("group_var", "group_vars")]

@@ -17,9 +17,14 @@ _NODES, _REFLECTORS = "calico_nodes", "calico_rr"
 #: Names that are not nearly one of the two groups, but are probably meant as one.
 _SYNONYMS = {
     "calico_hosts": _NODES,
+    "calico_worker": _NODES,
     "calico_workers": _NODES,
+    "calico_reflector": _REFLECTORS,
     "calico_reflectors": _REFLECTORS,
+    "calico_route_reflector": _REFLECTORS,
     "calico_route_reflectors": _REFLECTORS,
+    "calico_rr_hosts": _REFLECTORS,
+    "calico_rr_nodes": _REFLECTORS,
 }
 #: The least similarity of a name to that of a group. The name calico, of a group around both, is less similar.
 _SIMILAR = 0.85

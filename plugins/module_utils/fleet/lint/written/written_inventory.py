@@ -11,13 +11,54 @@ import typing as t
 from ....state.errors import FleetError
 from ...host import Host
 
+#: Why YAML makes another number of a text: colons count in sixties, a leading zero is octal, and the text of a label's
+#: number is another one.
+SIXTIES, OCTAL, LABEL = "sixties", "octal", "label"
+#: The endings of files in group_vars and host_vars that Ansible reads.
+ENDINGS = ("", ".yml", ".yaml", ".json")
+#: The keys that Ansible reads of a group in an inventory file.
+GROUP_KEYS = ("hosts", "vars", "children")
+
 
 class VariableFile(t.NamedTuple):
-    """A file or folder of group_vars or host_vars (`folder`), and the group or host that it is for (`owner`)."""
+    """A file or folder of group_vars or host_vars (`folder`), and the group or host that it is for (`owner`).
+
+    `unread` is the ending for which Ansible does not read it, "" if it has another one.
+    """
 
     folder: str
     owner: str
     path: str
+    unread: str = ""
+
+
+class LikeFolder(t.NamedTuple):
+    """A folder beside the inventory whose name is nearly group_vars or host_vars (`meant`)."""
+
+    name: str
+    meant: str
+    path: str
+
+
+class OddNumber(t.NamedTuple):
+    """A number in `variable` that YAML reads as `value`, although `text` is written.
+
+    `why` is SIXTIES, OCTAL or LABEL.
+    """
+
+    variable: str
+    text: str
+    value: t.Union[int, float]
+    why: str
+    origin: str
+
+
+class UnknownGroupKey(t.NamedTuple):
+    """A key of a group in an inventory file that Ansible leaves out."""
+
+    group: str
+    key: str
+    origin: str
 
 
 class RepeatedKey(t.NamedTuple):
@@ -60,3 +101,6 @@ class WrittenInventory:
     clear_secrets: tuple[ClearSecret, ...] = ()
     unknown: tuple[UnknownVariable, ...] = ()
     role_errors: tuple[FleetError, ...] = ()
+    like_folders: tuple[LikeFolder, ...] = ()
+    odd_numbers: tuple[OddNumber, ...] = ()
+    group_keys: tuple[UnknownGroupKey, ...] = ()
