@@ -81,7 +81,8 @@ def label(arguments: argparse.Namespace, sources: Sources) -> int:
     labels = dict(_label_or_none(text) for text in arguments.labels)
     workload = sources.ask("workload.label", id=id, labels=labels)["workload"]
     if not _write(arguments.output, workload):
-        sys.stdout.write(terminal_text.lines([f"{id}: {_shown(workload['labels']) or 'no labels'}"]))
+        name = add_params.identity(workload["namespace"], workload["name"])
+        sys.stdout.write(terminal_text.lines([f"{name}: {_shown(workload['labels']) or 'no labels'}"]))
     return DONE
 
 
