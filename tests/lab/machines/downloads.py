@@ -63,7 +63,7 @@ def wheels(python: str, requirements: Path) -> Path:
 
 
 def put_folder(lab: BaseLab, node: str, folder: Path, remote: str) -> None:
-    """Copy the files of `folder` into the folder `remote` of a host, which may be missing; raise CommandFailed if off."""
+    """Copy the files of `folder` into a host's folder `remote`, made if it is missing; raise CommandFailed if it is off."""
     packed = subprocess.run(["tar", "-c", "-C", folder, "."], capture_output=True, check=True).stdout
     lab.exec(node, f"mkdir -p {remote} && tar -x -C {remote}", input=packed, text=False)
 
@@ -74,7 +74,9 @@ def give_repository(lab: BaseLab, node: str, folder: Path) -> None:
     Raise CommandFailed if the host is off.
     """
     put_folder(lab, node, folder, "/srv/more")
-    lab.exec(node, "echo 'deb [trusted=yes] file:/srv/more ./' > /etc/apt/sources.list.d/more.list && apt-get update -qq")
+    lab.exec(
+        node, "echo 'deb [trusted=yes] file:/srv/more ./' > /etc/apt/sources.list.d/more.list && apt-get update -qq"
+    )
 
 
 def give_wheels(lab: BaseLab, node: str, folder: Path) -> None:

@@ -34,7 +34,9 @@ IMAGE = "docker.io/library/busybox:latest"
 APPLETS = "sh sleep wget httpd cat echo"
 #: Settings that podman needs in a systemd container, and that a host of one's own does without.
 NESTED = {
-    "storage.conf": '[storage]\ndriver = "vfs"\ngraphroot = "/var/lib/containers/storage"\nrunroot = "/run/containers"\n',
+    "storage.conf": (
+        '[storage]\ndriver = "vfs"\ngraphroot = "/var/lib/containers/storage"\nrunroot = "/run/containers/storage"\n'
+    ),
     "containers.conf": (
         '[containers]\ncgroups = "disabled"\nkeyring = false\nlog_driver = "k8s-file"\n'
         '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "crun"\n'
@@ -165,9 +167,7 @@ def perform(lab: BaseLab, terminal: Terminal, step: page.Command | page.File) ->
     assert (status, wrong) == (step.status, []), f"{where}: {step.text}\nended with {status}\n{output}"
 
 
-def test_the_page_is_true(
-    lab: BaseLab, terminal: Terminal, record_property: Callable[[str, object], None]
-) -> None:
+def test_the_page_is_true(lab: BaseLab, terminal: Terminal, record_property: Callable[[str, object], None]) -> None:
     """Each command of the page prints what the page says, and ends as it says."""
     pulled = False
     for step in page.steps(PAGE.read_text("utf-8")):
@@ -177,3 +177,73 @@ def test_the_page_is_true(
         began = time.monotonic()
         perform(lab, terminal, step)
         record_property(f"line {step.line}", f"{time.monotonic() - began:.1f} s")
+
+
+#: The inventory of the page, and the same without become.
+FLEET, BARE = "fleet", "bare"
+PLAYBOOK = "ansible-playbook -i fleet baremetal.host_routing."
+CALICOCTL = "~/.ansible/collections/ansible_collections/baremetal/host_routing/bin/calicoctl"
+
+
+@pytest.fixture(scope="module")
+def converged(lab: BaseLab, terminal: Terminal) -> Terminal:
+    """The terminal after another `site` on the page's first inventory; the page has left both nodes bare."""
+    files = {step.path: step for step in reversed(page.steps(PAGE.read_text("utf-8"))) if isinstance(step, page.File)}
+    hosts = files["fleet/hosts.yml"]
+    perform(lab, terminal, hosts)
+    terminal.check(f"mkdir {BARE} && ln -s ../{FLEET}/group_vars {BARE}")
+    own = f"    calico_lockfile: /home/you/{FLEET}/.calico.lock.yml\n"
+    without = hosts.text.replace("    ansible_become: true\n", own)
+    perform(lab, terminal, page.File(hosts.line, f"{BARE}/hosts.yml", without))
+    refused = terminal.run(f"ansible-playbook -i {BARE} baremetal.host_routing.site")
+    assert refused[0] == 2 and refused[1].count("Set ansible_become: true for this host.") >= len(NODES), refused[1]
+    terminal.check(f"{PLAYBOOK}site")
+    return terminal
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        (
+            f"{PLAYBOOK}switch_pool_mode -e pool=default-ipv4-ippool -e mode=vxlan -e write_inventory=true "
+            "-e calico_node_soak_seconds=1",
+            "pool default-ipv4-ippool is vxlan now, and /home/you/fleet/group_vars/all/calico.yml says so.",
+        ),
+        (f"{PLAYBOOK}switch_topology -e topology=mesh", "converged 2/2 nodes ..."),
+        (f"{PLAYBOOK}sync_workloads", "synced 2/2 nodes ..."),
+        (f"{PLAYBOOK}scale", "in all: 2 nodes, 1 session, 4 blocks"),
+        (f"{PLAYBOOK}resources", "Node 2"),
+        (f"{PLAYBOOK}status -e strict=true", "good 2/2 nodes ..."),
+        (f"{PLAYBOOK}teardown --check --diff", "- unit calico-agent.service enabled, started"),
+        # become on the command line
+        ("ansible-playbook -i bare baremetal.host_routing.site --become", "converged 2/2 nodes ..."),
+        ("ansible-playbook -i bare baremetal.host_routing.status --become -e strict=true", "good 2/2 nodes ..."),
+        # modules by themselves, also as jobs
+        ("ansible node1 -i fleet -m baremetal.host_routing.node_confirm", '"outcome": "nothing"'),
+        ("ansible node1 -b -i bare -m baremetal.host_routing.workload_info", '"agent_running": true,'),
+        ("ansible node2 -i fleet -m baremetal.host_routing.bgp_session_info -B 60 -P 1", '"router_id": "10.10.1.12",'),
+        # calicoctl asks an inventory, as the playbooks do
+        (f"{CALICOCTL} get nodes -i fleet", "node2"),
+        (f"{CALICOCTL} ipam show -i fleet", "| IP Pool | 10.244.0.0/16 | 256 | 3 (1%) | 0 (0%) | 253 (99%) |"),
+        (f"{CALICOCTL} validate -i fleet", "nothing found: 2 nodes and ... rules"),
+        (
+            f"{CALICOCTL} policy explain -i fleet --from client --to node2 --port 22/tcp",
+            "ALLOW the inventory has no policy: all that can be routed passes",
+        ),
+    ],
+)
+def test_an_ordinary_user_with_become_does_everything(converged: Terminal, command: str, output: str) -> None:
+    """Playbooks, modules and calicoctl work as users who become root on nodes, and are nobody special here."""
+    said = converged.check(command)
+    assert not page.differences((output, "..."), said), said
+
+
+def test_sudo_with_a_password(lab: BaseLab, converged: Terminal) -> None:
+    """A run gives sudo the password that it was given, and names its lack; it needs sudo on the nodes alone."""
+    lab.exec("node2", "echo 'admin:s3cret word' | chpasswd && echo 'admin ALL=(ALL) ALL' > /etc/sudoers.d/admin")
+    status, said = converged.run(f"{PLAYBOOK}status")
+    assert status == 2 and not page.differences(("! node2: Missing sudo password", "..."), said), said
+    converged.check("echo 's3cret word' > password")
+    said = converged.check(f"{PLAYBOOK}site --become-password-file password -e calico_spare_blocks=2")
+    assert not page.differences(("converged 2/2 nodes ...", "..."), said), said
+    assert converged.run("command -v sudo")[0] != 0
