@@ -241,7 +241,7 @@ SUITES: tuple[Suite, ...] = (
         "lab-getting-started",
         "scenarios-start",
         "docs/getting-started.md, performed literally on plain hosts, by a Debian 13 controller with the artifact",
-        limit=900,
+        limit=1500,
     ),
     scenario(
         "policy_lockout",

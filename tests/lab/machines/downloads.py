@@ -63,7 +63,7 @@ def wheels(python: str, requirements: Path) -> Path:
 
 
 def put_folder(lab: BaseLab, node: str, folder: Path, remote: str) -> None:
-    """Copy the files of `folder` into a host's folder `remote`, made if it is missing; raise CommandFailed if it is off."""
+    """Copy the files of `folder` into a host's folder `remote`, made if missing; raise CommandFailed if it is off."""
     packed = subprocess.run(["tar", "-c", "-C", folder, "."], capture_output=True, check=True).stdout
     lab.exec(node, f"mkdir -p {remote} && tar -x -C {remote}", input=packed, text=False)
 
