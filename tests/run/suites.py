@@ -177,12 +177,13 @@ SUITES: tuple[Suite, ...] = (
             *PYTEST,
             "tests/lab/scenarios",
             # These files have suites with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
-            # lab-lockout, lab-topology and lab-switches. The upgrade needs the clone's history: tests/run/soak.
+            # lab-lockout, lab-topology, lab-switches and lab-getting-started. The upgrade needs the clone's history:
+            # tests/run/soak.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
                     *("modes", "installation", "agent", "policy"),
-                    *("policy_lockout", "topology", "switches", "upgrade"),
+                    *("policy_lockout", "topology", "switches", "upgrade", "getting_started"),
                 )
             ),
         ),
@@ -233,6 +234,13 @@ SUITES: tuple[Suite, ...] = (
         "lab-policy",
         "scenarios-policy",
         "a shop of three tiers: exactly what is allowed passes, while policy, labels, mode and agents change",
+        limit=1500,
+    ),
+    scenario(
+        "getting_started",
+        "lab-getting-started",
+        "scenarios-start",
+        "docs/getting-started.md, performed literally on plain hosts, by a Debian 13 controller with the artifact",
         limit=1500,
     ),
     scenario(

@@ -63,7 +63,7 @@ def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) ->
             if left <= 0:
                 raise
             continue
-        if answer.get("finished") or answer.get("skipped") or (answer.get("failed") and answer.get("_ansible_parsed")):
+        if answer.get("finished") or answer.get("skipped") or (answer.get("failed") and _was_read(answer)):
             break
     if not answer.get("finished"):
         return {"failed": True, "msg": _unfinished(answer, int(task.async_val))}
@@ -73,6 +73,14 @@ def wait(action: ActionBase, started: t.Mapping[str, t.Any], task_vars: Data) ->
         # The job has ended, and its answer is known: files that are left on the node do not make it a failure.
         Display().vvvv(f"async cleanup failed: {terminal_text.text(error)}")
     return answer
+
+
+def _was_read(answer: Data) -> bool:
+    """Return whether Ansible could read what the node printed as `answer`.
+
+    From ansible-core 2.21 on, an answer does not say so itself. One that could not be read has what was printed.
+    """
+    return bool(answer.get("_ansible_parsed", "module_stdout" not in answer))
 
 
 def _unfinished(answer: Data, seconds: int) -> str:

@@ -152,6 +152,12 @@ def validated(spec: ModuleSpec, module: str, args: t.Mapping[str, t.Any]) -> Val
     return ValidArguments(result.validated_parameters, result._no_log_values, error, both)
 
 
+def as_dict(parsed: t.Any) -> Data:
+    """Return an answer as ActionBase has parsed it, a dict or, from ansible-core 2.21 on, an object, as a dict."""
+    to_dict = getattr(parsed, "as_result_dict", None)
+    return t.cast(Data, to_dict(for_round_trip=True) if to_dict else parsed)
+
+
 def scrubbed(answer: Data, secrets: t.AbstractSet[str]) -> Data:
     """Return an answer without the values in `secrets`, as AnsibleModule does it.
 
@@ -263,10 +269,10 @@ class EngineCall:
         If it printed no answer that can be read, this is a failure with what it printed as `module_stdout`.
         """
         text, rest = printed.output.text, printed.output.rest
-        answer = self._action._parse_returned_data({**printed.result, "stdout": text}, PROFILE)
+        answer = as_dict(self._action._parse_returned_data({**printed.result, "stdout": text}, PROFILE))
         if not text:
             answer["module_stdout"] = rest
-        return self._finished(t.cast(Data, answer))
+        return self._finished(answer)
 
     def _request(self) -> engine_module.ModuleRequest:
         action, task_vars = self._action, self._task_vars

@@ -77,11 +77,12 @@ def delete(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def label(arguments: argparse.Namespace, sources: Sources) -> int:
-    id = identity(arguments.namespace, arguments.name)
+    id = _known(arguments, sources)
     labels = dict(_label_or_none(text) for text in arguments.labels)
     workload = sources.ask("workload.label", id=id, labels=labels)["workload"]
     if not _write(arguments.output, workload):
-        sys.stdout.write(terminal_text.lines([f"{id}: {_shown(workload['labels']) or 'no labels'}"]))
+        name = add_params.identity(workload["namespace"], workload["name"])
+        sys.stdout.write(terminal_text.lines([f"{name}: {_shown(workload['labels']) or 'no labels'}"]))
     return DONE
 
 
@@ -103,8 +104,20 @@ def identity(namespace: str, name: str) -> str:
     return name if "/" in name or name.count(".") > 1 else add_params.identity(namespace, name)
 
 
+def _known(arguments: argparse.Namespace, sources: Sources) -> str:
+    """Return the id of the workload `arguments.name`, which may also be a container's name as `list` shows it.
+
+    Raise CommandError or ValueError if the agent's workloads have to be read for it and cannot be.
+    """
+    id = identity(arguments.namespace, arguments.name)
+    if id != arguments.name or "/" in id:
+        return id
+    named = [one.id for one in sources.workloads() if (one.namespace, one.name) == (arguments.namespace, id)]
+    return named[0] if named else id
+
+
 def get(arguments: argparse.Namespace, sources: Sources) -> int:
-    workload = sources.ask("workload.get", id=identity(arguments.namespace, arguments.name))["workload"]
+    workload = sources.ask("workload.get", id=_known(arguments, sources))["workload"]
     if not _write(arguments.output, workload):
         for name, value in workload.items():
             if value not in (None, "", {}, []):
@@ -113,7 +126,7 @@ def get(arguments: argparse.Namespace, sources: Sources) -> int:
 
 
 def check(arguments: argparse.Namespace, sources: Sources) -> int:
-    id = identity(arguments.namespace, arguments.name)
+    id = _known(arguments, sources)
     problems = sources.ask("workload.check", id=id)["problems"]
     if not _write(arguments.output, {"problems": problems}):
         sys.stdout.write("".join(f"! {problem}\n" for problem in problems) or f"{id} is as it is to be\n")

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.protocol import AgentError
 
-from tests.unit.cli.conftest import WEB, Node
+from tests.unit.cli.conftest import POD, WEB, Node
 
 WISHES = {
     "name": "web-1",
@@ -149,6 +150,25 @@ def test_check(node: Node) -> None:
     agent.answers["workload.check"] = {"problems": ["route 10.244.3.2/32 is missing."]}
     assert node.run("workload", "check", "web-1") == (1, "! route 10.244.3.2/32 is missing.\n", "")
     assert agent.asked[-1] == ("workload.check", {"id": "default/web-1"})
+
+
+@pytest.mark.parametrize("command", ["get", "label", "check"])
+def test_a_container_is_found_by_the_name_that_is_listed(node: Node, command: str) -> None:
+    """`list` shows a container's name, web.3f0c.eth0, and not its id; ids and wrong names pass as they are."""
+    agent = node.agent()
+    named = dataclasses.replace(POD, name="web.3f0c.eth0")
+    agent.answers["workload.list"] = {"workloads": [WEB.to_dict(), named.to_dict()]}
+    agent.answers["workload.get"] = agent.answers["workload.label"] = {"workload": named.to_dict()}
+    agent.answers["workload.check"] = {"problems": []}
+    labels = ["app=web"] if command == "label" else []
+    for namespace, name, id in (
+        ("prod", "web.3f0c.eth0", "podman.3f0c.eth0"),
+        ("prod", "podman.3f0c.eth0", "podman.3f0c.eth0"),
+        ("default", "web.3f0c.eth0", "web.3f0c.eth0"),
+    ):
+        status, out, dummy = node.run("workload", command, "-n", namespace, name, *labels)
+        assert (status, agent.asked[-1][1]["id"]) == (0, id)
+        assert command != "label" or out == "prod/web.3f0c.eth0: no labels\n"
 
 
 def test_list(node: Node) -> None:

@@ -71,7 +71,13 @@ def waited(monkeypatch: pytest.MonkeyPatch, node: Node) -> dict[str, t.Any]:
             "async task: its end cannot be asked for: no reason",
         ),
         (
-            [{"failed": True, "msg": "MODULE FAILURE"}, {"failed": True, "msg": "MODULE FAILURE"}],
+            [{"failed": True, "_ansible_parsed": False, "msg": "MODULE FAILURE"}] * 2,
+            "async task: its end cannot be asked for: MODULE FAILURE",
+        ),
+        # Answers of ansible-core 2.21 have no _ansible_parsed.
+        ([{"failed": True, "msg": "no async dir"}], "async task: its end cannot be asked for: no async dir"),
+        (
+            [{"failed": True, "msg": "MODULE FAILURE", "module_stdout": "?"}] * 2,
             "async task: its end cannot be asked for: MODULE FAILURE",
         ),
         ([{"skipped": True}], "async task: its end was not asked for, because the poll was skipped"),

@@ -250,6 +250,26 @@ def test_a_module_that_has_started_is_not_run_again() -> None:
     assert answer["failed"] and answer["module_stdout"] == "\n"
 
 
+class Parsed:
+    """An answer as ansible-core 2.21 parses it."""
+
+    def __init__(self, answer: dict[str, t.Any]) -> None:
+        self.answer = answer
+
+    def as_result_dict(self, *, for_round_trip: bool = False) -> dict[str, t.Any]:
+        """Return the answer; without `for_round_trip`, keys that Ansible itself reads later are missing."""
+        assert for_round_trip
+        return dict(self.answer)
+
+
+def test_an_answer_that_ansible_parses_into_an_object_is_returned_as_a_dict() -> None:
+    asked = action(printed=ran({"changed": True, "plan": ["+"]}))
+    asked._parse_returned_data = lambda result, profile: Parsed(json.loads(result["stdout"]))
+    answer = by_engine(asked, destination="10.0.0.0/8", device="eth0")
+    assert (answer["changed"], answer["plan"]) == (True, ["+"])
+    assert answer["invocation"]["module_args"]["destination"] == "10.0.0.0/8"
+
+
 def test_arguments_and_environment_are_input_and_no_part_of_the_command() -> None:
     asked = action(printed=ran({"changed": False, "generation": 3}), environment={"TOKEN": SECRET, "N": 1})
     answer = by_engine(asked, "baremetal.host_routing.node_info", gather=["engine"], bgp_passwords=SECRET)
