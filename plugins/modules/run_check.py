@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: run_check
 short_description: Check what a run is asked before it contacts a host
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Checks the variables of the roles on all hosts of the play, as C(meta/argument_specs.yml) describes them. An error
     is one message for the whole fleet, whereas the roles themselves fail on each host.
