@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base.release import VERSION
 
 from tests.lab import Lab, containers
 from tests.lab.containers import Container
@@ -114,8 +114,8 @@ def policy_holds(lab: BaseLab, boxes: Mapping[str, Container], clients: Mapping[
     allowed = {"web-1": ("node1", "web-1"), "web-2": ("node2", "web-2")}
     allowed.update((name, (node, name)) for name, node in clients.items())
     denied = {box.name: (node, box.netns) for node, box in boxes.items()}
-    assert reaches(lab, allowed) == dict.fromkeys(allowed, [True, True])
-    assert reaches(lab, denied) == dict.fromkeys(denied, [False, False])
+    assert reaches(lab, allowed) == {name: [True, True] for name in allowed}
+    assert reaches(lab, denied) == {name: [False, False] for name in denied}
 
 
 def attach(lab: BaseLab, name: str, node: str) -> None:
@@ -156,8 +156,8 @@ def test_old_and_new_nodes_work_together(
     clients_come_and_go(lab, present, boxes)
     status = present.play("status.yml", "-e", "strict=true").check()
     assert (
-        "warning: node3, node4 run release 0.1.0, and this controller has 0.2.0. playbooks/site.yml upgrades them; until "
-        "then they do what they did." in status.output
+        f"warning: node3, node4 run release 0.1.0, and this controller has {VERSION}. playbooks/site.yml upgrades, also "
+        "node by node with --limit (docs/upgrading.md)." in status.output
     ), status.output
     earlier.play("status.yml").check()
     present.play("validate.yml", *WITH_POLICY).check()
@@ -191,3 +191,9 @@ def test_nodes_return_one_by_one(
     record_property("second half back", one_by_one(lab, earlier, SECOND_HALF, boxes))
     unchanged(earlier, *WITH_POLICY)
     clients_come_and_go(lab, earlier, boxes)
+
+
+def test_a_node_that_returned_is_upgraded_again(lab: BaseLab, present: Fleet, boxes: dict[str, Container]) -> None:
+    """The engine of this release is still on the node, beside that of the earlier one, and becomes the one in use."""
+    one_by_one(lab, present, FIRST_HALF[:1], boxes)
+    policy_holds(lab, boxes, {})

@@ -175,6 +175,39 @@ def install(packed: PackedEngine, digest: str, root: str = ROOT) -> bool:
     return True
 
 
+def use(digest: str, root: str = ROOT) -> bool:
+    """Make an engine that is in `root` already, as the one before, the engine in use; `install` puts a new one there.
+
+    Return True, or False if it is in use already. Of other engines, only the one that was in use before stays. Raise
+    BundleError if there is none of this digest, or if it is not as it was installed, and atomic_file.FileError if the
+    disk refuses.
+    """
+    previous = installed_digest(root)
+    if previous == digest:
+        return False
+    folder = os.path.join(root, digest)
+    start = _read(os.path.join(folder, _START_SOURCE))
+    checked = (os.path.realpath(root), digest) in engine_start.checked
+    wrong = [] if checked else [one.text for one in engine_start.problems(root, digest)]
+    if start is None or wrong:
+        why = wrong[0] if wrong else "it has no start"
+        raise BundleError(
+            f"the engine {digest} in {root} cannot be used: {why}. The engine in use stays. Run again: the controller "
+            "then sends the engine."
+        )
+    try:
+        _secure(root)
+        _write(start, os.path.join(root, engine_start.START))
+        _point(digest, root)
+    except OSError as error:
+        raise atomic_file.FileError(
+            f"the engine {digest} in {root} could not be made the one in use: {error.strerror}. Make room or correct "
+            "the file system, then run again."
+        ) from error
+    _sweep(root, {digest, previous})
+    return True
+
+
 def _content(source: str) -> dict[str, bytes]:
     paths = ["__init__.py"]
     for room in ROOMS:

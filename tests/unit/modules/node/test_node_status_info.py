@@ -123,8 +123,8 @@ def test_an_engine_of_a_release_without_manifests_is_none(node, tmp_path):
     assert status_code.gather(node.machine, NOW)["problems"] == []
     (engine / digest / "host_routing" / "naming.py").write_text("NAME = 2\n")
     assert status_code.gather(node.machine, NOW)["problems"] == [
-        f"the engine in {engine} is not as it was installed: __main__.py was changed or added, host_routing/naming.py was "
-        "changed or added. Run site.yml, which installs it again, and find out who changed it."
+        f"the engine in {engine} is not as it was installed: __main__.py was changed or added, host_routing/naming.py "
+        "was changed or added. Run site.yml, which installs it again, and find out who changed it."
     ]
 
 

@@ -175,30 +175,31 @@ def test_a_pool_that_is_nearly_full_is_a_warning() -> None:
     assert lines[3].startswith("good  1/1 nodes")
 
 
+OLDER = (
+    "{} release {}, and this controller has 0.2.0. playbooks/site.yml upgrades, also node by node with --limit "
+    "(docs/upgrading.md)."
+)
+NEWER = (
+    "{} release {}, newer than this controller's 0.2.0. Use the playbooks of that release: site.yml of this controller "
+    "would bring the older one back."
+)
+
+
 @pytest.mark.parametrize(
     ("versions", "warnings"),
     [
         (("0.2.0", "0.2.0"), []),
-        (("0.1.0", "0.2.0"),
-         ["node1 runs release 0.1.0, and this controller has 0.2.0. playbooks/site.yml upgrades, also node by node with "
-          "--limit (docs/upgrading.md)."]),
-        (("0.1.0", "0.1.0"),
-         ["node1, node2 run release 0.1.0, and this controller has 0.2.0. playbooks/site.yml upgrades, also node by node "
-          "with --limit (docs/upgrading.md)."]),
-        (("0.10.0", "0.1.9"),
-         ["node1 runs release 0.10.0, newer than this controller's 0.2.0. Use the playbooks of that release: site.yml of "
-          "this controller would bring the older one back.",
-          "node2 runs release 0.1.9, and this controller has 0.2.0. playbooks/site.yml upgrades, also node by node with "
-          "--limit (docs/upgrading.md)."]),
-        (("9" * 5000 + ".0.0", "0.2.0"),
-         [f"node1 runs release {'9' * 40}, and this controller has 0.2.0. playbooks/site.yml upgrades, also node by node "
-          "with --limit (docs/upgrading.md)."]),
+        (("0.1.0", "0.2.0"), [OLDER.format("node1 runs", "0.1.0")]),
+        (("0.1.0", "0.1.0"), [OLDER.format("node1, node2 run", "0.1.0")]),
+        (("0.10.0", "0.1.9"), [NEWER.format("node1 runs", "0.10.0"), OLDER.format("node2 runs", "0.1.9")]),
+        (("9" * 5000 + ".0.0", "0.2.0"), [OLDER.format("node1 runs", "9" * 40)]),
     ],
-)  # fmt: skip
+)
 def test_another_release_is_a_warning(versions: tuple[str, ...], warnings: list[str]) -> None:
     """Agents of another release than the controller's are named with what to do, and the fleet is good nevertheless."""
     hosts = ["node1", "node2"]
-    results = {host: node(host, agent={**AGENT, "drift": DRIFT, "version": version}) for host, version in zip(hosts, versions)}
+    agents = [{**AGENT, "drift": DRIFT, "version": version} for version in versions]
+    results = {host: node(host, agent=agent) for host, agent in zip(hosts, agents)}
     assert status_lines.warnings(hosts, results) == warnings
     lines = status_lines.text(hosts, results)
     assert lines[3:-1] == [f"warning: {warning}" for warning in warnings]
