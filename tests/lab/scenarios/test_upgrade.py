@@ -23,7 +23,7 @@ from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
 
 from . import earlier_release
-from .conftest import Fleet
+from .conftest import LAB, Fleet
 from .earlier_release import EARLIER, NODES, engines, generations, mesh, names, nothing_lost, unchanged
 from .test_agent import in_sync, ipam_is_clean, no_session_was_reset, sessions_since, wait
 
@@ -41,7 +41,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab("scenarios-upgrade")
+    lab = Lab(f"{LAB}-upgrade")
     lab.down()
     lab.up(podman=True)
     yield lab

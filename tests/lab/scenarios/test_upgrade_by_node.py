@@ -23,7 +23,7 @@ from tests.lab.handle import BaseLab
 from tests.lab.measure.streams import Streams
 
 from . import earlier_release
-from .conftest import Fleet
+from .conftest import LAB, Fleet
 from .earlier_release import EARLIER, NODES, engines, mesh, nothing_lost, unchanged
 from .test_agent import in_sync, ipam_is_clean, no_session_was_reset, sessions_since, wait
 
@@ -47,7 +47,7 @@ WITH_POLICY = ("-e", json.dumps({"calico_policies": [POLICY]}))
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab("scenarios-upgrade-by-node")
+    lab = Lab(f"{LAB}-by-node")
     lab.down()
     lab.up(podman=True)
     yield lab
@@ -156,8 +156,8 @@ def test_old_and_new_nodes_work_together(
     clients_come_and_go(lab, present, boxes)
     status = present.play("status.yml", "-e", "strict=true").check()
     assert (
-        f"warning: node3, node4 run release 0.1.0, and this controller has {VERSION}. playbooks/site.yml upgrades, also "
-        "node by node with --limit (docs/upgrading.md)." in status.output
+        f"warning: node3, node4 run release 0.1.0, and this controller has {VERSION}. playbooks/site.yml upgrades, "
+        "also node by node with --limit (docs/upgrading.md)." in status.output
     ), status.output
     earlier.play("status.yml").check()
     present.play("validate.yml", *WITH_POLICY).check()

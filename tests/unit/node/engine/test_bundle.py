@@ -194,8 +194,8 @@ def test_one_before_that_was_changed_is_not_used_again(source, tmp_path):
     with pytest.raises(bundle.BundleError) as caught:
         bundle.use(first, str(root))
     assert str(caught.value) == (
-        f"the engine {first} in {root} cannot be used: host_routing/node/command.py was changed or added. The engine in "
-        "use stays. Run again: the controller then sends the engine."
+        f"the engine {first} in {root} cannot be used: host_routing/node/command.py was changed or added. The engine "
+        "in use stays. Run again: the controller then sends the engine."
     )
     shutil.rmtree(root / first)
     with pytest.raises(bundle.BundleError) as caught:
