@@ -111,7 +111,7 @@ def test_an_altered_engine_is_a_problem(node, tmp_path):
 
 
 def test_an_engine_of_a_release_without_manifests_is_none(node, tmp_path):
-    """Of an engine without a `start` of its own, as those before 0.2.0 are, only the sources are judged."""
+    """Only the sources are judged of an engine without a `start` of its own, as those before 0.2.0 are."""
     node.machine.engine_alarm = str(tmp_path / "engine-alarm.json")
     sources = {"__main__.py": b"", "host_routing/naming.py": b"NAME = 1\n"}
     digest = engine_start.sources_digest(sources)
