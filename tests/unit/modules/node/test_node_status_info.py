@@ -68,7 +68,7 @@ def test_a_node_that_is_well(node):
         "agent": {
             "wanted": True,
             "running": True,
-            "version": "0.1.0",
+            "version": "0.2.0",
             "since": "2026-11-12T07:00:00Z",
             "uptime": 9 * 86400 + 30,
             "in_sync": True,
