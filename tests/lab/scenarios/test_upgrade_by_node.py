@@ -197,3 +197,17 @@ def test_a_node_that_returned_is_upgraded_again(lab: BaseLab, present: Fleet, bo
     """The engine of this release is still on the node, beside that of the earlier one, and becomes the one in use."""
     one_by_one(lab, present, FIRST_HALF[:1], boxes)
     policy_holds(lab, boxes, {})
+
+
+def test_calicoctl_of_either_release_asks_an_agent_of_the_other(lab: BaseLab) -> None:
+    """An interrupted run can leave calicoctl of one release beside an agent of the other; node1 has the newer agent."""
+    words = ("version", "status", "plan", "node status", "workload list", "ipam show", "ipam check", "policy drops")
+    for node in NODES[:2]:
+        used = engines(lab)[node]
+        folders = lab.exec(node, "ls -d /usr/local/lib/calico/????????????????").stdout.split()
+        [other] = [folder for folder in folders if not folder.endswith(used)]
+        found = {
+            command: lab.exec(node, f"/usr/bin/python3 -I -B {other} calicoctl {command}", check=False)
+            for command in words
+        }
+        assert {command: done.returncode for command, done in found.items()} == dict.fromkeys(words, 0), found
