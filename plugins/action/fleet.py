@@ -331,7 +331,7 @@ class ActionModule(GuardedAction):
         for host in observed:
             chosen = _generation(task_vars["hostvars"][host].get(variable))
             if chosen:
-                stored = observed_nodes.state(host, chosen)
+                stored = observed_nodes.kept_state(host, chosen)
                 if stored is not None:
                     allocated = answers.journals[host].allocated
                     states[host] = attachment.with_blocks_in_use(stored, observed[host], allocated)

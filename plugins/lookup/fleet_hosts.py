@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: fleet_hosts
 short_description: Name the groups of the fleet for hosts of a play, or fail
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Returns patterns for C(hosts) of a play.
   - Fails if a source of the inventory does not exist, if the inventory has no host of the fleet's groups, or if

@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: drain
 short_description: Stop a node from accepting new workloads
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - The node's agent refuses to add workloads from then on, also after a restart. Present workloads keep running.
   - M(baremetal.host_routing.node), and so C(playbooks/site.yml), takes the node back into service.

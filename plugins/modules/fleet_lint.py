@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fleet_lint
 short_description: Find settings of an inventory that cannot work or are probably a mistake
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Reads the whole inventory and reports all problems, not only the first one, each with its place in the inventory and
     the remedy.

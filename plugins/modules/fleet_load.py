@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fleet_load
 short_description: Calculate the cost of BGP in an inventory's fleet
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Reports for each node of an inventory the number of its BGP sessions, paths and routes, of its announcements, and
     the memory of its BIRD. Nodes with equal figures are reported together.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fleet_resources
 short_description: List the resources of an inventory
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Returns all resources of an inventory as Calico's documents, and the blocks and addresses that its plan gives to
     nodes.

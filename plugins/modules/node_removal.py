@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: node_removal
 short_description: Check that a fleet can do without a node
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Fails if the node is the last one or the only route reflector, or if the inventory has a workload, a peer or a
     HostEndpoint on it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: run_check
 short_description: Check what a run is asked before it contacts a host
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Checks the variables of the roles in the play and on all its hosts, as C(meta/argument_specs.yml) describes them,
     and the ranges of numbers. An error is one message for the whole fleet, whereas Ansible itself fails on each host.

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import collections
+import re
 import typing as t
 
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import release
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
 
 from ..nodes import run_results
@@ -22,6 +24,10 @@ HEADING = ("NODE", "BGP", "BLOCKS", "WORKLOADS", "ROUTES", "DRIFT(24h)", "AGENT"
 NEARLY_ALL = 0.8
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+#: The most hosts that a warning names; the others are counted.
+_NAMED = 10
+_LONGEST_VERSION = 40
+_VERSION = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})")
 
 
 def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
@@ -73,9 +79,13 @@ def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
 
 
 def warnings(hosts: t.Sequence[str], results: Results) -> list[str]:
-    """Return a sentence for each pool with few free addresses left on a node (see NEARLY_ALL); [] for none."""
-    nodes = ((host, known(results.get(host))) for host in hosts)
-    return [warning for host, node in nodes if node and node["node"] for warning in _scarce(host, node["blocks"])]
+    """Return a sentence for each pool with few free addresses left on a node (see NEARLY_ALL); [] for none.
+
+    A sentence for each release of an agent that is not this controller's comes first.
+    """
+    nodes = {host: node for host in hosts if (node := known(results.get(host)))}
+    scarce = [warning for host, node in nodes.items() if node["node"] for warning in _scarce(host, node["blocks"])]
+    return [*_other_releases(nodes), *scarce]
 
 
 def _of_node(host: str, node: Result, seen: Counts) -> t.Iterator[str]:
@@ -122,6 +132,36 @@ def _session(host: str, session: Result, *, several: bool) -> str:
     kept = "; its routes are kept by graceful restart" if session["routes_kept"] else ""
     reason = f": {session['reason']}" if session.get("reason") else ""
     return f"{host} <-> {peer}: {session['state']}{since}{error}{kept}{reason}"
+
+
+def _other_releases(nodes: t.Mapping[str, Result]) -> t.Iterator[str]:
+    """Yield a sentence for each release that agents of `nodes` have and this controller has not."""
+    hosts: dict[str, list[str]] = {}
+    for host, node in nodes.items():
+        if node["agent"]["running"]:
+            hosts.setdefault(node["agent"]["version"], []).append(host)
+    hosts.pop(release.VERSION, None)
+    own = _numbers(release.VERSION)
+    for version, having in hosts.items():
+        more = f" and {len(having) - _NAMED} more" if len(having) > _NAMED else ""
+        verb = "runs" if len(having) == 1 else "run"
+        what = f"{', '.join(having[:_NAMED])}{more} {verb} release {version[:_LONGEST_VERSION]}, "
+        if _numbers(version) > own:
+            yield (
+                f"{what}newer than this controller's {release.VERSION}. Use the playbooks of that release: site.yml of "
+                "this controller would bring the older one back."
+            )
+        else:
+            yield (
+                f"{what}and this controller has {release.VERSION}. playbooks/site.yml upgrades, also node by node with "
+                "--limit (docs/upgrading.md)."
+            )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a release such as 0.2.0, () for a text that is none."""
+    match = _VERSION.fullmatch(version)
+    return tuple(map(int, match.groups())) if match else ()
 
 
 def _scarce(host: str, blocks: t.Sequence[Result]) -> t.Iterator[str]:

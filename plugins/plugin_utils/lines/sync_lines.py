@@ -21,7 +21,11 @@ def answered(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> bool:
 
 def _why_not(host: str, answer: t.Optional[t.Mapping[str, t.Any]]) -> str:
     if answer is None or not run_results.usable(answer):
-        return run_results.reason(answer)
+        return run_results.reason(answer).rstrip(".")
+    # The playbook does not count a failure of this task (failed_when: false), which leaves its message alone.
+    message = run_results.first_line(answer.get("msg")) if "endpoints" not in answer else ""
+    if message:
+        return message.rstrip(".")
     return endpoint_sync.refusal(host, answer)
 
 

@@ -75,12 +75,35 @@ def state(host: str, answer: t.Any) -> t.Optional[NodeState]:
         raise unreadable(host, error) from error
 
 
+def kept_state(host: str, generation: t.Any) -> t.Optional[NodeState]:
+    """Return the state in a stored generation, an answer of node_info as that of `state`; None without one.
+
+    It is without its policy. Raise FleetError if it cannot be read or is another node's.
+    """
+    try:
+        return node_info.state(host, generation)
+    except node_info.Foreign as error:
+        raise foreign(host, error.node) from error
+    except Unreadable as error:
+        raise FleetError(
+            f"generation that is stored on {host}",
+            None,
+            _why(error),
+            "If another release of this collection stored it, return with the playbooks of that release; else choose "
+            "another one (playbooks/rollback.yml without a plan lists them). Nothing was changed.",
+        ) from error
+
+
+def _why(error: Unreadable) -> str:
+    return f"cannot be read: {error.place and f'{error.place} is '}{error.why}."
+
+
 def unreadable(host: str, error: Unreadable) -> FleetError:
     """Return, not raise, the error that says that a host's stored state cannot be read, and how to go on."""
     return FleetError(
         f"stored state of {host}",
         None,
-        f"cannot be read: {error.place and f'{error.place} is '}{error.why}.",
+        _why(error),
         "It was written by another release of this collection: use that release, or remove "
         "/var/lib/calico/state.json on the node if its workloads may be planned anew.",
     )

@@ -3,16 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A fleet that an earlier release made: brought to this one and back under traffic, with generations of both.
 
-The earlier release is the artifact of one commit, built here from this clone's history. Each release runs its own
-playbooks with its own inventory directory; the lockfile and the hosts are the same. The tests build upon each other.
+The whole fleet changes its release in one run; test_upgrade_by_node.py does it node by node. See earlier_release.py for
+the earlier release. The tests build upon each other.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,16 +18,15 @@ import pytest
 
 from tests.lab import Lab, containers
 from tests.lab.containers import Container
-from tests.lab.fleet import Workload, no_way_around, workloads
+from tests.lab.fleet import no_way_around, workloads
 from tests.lab.handle import BaseLab
-from tests.lab.measure.streams import Report, Stream, Streams
+from tests.lab.measure.streams import Streams
 
-from .conftest import LEAST_PPS, PPS, ROOT, Fleet
+from . import earlier_release
+from .conftest import LAB, Fleet
+from .earlier_release import EARLIER, NODES, engines, generations, mesh, names, nothing_lost, unchanged
 from .test_agent import in_sync, ipam_is_clean, no_session_was_reset, sessions_since, wait
 
-NODES = ("node1", "node2", "node3", "node4")
-#: The commit of the earlier release, which made the fleet.
-EARLIER = "862d17fbd4d369b4f8e02e123f82b74d146a15de"
 #: A workload that only one generation of the earlier release has.
 GUEST = {"name": "guest-1", "node": "node1"}
 #: A workload that only one generation of this release has.
@@ -39,52 +36,12 @@ LATE = {"name": "late-1", "node": "node2"}
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The earlier release's artifact, built from history and installed into a folder of its own."""
-    return install(EARLIER, tmp_path_factory.mktemp("earlier"))
-
-
-def install(commit: str, work: Path) -> Path:
-    """Build the artifact of `commit`, install it below `work`, and return the installed collection's folder.
-
-    Fail the test if this clone has no such commit. Raise AssertionError if ansible-galaxy fails, and CalledProcessError
-    if the sources cannot be unpacked.
-    """
-    known = subprocess.run(
-        ["git", "cat-file", "-e", f"{commit}^{{commit}}"], cwd=ROOT, capture_output=True, check=False
-    )
-    if known.returncode:
-        pytest.fail(
-            f"this clone has no commit {commit[:7]}, from which the earlier release is built: it is shallow, or made "
-            "without history. `git fetch --unshallow` brings it"
-        )
-    sources, collections = work / "sources", work / "collections"
-    sources.mkdir()
-    archive = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True)
-    subprocess.run(["tar", "-x", "-C", str(sources)], input=archive.stdout, check=True)
-    environment = {
-        **os.environ,
-        "ANSIBLE_CONFIG": str(sources / "ansible.cfg"),
-        "ANSIBLE_COLLECTIONS_PATH": str(collections),  # so that no copy that is installed elsewhere is found
-        "ANSIBLE_HOME": str(work / "home"),
-    }
-    galaxy(["build", str(sources), "--output-path", str(work)], environment)
-    [artifact] = work.glob("baremetal-host_routing-*.tar.gz")
-    galaxy(["install", "--offline", str(artifact), "-p", str(collections)], environment)
-    found = collections / "ansible_collections" / "baremetal" / "host_routing"
-    # An artifact lacks the clone's ansible.cfg. It names folders for collections, which the environment overrides.
-    (found / "ansible.cfg").write_text((sources / "ansible.cfg").read_text("utf-8"), "utf-8")
-    return found
-
-
-def galaxy(words: list[str], environment: dict[str, str]) -> None:
-    done = subprocess.run(
-        ["ansible-galaxy", "collection", *words], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    return earlier_release.install(EARLIER, tmp_path_factory.mktemp("earlier"))
 
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[BaseLab]:
-    lab = Lab("scenarios-upgrade")
+    lab = Lab(f"{LAB}-upgrade")
     lab.down()
     lab.up(podman=True)
     yield lab
@@ -95,8 +52,7 @@ def lab() -> Iterator[BaseLab]:
 @pytest.fixture(scope="module")
 def earlier(lab: BaseLab, installed: Path) -> Fleet:
     """The earlier release, which has made the fleet by two runs; the second one added the workload GUEST."""
-    fleet = Fleet(lab, str(installed / "inventories" / "lab"), root=installed)
-    fleet.environment["ANSIBLE_COLLECTIONS_PATH"] = str(installed.parents[2])
+    fleet = earlier_release.fleet_of(lab, installed)
     fleet.site().check()
     fleet.site("-e", with_one_more(lab, GUEST)).check()
     return fleet
@@ -125,49 +81,6 @@ def boxes(lab: BaseLab, earlier: Fleet) -> dict[str, Container]:
     return found
 
 
-def engines(lab: BaseLab) -> dict[str, str]:
-    """Return {node: digest of the engine in use}; raise CommandFailed if a node has none."""
-    return {node: lab.exec(node, ["readlink", "/usr/local/lib/calico/current"]).stdout.strip() for node in NODES}
-
-
-def generations(lab: BaseLab, node: str) -> list[dict[str, object]]:
-    """Return the generations on a node's disk, as parsed JSON, the oldest first; [] if it has none."""
-    command = "for f in $(ls -v /var/lib/calico/generations/*.json); do cat $f; echo; done"
-    return [json.loads(line) for line in lab.exec(node, command).stdout.splitlines() if line.strip()]
-
-
-def mesh(lab: BaseLab, boxes: dict[str, Container]) -> list[Stream]:
-    """Return streams between the containers of all nodes, and from each to a workload of the inventory elsewhere.
-
-    Raise the errors of `workloads`.
-    """
-    found = {entry.node: entry for entry in workloads(lab) if entry.name != GUEST["name"]}
-    sizes = itertools.cycle((64, "full"))
-    streams = [
-        Stream(one.node, one.netns, other.node, other.netns, other.address, size, PPS)
-        for (one, other), size in zip(itertools.permutations(boxes.values(), 2), sizes)
-    ]
-    for node, after in zip(NODES, (*NODES[1:], NODES[0])):
-        target: Workload = found[after]
-        streams.append(Stream(node, boxes[node].netns, after, target.name, target.address, 64, PPS))
-    return streams
-
-
-def nothing_lost(report: Report) -> None:
-    assert report.lost_by_us == 0 and not report.silent_hosts, report.summary()
-    assert min(result.rate for result in report.streams) >= LEAST_PPS, report.summary()
-
-
-def unchanged(fleet: Fleet) -> None:
-    """Assert that another run of `fleet`'s release succeeds and changes nothing."""
-    run = fleet.site().check()
-    assert {host: entry["changed"] for host, entry in run.recap().items()} == dict.fromkeys(NODES, 0), run.output
-
-
-def names(lab: BaseLab) -> set[str]:
-    return {entry.name for entry in workloads(lab)}
-
-
 def test_the_earlier_release_is_upgraded_under_traffic(
     lab: BaseLab,
     earlier: Fleet,
@@ -177,7 +90,7 @@ def test_the_earlier_release_is_upgraded_under_traffic(
 ) -> None:
     before, sessions, kept = engines(lab), sessions_since(lab), {node: generations(lab, node) for node in NODES}
     no_way_around(lab)
-    with Streams(lab, mesh(lab, boxes)) as streams:
+    with Streams(lab, mesh(lab, boxes, without=GUEST["name"])) as streams:
         run = present.site().check()
         for node in NODES:
             wait(f"{node} is in sync", lambda node=node: in_sync(lab, node))
@@ -197,7 +110,7 @@ def test_this_release_returns_to_a_generation_of_the_earlier_one(
 ) -> None:
     shipped = names(lab)
     [plan] = {str(entry["plan"]) for entry in generations(lab, "node1") if GUEST["name"] in json.dumps(entry)}
-    with Streams(lab, mesh(lab, boxes)) as streams:
+    with Streams(lab, mesh(lab, boxes, without=GUEST["name"])) as streams:
         present.play("rollback.yml", "-e", f"plan={plan}").check()
         report = streams.stop()
     record_property("rollback", report.summary())
@@ -214,7 +127,7 @@ def test_the_earlier_release_is_brought_back_under_traffic(
     record_property: Callable[[str, object], None],
 ) -> None:
     before, sessions = engines(lab), sessions_since(lab)
-    with Streams(lab, mesh(lab, boxes)) as streams:
+    with Streams(lab, mesh(lab, boxes, without=GUEST["name"])) as streams:
         run = earlier.site().check()
         for node in NODES:
             wait(f"{node} is in sync", lambda node=node: in_sync(lab, node))

@@ -30,7 +30,7 @@ class FakeAgent:
     """
 
     def __init__(self, path: str) -> None:
-        self.answers: dict[str, t.Any] = {"version": {"version": "0.1.0", "engine": "6cd0c2f4b9f3a1d8", "api": 1}}
+        self.answers: dict[str, t.Any] = {"version": {"version": "0.2.0", "engine": "6cd0c2f4b9f3a1d8", "api": 1}}
         self.asked: list[tuple[str, dict[str, t.Any]]] = []
         self._loop = asyncio.new_event_loop()
         self._server = Server(path, {name: Method(self._handler(name)) for name in METHODS}, root=os.getuid())

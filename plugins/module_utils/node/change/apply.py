@@ -141,6 +141,9 @@ def carry_out(
     planned.writer.prepare(planned.node)
     if engine is not None and engine.packed is not None:
         bundle.install(engine.packed, engine.digest, machine.engine)
+    elif engine is not None:
+        # The controller sends no engine that the node has already. It may be the one from before the last change.
+        bundle.use(engine.digest, machine.engine)
     armed = arming.arm(machine, planned, confirm) if confirm is not None and planned.changed else None
     try:
         return _make(machine, planned, keep)

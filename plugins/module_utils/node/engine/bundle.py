@@ -118,18 +118,22 @@ def damage(root: str = ROOT) -> tuple[str, ...]:
     """Return what is wrong with the engine in use, a clause for each; () without an engine, or if nothing is.
 
     That is what `engine_start.problems` and `surroundings` return, and a file `start` other than the engine's own. If
-    `engine_start.run_module` has checked this engine in this process, only `start` is compared. Raise nothing.
+    `engine_start.run_module` has checked this engine in this process, only `start` is compared. An engine of a release
+    before 0.2.0 has no `start` and no manifest: only its sources are compared. Raise nothing.
     """
     digest = engine_start.in_use(root)
     if not digest:
         return ()
-    found = []
+    found: list[engine_start.EngineProblem] = []
     if (os.path.realpath(root), digest) not in engine_start.checked:
-        found = [one.text for one in (*engine_start.surroundings(root), *engine_start.problems(root, digest))]
+        found = [*engine_start.surroundings(root), *engine_start.problems(root, digest)]
+    source = os.path.join(root, digest, _START_SOURCE)
+    # If the engine's own `start` was removed, its sources are not those of its name, which stays a problem.
+    if not os.path.lexists(source):
+        return tuple(one.text for one in found if not one.byte_code)
     own = os.path.join(root, engine_start.START)
-    if _read(own) != _read(os.path.join(root, digest, _START_SOURCE)):
-        found.append(f"{own} is another file")
-    return tuple(found)
+    differs = [] if _read(own) == _read(source) else [f"{own} is another file"]
+    return (*(one.text for one in found), *differs)
 
 
 def install(packed: PackedEngine, digest: str, root: str = ROOT) -> bool:
@@ -166,6 +170,39 @@ def install(packed: PackedEngine, digest: str, root: str = ROOT) -> bool:
         raise atomic_file.FileError(
             f"the engine could not be put into {root}: {error.strerror}. What was there before stands unchanged. "
             "Make room or correct the file system, then run again."
+        ) from error
+    _sweep(root, {digest, previous})
+    return True
+
+
+def use(digest: str, root: str = ROOT) -> bool:
+    """Make an engine that is in `root` already, as the one before, the engine in use; `install` puts a new one there.
+
+    Return True, or False if it is in use already. Of other engines, only the one that was in use before stays. Raise
+    BundleError if there is none of this digest, or if it is not as it was installed, and atomic_file.FileError if the
+    disk refuses.
+    """
+    previous = installed_digest(root)
+    if previous == digest:
+        return False
+    folder = os.path.join(root, digest)
+    start = _read(os.path.join(folder, _START_SOURCE))
+    checked = (os.path.realpath(root), digest) in engine_start.checked
+    wrong = [] if checked else [one.text for one in engine_start.problems(root, digest)]
+    if start is None or wrong:
+        why = wrong[0] if wrong else "it has no start"
+        raise BundleError(
+            f"the engine {digest} in {root} cannot be used: {why}. The engine in use stays. Run again: the controller "
+            "then sends the engine."
+        )
+    try:
+        _secure(root)
+        _write(start, os.path.join(root, engine_start.START))
+        _point(digest, root)
+    except OSError as error:
+        raise atomic_file.FileError(
+            f"the engine {digest} in {root} could not be made the one in use: {error.strerror}. Make room or correct "
+            "the file system, then run again."
         ) from error
     _sweep(root, {digest, previous})
     return True

@@ -14,7 +14,7 @@ from ansible_collections.baremetal.host_routing.plugins.module_utils.cli import 
 from tests.unit.cli.conftest import STATE, Node
 
 STATUS: dict[str, t.Any] = {
-    "version": "0.1.0",
+    "version": "0.2.0",
     "engine": "6cd0c2f4b9f3a1d8",
     "pid": 812,
     "since": "2026-11-12T07:00:00Z",
@@ -32,7 +32,7 @@ STATUS: dict[str, t.Any] = {
 }
 GOOD = """\
 node        node1
-agent       0.1.0, since 2026-11-12T07:00:00Z, process 812
+agent       0.2.0, since 2026-11-12T07:00:00Z, process 812
 plan        7f3a91c02b1e, phase converge
 in sync     yes, last full look at 2026-11-21T07:00:00Z
 workloads   42: 1 of the inventory, 41 attached by the agent
@@ -40,7 +40,7 @@ drift       3 in 24 h (2 route, 1 sysctl), 9 since the start
 """
 BAD = """\
 node        node1
-agent       0.1.0, since 2026-11-12T07:00:00Z, process 812
+agent       0.2.0, since 2026-11-12T07:00:00Z, process 812
 plan        none, phase flip, not applied completely
 in sync     no, last full look at none yet
 workloads   42: 1 of the inventory, 41 attached by the agent, 2 being deleted
@@ -129,11 +129,11 @@ def test_what_waits_is_no_problem(node: Node) -> None:
 
 
 def test_version(node: Node) -> None:
-    own = "Client Version:    0.1.0\nEngine:            not installed\n"
+    own = "Client Version:    0.2.0\nEngine:            not installed\n"
     assert node.run("version", "--client") == (0, own, "")
     status, out, err = node.run("version")
     assert (status, out) == (0, own)
     assert err.startswith("calicoctl: the agent does not run (nobody listens at NODE/run/agent.sock)")
     node.agent()
-    expected = f"{own}Agent Version:     0.1.0\nAgent Engine:      6cd0c2f4b9f3a1d8\n"
+    expected = f"{own}Agent Version:     0.2.0\nAgent Engine:      6cd0c2f4b9f3a1d8\n"
     assert node.run("version") == (0, expected, "")

@@ -471,6 +471,24 @@ def test_an_engine_that_came_with_the_call_is_installed_but_in_check_mode(host, 
     assert host.run(node_info, gather=["engine"])["engine_digest"] == digest
 
 
+def test_the_engine_before_is_used_again_by_a_call_that_brings_none(host, monkeypatch):
+    """A module that ran by the node's previous engine, as after a return, makes that engine the one in use."""
+    packed, digest = bundle.build(SOURCE), bundle.bundle_digest(SOURCE)
+    bundle.install(packed, digest, host.machine.engine)
+    other = pathlib.Path(host.machine.engine) / ("0" * 16)
+    other.mkdir()
+    (other / "__main__.py").write_text("")
+    current = pathlib.Path(host.machine.engine) / "current"
+    current.unlink()
+    current.symlink_to(other.name)
+    planned = host.run(node, check=True, engine_digest=digest, **PARAMS)
+    assert any(change["note"] == "engine of the boot unit" for change in planned["changes"])
+    assert os.readlink(current) == other.name
+    host.run(node, engine_digest=digest, **PARAMS)
+    assert os.readlink(current) == digest
+    assert host.run(node, engine_digest=digest, **PARAMS)["changed"] is False
+
+
 def test_an_engine_that_was_exchanged_on_the_node_is_refused(host):
     packed, digest = bundle.build(SOURCE), bundle.bundle_digest(SOURCE)
     file = host.folder / "packed"

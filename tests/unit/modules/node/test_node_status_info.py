@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.modules.nodes import (
     node_status_info as status_code,
 )
-from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle
+from ansible_collections.baremetal.host_routing.plugins.module_utils.node.engine import bundle, engine_start
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.endpoints import Endpoints
 from ansible_collections.baremetal.host_routing.plugins.module_utils.node.store.store import Store, Stored
 from ansible_collections.baremetal.host_routing.plugins.modules import node_status_info, tunnel_device
@@ -68,7 +68,7 @@ def test_a_node_that_is_well(node):
         "agent": {
             "wanted": True,
             "running": True,
-            "version": "0.1.0",
+            "version": "0.2.0",
             "since": "2026-11-12T07:00:00Z",
             "uptime": 9 * 86400 + 30,
             "in_sync": True,
@@ -108,6 +108,38 @@ def test_an_altered_engine_is_a_problem(node, tmp_path):
     assert status_code.gather(node.machine, NOW)["problems"] == [
         f"{alarm} holds an alarm that cannot be read. See journalctl -t calico-agent -p alert."
     ]
+
+
+def test_an_engine_of_a_release_without_manifests_is_none(node, tmp_path):
+    """Only the sources are judged of an engine without a `start` of its own, as those before 0.2.0 are."""
+    node.machine.engine_alarm = str(tmp_path / "engine-alarm.json")
+    sources = {"__main__.py": b"", "host_routing/naming.py": b"NAME = 1\n"}
+    digest = engine_start.sources_digest(sources)
+    engine = pathlib.Path(node.machine.engine)
+    for name, content in {**sources, "__pycache__/__main__.cpython-311.pyc": b"code"}.items():
+        (engine / digest / name).parent.mkdir(parents=True, exist_ok=True)
+        (engine / digest / name).write_bytes(content)
+    (engine / "current").symlink_to(digest)
+    assert status_code.gather(node.machine, NOW)["problems"] == []
+    (engine / digest / "host_routing" / "naming.py").write_text("NAME = 2\n")
+    assert status_code.gather(node.machine, NOW)["problems"] == [
+        f"the engine in {engine} is not as it was installed: __main__.py was changed or added, host_routing/naming.py "
+        "was changed or added. Run site.yml, which installs it again, and find out who changed it."
+    ]
+
+
+def test_an_engine_without_its_start_is_a_problem(node, tmp_path):
+    """An engine that was robbed of its `start` and its manifest does not pass for one of an older release."""
+    node.machine.engine_alarm = str(tmp_path / "engine-alarm.json")
+    source = str(pathlib.Path(bundle.__file__).resolve().parents[2])
+    digest = bundle.bundle_digest(source)
+    bundle.install(bundle.build(source), digest, node.machine.engine)
+    engine = pathlib.Path(node.machine.engine)
+    (engine / digest / "host_routing" / "node" / "engine" / "engine_start.py").unlink()
+    (engine / "manifests" / f"{digest}.json").unlink()
+    (engine / "start").unlink()
+    [problem] = status_code.gather(node.machine, NOW)["problems"]
+    assert problem.startswith(f"the engine in {engine} is not as it was installed: ")
 
 
 def test_sessions_and_routes_that_are_not(node):

@@ -162,6 +162,68 @@ def test_the_one_before_is_kept_and_older_ones_go(source, tmp_path):
     assert os.readlink(root / "current") == digests[2]
 
 
+def two_engines(source, root):
+    """Install an engine and then another one; return the digests of both. The first one stays beside it."""
+    install(source, root)
+    first = bundle.bundle_digest(str(source))
+    (source / "node" / "engine" / "engine_start.py").write_text("# the start of the second one\n")
+    install(source, root)
+    return first, bundle.bundle_digest(str(source))
+
+
+def test_the_one_before_is_used_again_without_being_sent(source, tmp_path):
+    """After a return to an older release and an upgrade, the controller finds its engine on the node."""
+    first, second = two_engines(source, tmp_path / "root")
+    own = (pathlib.Path(SOURCE) / "node" / "engine" / "engine_start.py").read_text("utf-8")
+    assert bundle.use(first, str(tmp_path / "root"))
+    assert bundle.installed_digest(str(tmp_path / "root")) == first
+    assert (tmp_path / "root" / "start").read_text("utf-8") == own
+    assert bundle.damage(str(tmp_path / "root")) == ()
+    assert not bundle.use(first, str(tmp_path / "root"))
+    assert bundle.use(second, str(tmp_path / "root"))
+    assert bundle.installed_digest(str(tmp_path / "root")) == second
+    assert sorted(path.name for path in (tmp_path / "root").iterdir() if path.is_dir()) == sorted(
+        ["current", first, second, "manifests"]
+    )
+
+
+def test_one_before_that_was_changed_is_not_used_again(source, tmp_path):
+    root = tmp_path / "root"
+    first, second = two_engines(source, root)
+    (root / first / "host_routing" / "node" / "command.py").write_text("")
+    with pytest.raises(bundle.BundleError) as caught:
+        bundle.use(first, str(root))
+    assert str(caught.value) == (
+        f"the engine {first} in {root} cannot be used: host_routing/node/command.py was changed or added. The engine "
+        "in use stays. Run again: the controller then sends the engine."
+    )
+    shutil.rmtree(root / first)
+    with pytest.raises(bundle.BundleError) as caught:
+        bundle.use(first, str(root))
+    assert str(caught.value) == (
+        f"the engine {first} in {root} cannot be used: {root / first} cannot be read: No such file or directory. The "
+        "engine in use stays. Run again: the controller then sends the engine."
+    )
+    assert bundle.installed_digest(str(root)) == second
+
+
+def test_one_before_is_not_used_again_if_the_disk_refuses(source, tmp_path, monkeypatch):
+    root = tmp_path / "root"
+    first, second = two_engines(source, root)
+
+    def full(dummy, path):
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    monkeypatch.setattr(bundle, "_write", full)
+    with pytest.raises(atomic_file.FileError) as caught:
+        bundle.use(first, str(root))
+    assert str(caught.value) == (
+        f"the engine {first} in {root} could not be made the one in use: No space left on device. Make room or correct "
+        "the file system, then run again."
+    )
+    assert bundle.installed_digest(str(root)) == second
+
+
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 def test_all_may_read_and_root_alone_may_write_whatever_the_umask(source, tmp_path, umask):
     root = tmp_path / "lib"

@@ -10,6 +10,7 @@ import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.baremetal.host_routing.plugins.module_utils.base import release
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.lines import status_lines
 
 from tests.unit.plugin_utils import controller
@@ -57,6 +58,12 @@ def node(name: str, **more: t.Any) -> dict[str, t.Any]:
 
 def lost(name: str, **more: t.Any) -> dict[str, t.Any]:
     return session(name, "Active", since="14:02:11", error="Hold timer expired", **more)
+
+
+@pytest.fixture(autouse=True)
+def this_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The release of this controller, the one that AGENT has."""
+    monkeypatch.setattr(release, "VERSION", "0.2.0")
 
 
 HOSTS = ["node1", "node2", "node3"]
@@ -166,6 +173,51 @@ def test_a_pool_that_is_nearly_full_is_a_warning() -> None:
     lines = status_lines.text(["node1"], results)
     assert lines[2] == f"warning: {warning}"
     assert lines[3].startswith("good  1/1 nodes")
+
+
+OLDER = (
+    "{} release {}, and this controller has 0.2.0. playbooks/site.yml upgrades, also node by node with --limit "
+    "(docs/upgrading.md)."
+)
+NEWER = (
+    "{} release {}, newer than this controller's 0.2.0. Use the playbooks of that release: site.yml of this controller "
+    "would bring the older one back."
+)
+
+
+@pytest.mark.parametrize(
+    ("versions", "warnings"),
+    [
+        (("0.2.0", "0.2.0"), []),
+        (("0.1.0", "0.2.0"), [OLDER.format("node1 runs", "0.1.0")]),
+        (("0.1.0", "0.1.0"), [OLDER.format("node1, node2 run", "0.1.0")]),
+        (("0.10.0", "0.1.9"), [NEWER.format("node1 runs", "0.10.0"), OLDER.format("node2 runs", "0.1.9")]),
+        (("9" * 5000 + ".0.0", "0.2.0"), [OLDER.format("node1 runs", "9" * 40)]),
+    ],
+)
+def test_another_release_is_a_warning(versions: tuple[str, ...], warnings: list[str]) -> None:
+    """Agents of another release than the controller's are named with what to do, and the fleet is good nevertheless."""
+    hosts = ["node1", "node2"]
+    agents = [{**AGENT, "drift": DRIFT, "version": version} for version in versions]
+    results = {host: node(host, agent=agent) for host, agent in zip(hosts, agents)}
+    assert status_lines.warnings(hosts, results) == warnings
+    lines = status_lines.text(hosts, results)
+    assert lines[3:-1] == [f"warning: {warning}" for warning in warnings]
+    assert lines[-1].startswith("good  2/2 nodes")
+
+
+def test_a_node_without_an_agent_has_no_release() -> None:
+    results = {"node1": node("node1", agent={"wanted": False, "running": False})}
+    assert status_lines.warnings(["node1"], results) == []
+
+
+def test_hosts_of_another_release_are_counted_from_the_eleventh_on() -> None:
+    hosts = [f"node{number}" for number in range(1, 13)]
+    results = {host: node(host, agent={**AGENT, "drift": DRIFT, "version": "0.1.0"}) for host in hosts}
+    assert status_lines.warnings(hosts, results) == [
+        "node1, node2, node3, node4, node5, node6, node7, node8, node9, node10 and 2 more run release 0.1.0, and this "
+        "controller has 0.2.0. playbooks/site.yml upgrades, also node by node with --limit (docs/upgrading.md)."
+    ]
 
 
 def test_a_module_that_failed_is_a_row() -> None:

@@ -116,6 +116,11 @@ def test_what_is_said() -> None:
         "workloads.",
         "incomplete  2/3 nodes · 3 workloads that came between runs · 1 added, 1 gone",
     ]
+    unread = "/var/lib/calico/state.json cannot be read: NodeState has no field 'later'. Use that release."
+    for failed in ({"failed": True, "msg": unread}, {"failed": False, "msg": f"{unread}\nmore"}):
+        assert said(NODES, node3=failed)[0] == (
+            f"! node3 could not be asked ({unread.rstrip('.')}). The others keep what they knew of its workloads."
+        )
     failed = {"failed": True, "msg": "the disk is full.\nmore"}
     assert said(NODES, node3=answer("node3", [], RemoteEndpoints()), taken=failed) == [
         "! node3 could not be told: the disk is full.",
