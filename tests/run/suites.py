@@ -177,12 +177,13 @@ SUITES: tuple[Suite, ...] = (
             *PYTEST,
             "tests/lab/scenarios",
             # These files have suites with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
-            # lab-lockout, lab-topology and lab-switches. The upgrade needs the clone's history: tests/run/soak.
+            # lab-lockout, lab-topology and lab-switches. tests/run/soak runs the upgrade, which needs the clone's history,
+            # and the runbook.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
                     *("modes", "installation", "agent", "policy"),
-                    *("policy_lockout", "topology", "switches", "upgrade"),
+                    *("policy_lockout", "topology", "switches", "upgrade", "runbook"),
                 )
             ),
         ),
