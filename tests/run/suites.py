@@ -177,8 +177,8 @@ SUITES: tuple[Suite, ...] = (
             *PYTEST,
             "tests/lab/scenarios",
             # These files have suites with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
-            # lab-lockout, lab-topology and lab-switches. tests/run/soak runs the upgrade, which needs the clone's history,
-            # and the runbook.
+            # lab-lockout, lab-topology and lab-switches. tests/run/soak runs the runbook, and the upgrade, which needs
+            # the clone's history.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (

@@ -236,7 +236,7 @@ def test_a_node_was_restored_from_a_backup(controller: Controller, lab: BaseLab)
 
     Before that, it comes back with an old plan of its own blocks, and one run brings it up to date.
     """
-    lab.exec("node4", f"tar -cf /root/backup.tar -C / {FILES.replace(' /', ' ')[1:]}", timeout=120)
+    lab.exec("node4", f"tar -cPf /root/backup.tar {FILES}", timeout=120)
     controller.change(lambda found: found["calico_workloads"].append({"name": "late-1", "node": "node4"}))
     controller.site()
     restore(lab)
@@ -255,14 +255,16 @@ def test_a_node_was_restored_from_a_backup(controller: Controller, lab: BaseLab)
     controller.commit("node2 has the block")
     restore(lab)
     controller.perform("A node was restored from a backup")
-    owned = [block["cidr"] for node in yaml.safe_load(plan_of(controller))["nodes"].values() for block in node["blocks"]]
+    owned = [
+        block["cidr"] for node in yaml.safe_load(plan_of(controller))["nodes"].values() for block in node["blocks"]
+    ]
     assert len(owned) == len(set(owned)) == 5 and gone["blocks"][0]["cidr"] in owned
     assert everything_reaches_web(lab)
 
 
 def restore(lab: BaseLab) -> None:
     """Bring node4 back from its backup, and restart it."""
-    lab.exec("node4", f"rm -rf {FILES}; tar -xf /root/backup.tar -C /; systemctl daemon-reload", timeout=120)
+    lab.exec("node4", f"rm -rf {FILES}; tar -xPf /root/backup.tar; systemctl daemon-reload", timeout=120)
     lab.exec("node4", "systemctl enable -q calico-agent calico-bird calico-node-state")
     lab.reboot("node4")
 
@@ -291,8 +293,8 @@ def test_a_disk_is_full(controller: Controller, lab: BaseLab) -> None:
     folder, size = SMALL_DISK
     lab.exec(
         "node2",
-        f"set -e; systemctl stop calico-agent; cp -a {folder} /root/small; mount -t tmpfs -o size={size} tmpfs {folder};"
-        f"cp -a /root/small/. {folder}/; systemctl start calico-agent; dd if=/dev/zero of={folder}/big-file bs=4k || true",
+        f"set -e; systemctl stop calico-agent; cp -a {folder} /root/small; mount -t tmpfs -o size={size} x {folder};"
+        f"cp -a /root/small/. {folder}/; systemctl start calico-agent; dd if=/dev/zero of={folder}/big-file bs=4k || :",
     )
     controller.change(lambda found: found["calico_workloads"].append({"name": "disk-1", "node": "node2"}))
     try:

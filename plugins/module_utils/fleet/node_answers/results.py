@@ -135,8 +135,8 @@ def status(value: t.Any) -> t.Any:
     """Return the answer of the module `node_status_info` as a dict of its known fields.
 
     They are node, plan, phase, complete, bgp, routes, blocks, workloads, agent and problems. If `node` is None, the
-    node has no state, and the dict has only node, agent and problems. Raise Unreadable if `value` is no mapping, or if a field
-    is invalid or a required one missing.
+    node has no state, and the dict has only node, agent and problems. Raise Unreadable if `value` is no mapping, or if
+    a field is invalid or a required one missing.
     """
     found = _NO_STATE(value)
     if found["node"] is not None:
