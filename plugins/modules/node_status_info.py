@@ -41,6 +41,13 @@ plan:
   returned: when there is a state
   type: str
   sample: 7f3a91
+phase:
+  description:
+    - Phase of a change that the node is in. V(converge) and V(retire) are the ends of a change.
+    - A node stays in another one only while a change goes on, or after one that was left half-way.
+  returned: when there is a state
+  type: str
+  sample: converge
 complete:
   description: Whether all of that state was applied. V(false) after an interrupted run.
   returned: when there is a state

@@ -177,13 +177,14 @@ SUITES: tuple[Suite, ...] = (
             *PYTEST,
             "tests/lab/scenarios",
             # These files have suites with labs of their own: lab-modes, lab-installation, lab-agent, lab-policy,
-            # lab-lockout, lab-topology, lab-switches and lab-getting-started. The upgrade needs the clone's history:
-            # tests/run/soak.
+            # lab-lockout, lab-topology, lab-switches and lab-getting-started. tests/run/soak runs the runbook, and the
+            # upgrades, which need the clone's history.
             *(
                 f"--ignore=tests/lab/scenarios/test_{name}.py"
                 for name in (
                     *("modes", "installation", "agent", "policy"),
-                    *("policy_lockout", "topology", "switches", "upgrade", "getting_started"),
+                    *("policy_lockout", "topology", "switches", "getting_started"),
+                    *("upgrade", "upgrade_by_node", "runbook"),
                 )
             ),
         ),

@@ -66,6 +66,7 @@ from .workloads.wiring import WorkloadWiring
 
 #: The most seconds between two signs of life of a healthy reconciler.
 _ALIVE = 60.0
+_UNFINISHED = 30.0  # seconds between two looks at the disk for the end of a run that has begun to change the node
 _LOOKS = 5  # the most looks that one call of `look` begins
 _LOOKING = 10.0  # seconds within which `look` begins up to _LOOKS looks
 _BETWEEN_LOOKS = 0.1  # seconds that `look` waits between two attempts
@@ -194,8 +195,9 @@ class Agent:
     def run(self) -> dict[str, t.Coroutine[t.Any, t.Any, None]]:
         """Return the coroutines that have to run for as long as the agent lives, by names for messages.
 
-        The names are "reconciler", "deletion", "unused addresses", "time of grace" and "addresses". Cancelling them
-        takes nothing down: the data plane stays as it is once the work that a thread has begun is finished.
+        The names are "reconciler", "deletion", "unused addresses", "time of grace", "addresses" and "unfinished run".
+        Cancelling them takes nothing down: the data plane stays as it is once the work that a thread has begun is
+        finished.
         """
         return {
             "reconciler": self.reconciler.run(),
@@ -203,6 +205,7 @@ class Agent:
             "unused addresses": self._unused_addresses.run(),
             "time of grace": self._end_of_grace(),
             "addresses": self._interfaces.run(),
+            "unfinished run": self._completed(),
         }
 
     async def _end_of_grace(self) -> None:
@@ -210,6 +213,16 @@ class Agent:
         await asyncio.sleep(self.settings.cleanup_grace)
         self.reconciler.mark()
         await asyncio.Event().wait()
+
+    async def _completed(self) -> None:
+        """Reload a state that is not complete, as soon as the one on the disk is. Never return.
+
+        The first run on a host starts the agent before it ends, and does not tell it of its end.
+        """
+        while True:
+            await asyncio.sleep(_UNFINISHED)
+            if not self.persisted.complete and not self._applying.locked() and self.persisted.completed_on_disk():
+                self.reload()
 
     def reload(self) -> None:
         """Read the desired state and the other nodes' workloads from the disk again.

@@ -98,6 +98,14 @@ class PersistedState:
         if stored is not None:
             self.take(stored.state, stored.complete)
 
+    def completed_on_disk(self) -> bool:
+        """Return whether the disk has the present state as a complete one. A file that cannot be read has none."""
+        try:
+            stored = self._store.load()
+        except StoreError:
+            return False
+        return stored is not None and stored.complete and stored.state == self.state
+
     def read_remote(self) -> RemoteEndpoints:
         """Read the other nodes' workloads from the disk and return those that this node accepts.
 

@@ -40,6 +40,8 @@ def why(session: Session, bird: Bird, peer: BirdPeer, dropped: Dropped) -> str:
     if session.established:
         return ""
     if session.state == "down":
+        if session.error == "Error: No listening socket":
+            return _not_listening(session, bird.with_defaults(peer))
         return (
             f"it was switched off by hand on this node. `birdc -s /run/calico/bird.ctl enable {session.name}` there "
             "switches it on."
@@ -54,6 +56,17 @@ def why(session: Session, bird: Bird, peer: BirdPeer, dropped: Dropped) -> str:
     if error:
         return f"BIRD says {session.error!r}. See its log (journalctl -u calico-bird.service) and the peer's."
     return _silent(case)
+
+
+def _not_listening(session: Session, peer: BirdPeer) -> str:
+    """Return the explanation for a session that BIRD disabled at its start, because it could not open its port.
+
+    BIRD does not try again, also when the port is free. `peer` has the defaults for all sessions in place of None.
+    """
+    return (
+        f"BIRD could not listen on TCP port {peer.local_port} of this node when it started: another program has it. "
+        f"`ss -ltnp 'sport = :{peer.local_port}'` there names it. Stop it, then `systemctl restart calico-bird`."
+    )
 
 
 class _Case(t.NamedTuple):

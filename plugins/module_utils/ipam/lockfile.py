@@ -54,6 +54,13 @@ _RESTORE = (
     "Restore it from version control, or move it away: a run that reaches all nodes rebuilds it from their copies."
 )
 
+#: The lines by which git separates the two sides of a conflict.
+_MERGE = re.compile(r"^(<{7}|={7}|>{7})", re.MULTILINE)
+_ONE_SIDE = (
+    "Take either side whole (git checkout --ours {name}), then run playbooks/site.yml without --limit: it brings the "
+    "file up to date from the nodes' copies."
+)
+
 
 def to_document(plan: AllocationPlan) -> dict[str, t.Any]:
     """Return the plan as plain dicts, lists, strings, integers and booleans, in the order in which they are written.
@@ -188,12 +195,13 @@ def load(text: str, name: str = ".calico.lock.yml") -> AllocationPlan:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # from PyYAML's constructors
         raise LockfileError("lockfile", name, "has a value that does not fit its tag.", _RESTORE) from error
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1})" if mark is not None else ""
-        if re.search(r"^(<{7}|={7}|>{7})", text, re.MULTILINE):
-            rule = f"has marks of a merge that was not finished{where}."
-            remedy = "Take one side's file whole (git checkout --ours or --theirs), then run over all nodes."
+        merge = _MERGE.search(text)
+        if merge is not None:
+            line = text.count("\n", 0, merge.start()) + 1
+            rule, remedy = f"has marks of a merge that was not finished (line {line}).", _ONE_SIDE.format(name=name)
         else:
+            mark = getattr(error, "problem_mark", None)
+            where = f" (line {mark.line + 1})" if mark is not None else ""
             rule, remedy = f"cannot be read as YAML: {getattr(error, 'problem', None) or 'bad text'}{where}.", _RESTORE
         raise LockfileError("lockfile", name, rule, remedy) from error
     return from_document(document, name)

@@ -67,7 +67,7 @@ DOCUMENTED: t.Mapping[str, frozenset[str]] = {
             "bgp blocks complete devices engine_digest generation generations ipam missing_packages "
             "passwords_changed preflight routes state workloads"
         ),
-        "node_status_info": "agent bgp blocks complete node plan problems routes workloads",
+        "node_status_info": "agent bgp blocks complete node phase plan problems routes workloads",
         "probe": "lost sent targets watch",
         "remote_endpoints": "changes plan",
         "remote_endpoints_info": "digest endpoints known node",

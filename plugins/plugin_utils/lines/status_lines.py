@@ -11,6 +11,8 @@ import typing as t
 
 from ansible_collections.baremetal.host_routing.plugins.module_utils.base import release
 from ansible_collections.baremetal.host_routing.plugins.module_utils.cli.render import tables
+from ansible_collections.baremetal.host_routing.plugins.module_utils.ipam.errors import names
+from ansible_collections.baremetal.host_routing.plugins.module_utils.state.phase import AT_REST
 
 from ..nodes import run_results
 
@@ -38,7 +40,7 @@ def known(result: t.Optional[Result]) -> t.Optional[dict[str, t.Any]]:
     """
     if result is None or not run_results.usable(result) or "agent" not in result:
         return None
-    own = ("node", "plan", "complete", "bgp", "routes", "blocks", "workloads", "agent", "problems")
+    own = ("node", "plan", "phase", "complete", "bgp", "routes", "blocks", "workloads", "agent", "problems")
     return {name: result[name] for name in own if name in result}
 
 
@@ -61,10 +63,11 @@ def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
     """Return sentences about what is wrong, an empty list for nothing.
 
     `results` are those of node_status_info by host. A host without a usable one is a problem. A session that both of
-    its nodes report as down is named once.
+    its nodes report as down is named once, and so is a phase in which several nodes are.
     """
     found: list[str] = []
     seen: Counts = collections.Counter()
+    halfway: dict[str, list[str]] = {}
     for host in hosts:
         node = known(results.get(host))
         if node is None:
@@ -75,7 +78,17 @@ def problems(hosts: t.Sequence[str], results: Results) -> list[str]:
             ]
         else:
             found += _of_node(host, node, seen)
-    return found
+            if node["phase"] not in AT_REST:
+                halfway.setdefault(node["phase"], []).append(host)
+    return [*found, *(_halfway(phase, nodes) for phase, nodes in halfway.items())]
+
+
+def _halfway(phase: str, nodes: t.Sequence[str]) -> str:
+    """Return a sentence about nodes that are in a phase in which no change ends."""
+    return (
+        f"{names(nodes)} {'is' if len(nodes) == 1 else 'are'} in phase {phase} of a change. If no run goes on, one was "
+        "left half-way: run playbooks/site.yml without --limit, which takes all nodes to the inventory's mode."
+    )
 
 
 def warnings(hosts: t.Sequence[str], results: Results) -> list[str]:

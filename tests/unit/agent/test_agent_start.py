@@ -166,6 +166,24 @@ def test_nothing_is_removed_while_the_state_is_not_complete(tmp_path):
     run(scenario())
 
 
+def test_the_end_of_the_run_that_started_the_agent_is_read_from_the_disk(tmp_path):
+    """The first run stores its state as complete after it has started the agent; another state does not count."""
+
+    async def scenario():
+        node = Node(tmp_path, cleanup_grace=0.0)
+        node.store.save(Stored(STATE, complete=False))
+        agent = await node.start()
+        leftover(node.kernel)
+        node.store.save(Stored(MORE, complete=True))
+        await asyncio.sleep(60)
+        assert not agent.status()["complete"] and "cali999" in node.links
+        node.store.save(Stored(STATE, complete=True))
+        await asyncio.sleep(60)
+        assert agent.status()["complete"] and "cali999" not in node.links
+
+    run(scenario())
+
+
 def test_a_state_is_handed_over_in_two_steps(tmp_path):
     async def scenario():
         node = Node(tmp_path, cleanup_grace=0.0)

@@ -201,6 +201,14 @@ def test_a_session_that_was_switched_off() -> None:
     )
 
 
+def test_a_session_of_a_bird_whose_port_another_program_has() -> None:
+    """BIRD disables such a session as if an operator had, but its last error tells the difference."""
+    assert why("Down", "Error: No listening socket", state="down") == (
+        "BIRD could not listen on TCP port 1790 of this node when it started: another program has it. "
+        "`ss -ltnp 'sport = :1790'` there names it. Stop it, then `systemctl restart calico-bird`."
+    )
+
+
 def test_the_kernels_counters_are_read() -> None:
     text = (
         "TcpExt: SyncookiesSent TCPMD5NotFound TCPMD5Unexpected TCPMD5Failure TCPMinTTLDrop\n"

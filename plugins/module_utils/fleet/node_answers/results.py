@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ...state.answers import limits
+from ...state.phase import Phase
 from .shapes import Reader, Unreadable, by_name, flag, items, maybe, number, one_of, table, text, whole
 
 _COUNT = whole(0, limits.ENTRIES)
@@ -117,6 +118,7 @@ _STATUS = table(
     {
         "node": _PLACE,
         "plan": _PLACE,
+        "phase": one_of(*map(str, Phase)),
         "complete": flag,
         "bgp": table({"enabled": flag, "running": flag, "sessions": items(_SESSION)}),
         "routes": table({"expected": _COUNT, "present": _COUNT, "missing": items(text())}),
@@ -132,9 +134,9 @@ _NO_STATE = table({"node": maybe(_PLACE), "agent": _AGENT, **_PROBLEMS})
 def status(value: t.Any) -> t.Any:
     """Return the answer of the module `node_status_info` as a dict of its known fields.
 
-    They are node, plan, complete, bgp, routes, blocks, workloads, agent and problems. If `node` is None, the node has
-    no state, and the dict has only node, agent and problems. Raise Unreadable if `value` is no mapping, or if a field
-    is invalid or a required one missing.
+    They are node, plan, phase, complete, bgp, routes, blocks, workloads, agent and problems. If `node` is None, the
+    node has no state, and the dict has only node, agent and problems. Raise Unreadable if `value` is no mapping, or if
+    a field is invalid or a required one missing.
     """
     found = _NO_STATE(value)
     if found["node"] is not None:

@@ -43,7 +43,7 @@ def gather(here: machine.Machine, now: datetime.datetime) -> Data:
             stored = None
         if stored is not None:
             state = stored.state
-            found.update(node=state.node, plan=state.plan, complete=stored.complete)
+            found.update(node=state.node, plan=state.plan, phase=str(state.phase), complete=stored.complete)
             found.update(bgp=bgp(here, state, problems), routes=routes(here, state, problems))
             found["blocks"] = addresses(sources, problems)
             found["workloads"] = workloads(sources, state, problems)

@@ -144,6 +144,7 @@ BLOCK = {"cidr": "10.244.1.0/26", "pool": "p", "spare": False, "size": 64, "free
 STATUS: dict[str, t.Any] = {
     "node": "node1",
     "plan": "7f3a",
+    "phase": "converge",
     "complete": True,
     "bgp": {"enabled": True, "running": True, "sessions": [SESSION]},
     "routes": {"expected": 2, "present": 1, "missing": ["10.244.2.0/26"]},

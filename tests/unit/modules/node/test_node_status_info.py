@@ -60,6 +60,7 @@ def test_a_node_that_is_well(node):
     assert answer == {
         "node": "node1",
         "plan": "",
+        "phase": "converge",
         "complete": True,
         "bgp": {"enabled": True, "running": True},
         "routes": {"expected": 3, "present": 3, "missing": []},

@@ -45,6 +45,7 @@ def node(name: str, **more: t.Any) -> dict[str, t.Any]:
         "failed": False,
         "node": name,
         "plan": "7f3a91",
+        "phase": "converge",
         "complete": True,
         "bgp": {"enabled": True, "running": True, "sessions": [session(other) for other in others]},
         "routes": {"expected": 2, "present": 2, "missing": []},
@@ -162,6 +163,19 @@ def test_one_node(changed: dict[str, t.Any], row: str, problems: list[str]) -> N
     results = {"node1": node("node1", **changed)}
     assert status_lines.problems(["node1"], results) == problems
     assert status_lines.text(["node1"], results)[1] == f"node1   {row}"
+
+
+def test_nodes_in_a_phase_that_is_no_end_are_a_problem_of_the_fleet() -> None:
+    """Each phase that a run may have left nodes in is named once, with its nodes; a node that retired is at rest."""
+    phases = {"node1": "flip", "node2": "prepare", "node3": "flip", "node4": "retire"}
+    results = {name: node(name, phase=phase) for name, phase in phases.items()}
+    assert status_lines.problems(list(phases), results) == [
+        "node1, node3 are in phase flip of a change. If no run goes on, one was left half-way: run playbooks/site.yml "
+        "without --limit, which takes all nodes to the inventory's mode.",
+        "node2 is in phase prepare of a change. If no run goes on, one was left half-way: run playbooks/site.yml "
+        "without --limit, which takes all nodes to the inventory's mode.",
+    ]
+    assert status_lines.text(list(phases), results)[-1].startswith("not all good  ")
 
 
 def test_a_pool_that_is_nearly_full_is_a_warning() -> None:
