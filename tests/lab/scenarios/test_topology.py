@@ -140,9 +140,9 @@ def test_the_inventory_changes_the_topology(wanted: Wanted, step: str) -> None:
 
 
 def test_back_to_the_mesh_from_the_command_line(wanted: Wanted) -> None:
-    """The command line changes the fleet back to a mesh, although the inventory still has reflectors; no packet is lost.
+    """The command line changes the fleet back to a mesh, although the inventory still has reflectors.
 
-    Their cluster id and, in `make soak`, the AS number change as well.
+    No packet is lost. The reflectors' cluster id goes and, in `make soak`, the AS number changes as well.
     """
     with nothing_lost(wanted.lab):
         wanted.switch("mesh", reflectors=("node1", "node3")).check()
