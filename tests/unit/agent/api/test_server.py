@@ -400,14 +400,14 @@ def test_a_cni_request_that_fails_or_takes_too_long(serve: Serve) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    live.cni = fail
+    live.shim = fail
     assert cni_error(live.say(b'CNI 1\n\n{"cniVersion":"1.0.0"}')) == (
         999,
         "CNI failed for a reason that the agent did not expect. `journalctl -u calico-agent` has the details; "
         "please report them.",
         "",
     )
-    live.cni = wait
+    live.shim = wait
     assert cni_error(live.say(b"CNI 1\n\n{}")) == (
         11,
         "the agent was not done within 0.01 s and gave up",
