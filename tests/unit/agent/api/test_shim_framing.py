@@ -9,7 +9,11 @@ import json
 
 import pytest
 from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api import shim_framing
-from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.shim_framing import CNI, ShimRefusal
+from ansible_collections.baremetal.host_routing.plugins.module_utils.agent.api.shim_framing import (
+    CNI,
+    NETAVARK,
+    ShimRefusal,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,3 +91,32 @@ def test_the_status_is_a_line_of_its_own() -> None:
     assert shim_framing.answer(0, b"{}") == b"0\n{}"
     assert shim_framing.answer(1, b"{}") == b"1\n{}"
     assert shim_framing.answer(7, b"") == b"1\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "ended", "found"),
+    [
+        (b"CNI 1\n", False, CNI),
+        (b"NETAVARK 2", False, NETAVARK),
+        (b"NETAVARK", False, False),
+        (b"C", False, False),
+        (b"", False, False),
+        (b"NETAVARK", True, None),
+        (b"", True, None),
+        (b"{", False, None),
+        (b"NETA{", False, None),
+    ],
+)
+def test_the_first_bytes_decide(begin: bytes, ended: bool, found: object) -> None:
+    assert shim_framing.find(begin, ended) is found
+
+
+@pytest.mark.parametrize(
+    ("refused", "text"),
+    [
+        (ShimRefusal(11, "not now", "Try again."), "not now. Try again."),
+        (ShimRefusal(11, "not now."), "not now."),
+    ],
+)
+def test_a_refusal_of_netavark_is_one_text(refused: ShimRefusal, text: str) -> None:
+    assert NETAVARK.refusal(refused, b"x") == b"1\n" + json.dumps({"error": text}).encode() + b"\n"
