@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The networks of podman that the role writes: calico_node_podman_networks as files below /etc/containers/networks.
 
-podman deletes unused networks by `podman network prune`. A copy of each file lies in /etc/calico/podman, out of which
-calico-podman-networks.path restores it.
+podman deletes unused networks by `podman network prune`. calico-podman-networks.path
+restores each from its copy in /etc/calico/podman.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def test_what_podman_asks_for() -> None:
 
 
 def test_name_servers_and_domains_are_passed_on() -> None:
-    """Those of the container come before the network's options, and these before `network_dns_servers`."""
+    """The container's come before the network's options, and these before `network_dns_servers`."""
     podman = Podman()
     network: dict[str, t.Any] = {"network_dns_servers": ["10.0.0.53"], "options": {"dns_search": "a.example b.example"}}
     for own, servers, domains in (
