@@ -195,7 +195,7 @@ class AddRequest:
         """Return in words how this request differs from `workload`, which has the same id: the first difference, or "".
 
         Addresses, families and pools that are not requested are not compared, but a MAC or MTU that is not requested
-        differs from one that was. Labels in a request of a runtime (with `container`) are not compared: a runtime may add its
+        differs from one that was. Labels in a request of a runtime (with `container`) are not compared: it may add its
         container again with other labels.
         """
         for field in (
