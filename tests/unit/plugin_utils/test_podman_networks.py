@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import typing as t
 
 import pytest
+import yaml
 from ansible_collections.baremetal.host_routing.plugins.module_utils.state.errors import FleetError
 from ansible_collections.baremetal.host_routing.plugins.plugin_utils.nodes import podman_networks
 
+from tests.conftest import ROOT
 from tests.unit.agent.netavark.podman import Podman, attachment
 
 
@@ -59,6 +62,19 @@ def test_files_and_their_copies() -> None:
     assert (network["path"], copy["path"]) == ("/etc/containers/networks/calico.json", "/etc/calico/podman/calico.json")
     assert {**network, "path": ""} == {**copy, "path": ""}
     assert json.loads(network["content"]) == networks["calico"]
+
+
+def test_the_example_of_the_page_is_what_the_role_takes() -> None:
+    page = (ROOT / "docs" / "podman.md").read_text("utf-8")
+    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    found = podman_networks.read(yaml.safe_load(example)[NAME])
+    assert found["back"]["options"] == {
+        "dns": "10.0.0.53",
+        "label.tier": "back",
+        "mtu": "1400",
+        "pool": "default-ipv4-ippool",
+    }
+    assert list(found) == ["calico", "back"]
 
 
 NAME = "calico_node_podman_networks"
